@@ -88,7 +88,7 @@ type App struct {
 	handlers  *handlers.Handlers
 	poller    *poller.Poller
 	forwarder *outbox.Forwarder
-	handling  []outbox.Delivery // of OnDue; events go to the broker if there is none
+	handling  []outbox.Handler // of OnDue; events go to the broker if there is none
 	retention *store.Retention
 	owner     *owner
 	recovery  *recovery

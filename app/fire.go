@@ -67,7 +67,7 @@ func (a *App) newForwarder() *outbox.Forwarder {
 	}
 	return outbox.New(events, a.broker.Publisher(), eventTopic(a.broker.Routing()), a.opt.Clock, a.log, outbox.Options{
 		Interval: a.opt.PollingInterval,
-		Deliver:  a.handling,
+		Handlers: a.handling,
 		Grace:    a.opt.DrainTimeout,
 		Settled:  settled,
 		Published: func(at time.Time, events []*message.Message) {

@@ -93,13 +93,13 @@ func (a *App) onDue(prefix string, handle func(ctx context.Context, e timer.DueT
 	switch {
 	case a.started.Load():
 		panic("app: OnDue after the start")
-	case slices.ContainsFunc(a.handling, func(d outbox.Delivery) bool { return d.Prefix == prefix }):
+	case slices.ContainsFunc(a.handling, func(d outbox.Handler) bool { return d.Prefix == prefix }):
 		panic("app: OnDue twice with the prefix " + strconv.Quote(prefix))
 	case prefix != "" && timer.ValidatePrefix("prefix", prefix) != nil:
 		panic("app: OnDue with a prefix that no service call id has: " + strconv.Quote(prefix))
 	}
 	opt = opt.withDefaults()
-	a.handling = append(a.handling, outbox.Delivery{
+	a.handling = append(a.handling, outbox.Handler{
 		Prefix: prefix, Concurrency: opt.Concurrency, Attempts: opt.Attempts, MinDelay: opt.MinDelay, MaxDelay: opt.MaxDelay, Timeout: opt.Timeout,
 		Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
 			e, err := eventOf(row)

@@ -83,11 +83,11 @@ func ExampleForwarder() {
 
 // Without a broker an event goes to a function, and comes again until that has
 // returned nil.
-func ExampleDelivery() {
+func ExampleHandler() {
 	inFiredStore(func(ctx context.Context, s *sqlite.Store) error {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
-		f := outbox.New(s.Outbox(), printer{}, eventsOf, systemClock, slog.New(slog.DiscardHandler), outbox.Options{Deliver: []outbox.Delivery{{
+		f := outbox.New(s.Outbox(), printer{}, eventsOf, systemClock, slog.New(slog.DiscardHandler), outbox.Options{Handlers: []outbox.Handler{{
 			MinDelay: time.Millisecond,
 			Handle: func(_ context.Context, row outbox.Row) (deleted bool, err error) {
 				fmt.Println(row.Message.Metadata.Get(envelope.HeaderServiceCallID), "after failures:", row.Attempts)

@@ -13,7 +13,7 @@
 // in turn, and goes on with growing batches where rows get through. Nothing else is
 // remembered: what is in flight is in memory, all the rest is in the table.
 //
-// With a [Delivery] events go to a function of this process instead of the broker.
+// With a [Handler] events go to a function of this process instead of the broker.
 package outbox
 
 import (
@@ -199,8 +199,8 @@ type Options struct {
 	Interval    time.Duration                               // longest time between polls of the outbox; default 5s, with shards at most 500ms
 	Batch       int                                         // rows published at once; default 1000
 	MaxAttempts int                                         // publishes of a refused row before it is parked; default 5
-	Deliver     []Delivery                                  // hand events to functions instead of the broker, of which each has another prefix; default none
-	Grace       time.Duration                               // how long calls of a Delivery may go on after the end of Run's context; default that of a publish
+	Handlers    []Handler                                   // hand events to functions instead of the broker, of which each has another prefix; default none
+	Grace       time.Duration                               // how long calls of a Handler may go on after the end of Run's context; default that of a publish
 	Parked      func(event *message.Message, reason string) // called when a row was parked; must not block, nor keep or change the event
 
 	// Published is called once for the events of a batch that the broker has acked,
@@ -216,7 +216,7 @@ type Options struct {
 
 // StopTimeout is how long [Forwarder.Run] takes at most after the end of its
 // context: half of it is for the broker, the rest for the table. With a
-// [Delivery] [Options].Grace takes the place of the first half, and Run waits for handlers
+// [Handler] [Options].Grace takes the place of the first half, and Run waits for handlers
 // that ignore the end of their context.
 const StopTimeout = 1500 * time.Millisecond
 
@@ -267,16 +267,16 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 		outbox: o, pub: pub, topic: topic, clock: clock, log: log,
 		ready: make(chan struct{}), interval: retryInterval, longest: retry.OnDue.Longest,
 	}
-	if len(opt.Deliver) > 0 {
+	if len(opt.Handlers) > 0 {
 		f.interval, f.longest = time.Second, 0
 	}
-	if len(opt.Deliver) == 0 || opt.Grace <= 0 {
+	if len(opt.Handlers) == 0 || opt.Grace <= 0 {
 		opt.Grace = StopTimeout / 2
 	}
-	opt.Deliver = slices.SortedFunc(slices.Values(opt.Deliver), func(a, b Delivery) int { return len(b.Prefix) - len(a.Prefix) })
-	for i, d := range opt.Deliver {
+	opt.Handlers = slices.SortedFunc(slices.Values(opt.Handlers), func(a, b Handler) int { return len(b.Prefix) - len(a.Prefix) })
+	for i, d := range opt.Handlers {
 		d = d.withDefaults()
-		opt.Deliver[i] = d
+		opt.Handlers[i] = d
 		f.longest = max(f.longest, d.MaxDelay)
 		f.interval = min(f.interval, max(d.MinDelay/4, retryInterval))
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/event-service-agent/timer-service/outbox"
 )
 
-// TestTheLongestPrefixHasAnEvent, whatever the order of the deliveries, and each has its
+// TestTheLongestPrefixHasAnEvent, whatever the order of the handlers, and each has its
 // own delays and attempts.
 func TestTheLongestPrefixHasAnEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, h := new(table), newHandled()
 		got := make(map[string]string)
-		to := func(prefix string, fails error) outbox.Delivery {
-			return outbox.Delivery{Prefix: prefix, Concurrency: 1, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		to := func(prefix string, fails error) outbox.Handler {
+			return outbox.Handler{Prefix: prefix, Concurrency: 1, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 				h.note(row)
 				h.mu.Lock()
 				defer h.mu.Unlock()
@@ -31,7 +31,7 @@ func TestTheLongestPrefixHasAnEvent(t *testing.T) {
 		}
 		failing := to("order-", errors.New("no"))
 		failing.Attempts, failing.MinDelay, failing.MaxDelay = 3, time.Minute, time.Minute
-		f := forward(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{to("", nil), failing, to("order-vip-", nil), to("orders", nil)}})
+		f := forward(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{to("", nil), failing, to("order-vip-", nil), to("orders", nil)}})
 		l.append("acme/order-1", "acme/order-vip-1", "acme/order", "acme/orders-1", "bolt/invoice-1")
 		f.Appended(5)
 		time.Sleep(time.Hour)
@@ -53,7 +53,7 @@ func TestADeliveryThatHangsHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, h := new(table), newHandled()
-		f := forward(t, l, new(model), outbox.Options{Batch: 200, Deliver: []outbox.Delivery{
+		f := forward(t, l, new(model), outbox.Options{Batch: 200, Handlers: []outbox.Handler{
 			{Prefix: "slow-", Timeout: time.Hour, Handle: func(ctx context.Context, _ outbox.Row) (bool, error) {
 				<-ctx.Done()
 				return false, ctx.Err()
@@ -94,7 +94,7 @@ func TestWhatNoHandlerWantsIsKept(t *testing.T) {
 			h.note(row)
 			return false, nil
 		}
-		f, stop := forwardUntil(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{{Prefix: "order-", Attempts: 1, Handle: handle}}})
+		f, stop := forwardUntil(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{{Prefix: "order-", Attempts: 1, Handle: handle}}})
 		const others = 3000
 		for i := range others {
 			l.append(fmt.Sprintf("acme/invoice-%d", i), fmt.Sprintf("acme/refund-%d", i))
@@ -110,7 +110,7 @@ func TestWhatNoHandlerWantsIsKept(t *testing.T) {
 			t.Errorf("%d rows keep timers from firing", n)
 		}
 		stop()
-		_, stop = forwardUntil(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{{Prefix: "order-", Handle: handle}, {Prefix: "refund-", Handle: handle}}})
+		_, stop = forwardUntil(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{{Prefix: "order-", Handle: handle}, {Prefix: "refund-", Handle: handle}}})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if n := len(l.left()); n != others || len(h.calls) != others+1 {

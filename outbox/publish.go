@@ -22,13 +22,13 @@ import (
 const (
 	slowPublish = 100 * time.Millisecond // after which the next batch no longer waits for a batch
 	maxTimeout  = 10 * time.Second       // of a publish; a row without a result by then is deferred
-	minTimeout  = time.Second            // of a publish while some destination does not answer, see window.adapt
+	minTimeout  = time.Second            // of a publish while some destination does not answer, see pipeline.adapt
 )
 
-// A window holds the rows that a loop has in flight, at most a batch and a page of rows that
+// A pipeline has the rows that a loop has in flight, at most a batch and a page of rows that
 // were read again. They are of one publish, or of several while some are slow because a
 // destination does not answer.
-type window struct {
+type pipeline struct {
 	*sender
 	finish    func(outcome) // settles a batch
 	away      atomic.Bool   // the broker was unavailable for a batch
@@ -38,21 +38,21 @@ type window struct {
 	publishes sync.WaitGroup
 }
 
-func newWindow(s *sender, finish func(outcome)) *window {
-	w := &window{sender: s, finish: finish, freed: make(chan struct{}, 1)}
-	w.timeout.Store(int64(maxTimeout))
-	return w
+func newPipeline(s *sender, finish func(outcome)) *pipeline {
+	p := &pipeline{sender: s, finish: finish, freed: make(chan struct{}, 1)}
+	p.timeout.Store(int64(maxTimeout))
+	return p
 }
 
 // vacancy waits until rows may be published, and returns how many. It returns zero if
 // ctx ends.
-func (w *window) vacancy(ctx context.Context) int {
+func (p *pipeline) vacancy(ctx context.Context) int {
 	for ctx.Err() == nil {
-		if n := w.opt.Batch - int(w.rows.Load()); n > 0 {
+		if n := p.opt.Batch - int(p.rows.Load()); n > 0 {
 			return n
 		}
 		select {
-		case <-w.freed:
+		case <-p.freed:
 		case <-ctx.Done():
 		}
 	}
@@ -61,43 +61,43 @@ func (w *window) vacancy(ctx context.Context) int {
 
 // publish publishes rows and settles them. It returns the destinations that took a row. If
 // the publish is slow it returns nil, and settles the rows later.
-func (w *window) publish(rows []Row) map[string]bool {
-	rows = w.except(rows, damaged)
-	if len(w.opt.Deliver) > 0 {
-		rows = w.deliver(rows)
+func (p *pipeline) publish(rows []Row) map[string]bool {
+	rows = p.except(rows, damaged)
+	if len(p.opt.Handlers) > 0 {
+		rows = p.handOver(rows)
 	}
 	if len(rows) == 0 {
 		return nil
 	}
-	w.rows.Add(int64(len(rows)))
+	p.rows.Add(int64(len(rows)))
 	messages := make([]broker.Message, len(rows))
 	for i, row := range rows {
-		messages[i] = broker.Message{Topic: w.topic(row.Message), Message: row.Message}
+		messages[i] = broker.Message{Topic: p.topic(row.Message), Message: row.Message}
 	}
 	results := make(chan []error, 1)
-	w.publishes.Go(func() {
-		ctx, cancel := context.WithTimeout(w.publishing, time.Duration(w.timeout.Load()))
+	p.publishes.Go(func() {
+		ctx, cancel := context.WithTimeout(p.publishing, time.Duration(p.timeout.Load()))
 		defer cancel()
-		errs := w.pub.Publish(ctx, messages...)
-		w.adapt(ctx.Err() != nil, errs)
-		w.unanswered.note(w.clock.Now(), errors.Is(ctx.Err(), context.DeadlineExceeded), messages, errs)
+		errs := p.pub.Publish(ctx, messages...)
+		p.adapt(ctx.Err() != nil, errs)
+		p.unanswered.note(p.clock.Now(), errors.Is(ctx.Err(), context.DeadlineExceeded), messages, errs)
 		results <- errs
 	})
 	slow := time.NewTimer(slowPublish)
 	defer slow.Stop()
 	select {
 	case errs := <-results:
-		return w.done(rows, messages, errs)
+		return p.done(rows, messages, errs)
 	case <-slow.C:
-		w.publishes.Go(func() { w.done(rows, messages, <-results) })
+		p.publishes.Go(func() { p.done(rows, messages, <-results) })
 		return nil
 	}
 }
 
 // except defers each row for which why returns a destination and a reason, and returns the
 // other rows.
-func (w *window) except(rows []Row, why func(Row) (destination, reason string)) (others []Row) {
-	now, others := w.clock.Now(), rows[:0]
+func (p *pipeline) except(rows []Row, why func(Row) (destination, reason string)) (others []Row) {
+	now, others := p.clock.Now(), rows[:0]
 	var o outcome
 	for _, row := range rows {
 		destination, reason := why(row)
@@ -108,8 +108,8 @@ func (w *window) except(rows []Row, why func(Row) (destination, reason string)) 
 		o.deferred = append(o.deferred, Deferral{Place: row.Place, Destination: destination, Reason: reason, RetryAt: now.Add(retry.Publish.After(row.Attempts + 1))})
 	}
 	if len(o.deferred) > 0 {
-		w.report.add(w.log, now, o)
-		w.finish(o)
+		p.report.add(p.log, now, o)
+		p.finish(o)
 	}
 	return others
 }
@@ -126,52 +126,52 @@ func damaged(row Row) (destination, reason string) {
 // adapt halves the timeout of publishes when a part of a batch timed out, so that a
 // destination that does not answer delays the others less. After batches that did not time
 // out it raises the timeout step by step.
-func (w *window) adapt(timedOut bool, errs []error) {
-	d := time.Duration(w.timeout.Load())
+func (p *pipeline) adapt(timedOut bool, errs []error) {
+	d := time.Duration(p.timeout.Load())
 	switch {
 	case !timedOut:
 		d = min(d+d/16, maxTimeout)
 	case slices.Contains(errs, nil):
 		d = max(d/2, minTimeout)
 	}
-	w.timeout.Store(int64(d))
+	p.timeout.Store(int64(d))
 }
 
 // done sorts rows by their results and settles them.
-func (w *window) done(rows []Row, messages []broker.Message, errs []error) (through map[string]bool) {
+func (p *pipeline) done(rows []Row, messages []broker.Message, errs []error) (through map[string]bool) {
 	defer func() {
-		w.rows.Add(-int64(len(rows)))
-		notify(w.freed)
+		p.rows.Add(-int64(len(rows)))
+		notify(p.freed)
 	}()
 	o := outcome{acked: make([]Place, 0, len(rows))}
 	through = make(map[string]bool)
-	now := w.clock.Now()
+	now := p.clock.Now()
 	published := make([]*message.Message, 0, len(rows))
-	debug := w.log.Enabled(w.publishing, slog.LevelDebug)
+	debug := p.log.Enabled(p.publishing, slog.LevelDebug)
 	for i, row := range rows {
 		switch err := errs[i]; {
 		case err == nil:
 			if debug {
-				ctx := timer.WithTrace(w.publishing, envelope.TraceFrom(row.Message.Metadata.Get))
-				w.log.DebugContext(ctx, "event delivered", about(row.Message, "topic", messages[i].Topic)...)
+				ctx := timer.WithTrace(p.publishing, envelope.TraceFrom(row.Message.Metadata.Get))
+				p.log.DebugContext(ctx, "event delivered", about(row.Message, "topic", messages[i].Topic)...)
 			}
 			o.acked = append(o.acked, row.Place)
 			published = append(published, row.Message)
-			if w.opt.Settled != nil {
-				w.opt.Settled(now, messages[i].Topic, row, nil)
+			if p.opt.Settled != nil {
+				p.opt.Settled(now, messages[i].Topic, row, nil)
 			}
 			through[row.Destination] = true
 			if row.Attempts > 0 {
-				w.failing.note(now, row, nil)
+				p.failing.note(now, row, nil)
 			}
 		case errors.Is(err, broker.ErrUnavailable):
 			o.unsent = append(o.unsent, row.Place)
 			o.reason = err
-		case errors.Is(err, broker.ErrRefused) && w.refused(row.Seq) >= w.opt.MaxAttempts:
-			w.failing.note(now, row, nil) // its row is parked
+		case errors.Is(err, broker.ErrRefused) && p.refused(row.Seq) >= p.opt.MaxAttempts:
+			p.failing.note(now, row, nil) // its row is parked
 			o.parked = append(o.parked, refusal{row: row, err: err})
 		default:
-			w.failing.note(now, row, err)
+			p.failing.note(now, row, err)
 			o.first = cmp.Or(o.first, row.Message)
 			o.deferred = append(o.deferred, Deferral{
 				Place: row.Place, Destination: destination(messages[i].Topic, err), Reason: err.Error(), RetryAt: now.Add(retry.Publish.After(row.Attempts + 1)),
@@ -180,15 +180,15 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 	}
 	if len(o.acked) > 0 {
 		failpoint.Here("published")
-		w.opt.Published(now, published)
+		p.opt.Published(now, published)
 	}
 	if len(o.unsent) > 0 {
-		w.away.Store(true)
-		w.wakeUp() // if the batch was slow
-		w.land(o.unsent...)
+		p.away.Store(true)
+		p.wakeUp() // if the batch was slow
+		p.land(o.unsent...)
 	}
-	w.report.add(w.log, now, o)
-	w.finish(o)
+	p.report.add(p.log, now, o)
+	p.finish(o)
 	return through
 }
 
@@ -214,7 +214,7 @@ func destination(topic string, err error) string {
 const unansweredFor = 30 * time.Second
 
 // unanswered remembers the topics whose last publish timed out, and when. Their rows would
-// take up the window of the head, so the head leaves them to the retries.
+// take up the pipeline of the head, so the head leaves them to the retries.
 type unanswered struct {
 	mu sync.Mutex
 	at map[string]time.Time

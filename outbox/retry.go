@@ -26,11 +26,11 @@ var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 // destinations, and the next round takes rows of the next destinations. However many rows
 // one destination has, it costs little and delays no other. Where rows get through, the
 // sender goes on with the rows behind them.
-func (s *sender) sendDeferred(ctx context.Context, w *window) {
+func (s *sender) sendDeferred(ctx context.Context, p *pipeline) {
 	from := "" // the destination where the round begins
 	failures := 0
 	var last time.Time // when a round began, by the wall clock
-	for free := w.vacancy(ctx); free > 0; free = w.vacancy(ctx) {
+	for free := p.vacancy(ctx); free > 0; free = p.vacancy(ctx) {
 		began, handled := s.clock.Now(), 0
 		// This process may have a handler that does not fail. And rows that were deferred by
 		// a clock that was ahead would wait until it is as late again.
@@ -42,8 +42,8 @@ func (s *sender) sendDeferred(ctx context.Context, w *window) {
 			}
 		}
 		last = wall
-		if len(s.opt.Deliver) > 0 { // may take long, and the rows are read again and again meanwhile
-			handled = int(w.rows.Load())
+		if len(s.opt.Handlers) > 0 { // may take long, and the rows are read again and again meanwhile
+			handled = int(p.rows.Load())
 		}
 		limit := min(free, retryRows) + handled
 		reading := s.beginReading(false)
@@ -58,9 +58,9 @@ func (s *sender) sendDeferred(ctx context.Context, w *window) {
 		if len(rows) == limit {
 			from = rows[len(rows)-1].Destination + "\x01" // behind it, however much it has
 		}
-		through := s.follow(ctx, w, w.publish(s.take(reading, rows)))
+		through := s.follow(ctx, p, p.publish(s.take(reading, rows)))
 		switch {
-		case w.away.Swap(false):
+		case p.away.Swap(false):
 			failures++
 			pause.For(ctx, retry.Connection.After(failures))
 			continue
@@ -76,7 +76,7 @@ func (s *sender) sendDeferred(ctx context.Context, w *window) {
 
 // follow publishes further due rows of the destinations where rows got through, in batches
 // that grow, until none gets through. It reports whether any did.
-func (s *sender) follow(ctx context.Context, w *window, through map[string]bool) bool {
+func (s *sender) follow(ctx context.Context, p *pipeline, through map[string]bool) bool {
 	if len(through) == 0 {
 		return false
 	}
@@ -88,7 +88,7 @@ func (s *sender) follow(ctx context.Context, w *window, through map[string]bool)
 			return true
 		default:
 		}
-		free := w.vacancy(ctx)
+		free := p.vacancy(ctx)
 		if free == 0 {
 			return true
 		}
@@ -107,7 +107,7 @@ func (s *sender) follow(ctx context.Context, w *window, through map[string]bool)
 				}
 			}
 		}
-		through = w.publish(s.take(reading, batch))
+		through = p.publish(s.take(reading, batch))
 	}
 	return true
 }

@@ -73,9 +73,9 @@ func (s *sender) run(ctx context.Context) error {
 	s.settling, endSettling = pause.Outlive(ctx, 0, grace+StopTimeout/2)
 	defer endSettling()
 
-	head := newWindow(s, func(o outcome) { s.published <- o })
-	retries := newWindow(s, s.settle)
-	if len(s.opt.Deliver) > 0 {
+	head := newPipeline(s, func(o outcome) { s.published <- o })
+	retries := newPipeline(s, s.settle)
+	if len(s.opt.Handlers) > 0 {
 		retries.finish = head.finish // its rows come one by one, too
 	}
 	var loops, settling sync.WaitGroup
@@ -99,7 +99,7 @@ func (s *sender) run(ctx context.Context) error {
 // sendHead reads the outbox from the first row to the last, and publishes the rows. Behind
 // the last row it waits for new ones, for an interval at most. It finds rows that commit late
 // when it reads again from an earlier row, see rereads, or when fromFirst finds them.
-func (s *sender) sendHead(ctx context.Context, w *window) {
+func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 	var after int64 // the last row read
 	failures := 0
 	size := min(firstBatch, s.opt.Batch)
@@ -112,13 +112,13 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 	defer beside.Wait()
 	late := newRereads(s.outbox.shards != nil)
 	defer late.timer.Stop()
-	publish := func(p page) {
+	publish := func(next page) {
 		now := s.clock.Now()
-		w.publish(w.except(s.take(p.reading, p.rows), func(row Row) (destination, reason string) {
+		p.publish(p.except(s.take(next.reading, next.rows), func(row Row) (destination, reason string) {
 			return s.unanswered.why(now, s.topic(row.Message))
 		}))
 	}
-	for free := w.vacancy(ctx); free > 0; free = w.vacancy(ctx) {
+	for free := p.vacancy(ctx); free > 0; free = p.vacancy(ctx) {
 		limit := min(size, free)
 		appended := s.backlog.notified()
 		reading := s.beginReading(false)
@@ -133,7 +133,7 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 			after = rows[len(rows)-1].Seq
 		}
 		publish(page{reading, rows})
-		if w.away.Swap(false) { // what was not published is still in the outbox
+		if p.away.Swap(false) { // what was not published is still in the outbox
 			after, size = 0, min(firstBatch, s.opt.Batch)
 			failures++
 			pause.For(ctx, retry.Connection.After(failures))
@@ -158,8 +158,8 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 		case <-again.C:
 			last, size := after, size
 			beside.Go(func() { again.Reset(pause.Rest(s.fromFirst(ctx, last, size, pages), s.opt.Interval)) })
-		case p := <-pages:
-			publish(p)
+		case next := <-pages:
+			publish(next)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestDeliversEachRowOnceAndDeletesThemTogether(t *testing.T) {
 			}
 			return nil
 		}}, new(model), newHandled()
-		f := forward(t, l, p, outbox.Options{Deliver: []outbox.Delivery{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			return false, nil
 		}}}})
@@ -84,7 +84,7 @@ func TestSlowAndFailingHandlersHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
 		var at, most atomic.Int64
-		f := forward(t, l, p, outbox.Options{Batch: 50, Deliver: []outbox.Delivery{{Concurrency: 4, Timeout: time.Hour, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, p, outbox.Options{Batch: 50, Handlers: []outbox.Handler{{Concurrency: 4, Timeout: time.Hour, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			defer at.Add(-1)
 			most.Store(max(most.Load(), at.Add(1)))
 			h.note(row)
@@ -128,16 +128,16 @@ func TestHandlerIsTriedAgainLessAndLessOften(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, p, h := new(table), new(model), newHandled()
 				var reasons []string
-				deliver := outbox.Delivery{Attempts: 10, MaxDelay: time.Minute, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+				deliver := outbox.Handler{Attempts: 10, MaxDelay: time.Minute, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 					h.note(row)
 					return false, fail()
 				}}
-				f, stop := forwardUntil(t, l, p, outbox.Options{Deliver: []outbox.Delivery{deliver}})
+				f, stop := forwardUntil(t, l, p, outbox.Options{Handlers: []outbox.Handler{deliver}})
 				l.append("a")
 				f.Appended(1)
 				time.Sleep(time.Minute)
 				stop() // attempts are counted in the row
-				forward(t, l, p, outbox.Options{Deliver: []outbox.Delivery{deliver}, Parked: func(_ *message.Message, reason string) { reasons = append(reasons, reason) }})
+				forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{deliver}, Parked: func(_ *message.Message, reason string) { reasons = append(reasons, reason) }})
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				calls := h.of(1)
@@ -164,7 +164,7 @@ func TestWhatNoRetryCanHelpIsParkedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
-		f := forward(t, l, p, outbox.Options{Deliver: []outbox.Delivery{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			return false, fmt.Errorf("%w: no such order", timer.ErrInvalid)
 		}}}})
@@ -182,7 +182,7 @@ func TestWhatHandleHasDeletedIsNotDeletedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
-		f := forward(t, l, p, outbox.Options{Deliver: []outbox.Delivery{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -203,7 +203,7 @@ func TestReceiptsGoToTheBrokerAllTheSame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
-		f := forward(t, l, p, outbox.Options{Deliver: []outbox.Delivery{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			return false, nil
 		}}}})
@@ -227,7 +227,7 @@ func TestStopWaitsForHandlers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
-		f, stop := forwardUntil(t, l, p, outbox.Options{Grace: 10 * time.Second, Deliver: []outbox.Delivery{{Concurrency: 2, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
+		f, stop := forwardUntil(t, l, p, outbox.Options{Grace: 10 * time.Second, Handlers: []outbox.Handler{{Concurrency: 2, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			if row.Seq == 1 {
 				time.Sleep(5 * time.Second)
@@ -260,7 +260,7 @@ func TestALostLeaseEndsItsHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, h := newBoard(2), newHandled()
 		ends := make(chan time.Time, 2)
-		f := newForwarder(t, outbox.Sharded(b), new(model), outbox.Options{Grace: time.Hour, Deliver: []outbox.Delivery{{Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
+		f := newForwarder(t, outbox.Sharded(b), new(model), outbox.Options{Grace: time.Hour, Handlers: []outbox.Handler{{Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
 			if h.note(row) > 0 {
 				return false, nil
 			}
@@ -296,7 +296,7 @@ func TestAnErrorThatPanicsIsAFailureOfItsRow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, h := new(table), newHandled()
-		f := forward(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			if h.note(row) == 0 {
 				var none *broken
 				return false, none // is not nil
@@ -319,7 +319,7 @@ func TestSlowTenantHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, h := new(table), newHandled()
-		f := forward(t, l, new(model), outbox.Options{Batch: 400, Deliver: []outbox.Delivery{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, new(model), outbox.Options{Batch: 400, Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			before := h.note(row)
 			if string(row.Message.Payload) == "slow" {
 				time.Sleep(time.Second)
@@ -355,7 +355,7 @@ func TestUntriedRowsCountNoAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, h := new(table), newHandled()
-		f := forward(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{{Concurrency: 1, Attempts: 2, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{{Concurrency: 1, Attempts: 2, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			time.Sleep(100 * time.Millisecond)
 			return false, errors.New("no")
@@ -385,7 +385,7 @@ func TestRetriesThatHangHoldUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hanging = 40
 		l, h := new(table), newHandled()
-		f := forward(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{{Concurrency: 64, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{{Concurrency: 64, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
 			again := h.note(row) > 0
 			if again && row.Seq <= hanging {
 				<-ctx.Done()
@@ -418,11 +418,11 @@ func TestAnEventIsNeverGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(table)
 		calls := 0
-		failing := outbox.Delivery{Handle: func(context.Context, outbox.Row) (bool, error) {
+		failing := outbox.Handler{Handle: func(context.Context, outbox.Row) (bool, error) {
 			calls++
 			return false, errors.New("no such column")
 		}}
-		f, stop := forwardUntil(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{failing}})
+		f, stop := forwardUntil(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{failing}})
 		l.append("acme")
 		f.Appended(1)
 		time.Sleep(8*time.Hour + 30*time.Minute)
@@ -431,7 +431,7 @@ func TestAnEventIsNeverGivenUp(t *testing.T) {
 			t.Errorf("%d calls, of which the last ones were to be an hour apart; left %v", calls, l.left())
 		}
 		var handled time.Time
-		forward(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{{Handle: func(context.Context, outbox.Row) (bool, error) {
+		forward(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{{Handle: func(context.Context, outbox.Row) (bool, error) {
 			handled = time.Now()
 			return false, nil
 		}}}})

@@ -20,17 +20,17 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Delivery hands events to a function of this process instead of a broker, each
-// by itself. Of several deliveries the one with the longest prefix of its service call id
-// has an event. Tenants that wait share the calls at once equally, so one whose events
-// take long or fail delays others until a call ends, and by seconds while thousands of
-// its events wait; so does one delivery with the others. Receipts go to the broker all the
-// same. Each field that is zero has its default, except Handle, which is required.
+// A Handler takes events in this process, one by one, in place of the broker. Of several
+// handlers the one with the longest prefix of the service call id of an event takes it.
+// Tenants that wait share the calls at once equally: a tenant whose events take long or fail
+// delays others until a call ends, and by seconds while thousands of its events wait. So does
+// a handler with the others. Receipts go to the broker all the same. Each field that is zero
+// has its default, except Handle, which is required.
 //
 //	read ─► Handle ─► nil:   deleted, together with others
 //	          ▲     ─► error: deferred ─► Handle … parked if no attempt can help
-type Delivery struct {
-	Prefix string // of the service call ids of its events; empty for all that no other delivery has
+type Handler struct {
+	Prefix string // of the service call ids of its events; empty for all that no other handler takes
 
 	// Handle reacts to the event of a row. The row is deleted if it returns nil;
 	// deleted says that Handle has done so itself. After an error, or a panic, it is
@@ -49,37 +49,37 @@ type Delivery struct {
 	slots *slots
 }
 
-func (d Delivery) withDefaults() Delivery {
-	d.Concurrency = option.Positive(d.Concurrency, 16)
-	d.Attempts = option.Positive(d.Attempts, math.MaxInt)
-	d.MinDelay = option.Positive(d.MinDelay, retry.OnDue.First)
-	d.MaxDelay = option.Positive(d.MaxDelay, retry.OnDue.Longest)
-	d.MaxDelay = max(d.MaxDelay, d.MinDelay)
-	d.Timeout = option.Positive(d.Timeout, time.Minute)
-	d.slots = newSlots(d.Concurrency)
-	return d
+func (h Handler) withDefaults() Handler {
+	h.Concurrency = option.Positive(h.Concurrency, 16)
+	h.Attempts = option.Positive(h.Attempts, math.MaxInt)
+	h.MinDelay = option.Positive(h.MinDelay, retry.OnDue.First)
+	h.MaxDelay = option.Positive(h.MaxDelay, retry.OnDue.Longest)
+	h.MaxDelay = max(h.MaxDelay, h.MinDelay)
+	h.Timeout = option.Positive(h.Timeout, time.Minute)
+	h.slots = newSlots(h.Concurrency)
+	return h
 }
 
-// delivery returns the delivery that has the event of a row, or nil.
-func (f *Forwarder) delivery(row Row) *Delivery {
+// handler returns the handler that takes the event of a row, or nil.
+func (f *Forwarder) handler(row Row) *Handler {
 	call := row.Message.Metadata.Get(envelope.HeaderServiceCallID)
-	for i := range f.opt.Deliver { // the longest prefix first
-		if strings.HasPrefix(call, f.opt.Deliver[i].Prefix) {
-			return &f.opt.Deliver[i]
+	for i := range f.opt.Handlers { // the longest prefix first
+		if strings.HasPrefix(call, f.opt.Handlers[i].Prefix) {
+			return &f.opt.Handlers[i]
 		}
 	}
 	return nil
 }
 
 // destination returns the name under which a row shares the calls with other rows: its
-// tenant, and the prefix of the delivery if it has one.
-func (d *Delivery) destination(row Row) string {
-	return strings.TrimSuffix(tenant(row)+" "+d.Prefix, " ")
+// tenant, and the prefix of the handler if it has one.
+func (h *Handler) destination(row Row) string {
+	return strings.TrimSuffix(tenant(row)+" "+h.Prefix, " ")
 }
 
 // retryAfter returns how long a row is deferred after a failure that follows so many others.
-func (d Delivery) retryAfter(attempts int) time.Duration {
-	return retry.Policy{First: d.MinDelay, Factor: retry.OnDue.Factor, Longest: d.MaxDelay, Jitter: retry.OnDue.Jitter}.After(attempts + 1)
+func (h Handler) retryAfter(attempts int) time.Duration {
+	return retry.Policy{First: h.MinDelay, Factor: retry.OnDue.Factor, Longest: h.MaxDelay, Jitter: retry.OnDue.Jitter}.After(attempts + 1)
 }
 
 // ErrNotBegun is the error of a Handle that could not begin, such as while the database
@@ -99,48 +99,48 @@ func tenant(row Row) string { return row.Message.Metadata.Get(envelope.HeaderTen
 const maxWait = 3 * time.Second
 
 // maxWaiting returns how many rows of one tenant may wait for a slot at any length.
-func (w *window) maxWaiting(d *Delivery) int { return min(4*d.Concurrency, max(1, w.opt.Batch/8)) }
+func (p *pipeline) maxWaiting(h *Handler) int { return min(4*h.Concurrency, max(1, p.opt.Batch/8)) }
 
-// share returns how many rows of one delivery may wait for a slot while rows of other
-// deliveries are to be read.
-func (w *window) share() int {
-	if n := len(w.opt.Deliver); n > 1 {
-		return w.opt.Batch / (2 * n)
+// share returns how many rows of one handler may wait for a slot while rows of other
+// handlers are to be read.
+func (p *pipeline) share() int {
+	if n := len(p.opt.Handlers); n > 1 {
+		return p.opt.Batch / (2 * n)
 	}
 	return math.MaxInt
 }
 
-// deliver hands the events of rows over to handlers, and returns the rows that go to the
+// handOver hands the events of rows to handlers, and returns the rows that go to the
 // broker. A deferred row is left to a later round of retries if maxWaiting rows of its tenant
-// wait. A row of the head is deferred if its delivery is slow and its share of rows waits.
-func (w *window) deliver(rows []Row) (others []Row) {
+// wait. A row of the head is deferred if its handler is slow and its share of rows waits.
+func (p *pipeline) handOver(rows []Row) (others []Row) {
 	var o outcome
-	now := w.clock.Now()
+	now := p.clock.Now()
 	for _, row := range rows {
 		if envelope.IsReceipt(row.Message.Metadata.Get(envelope.HeaderType)) {
 			others = append(others, row)
 			continue
 		}
-		d := w.delivery(row)
-		if d == nil {
+		h := p.handler(row)
+		if h == nil {
 			o.deferred = append(o.deferred, Deferral{
 				Place: row.Place, Destination: row.Message.Metadata.Get(envelope.HeaderServiceCallID), Reason: unclaimed, RetryAt: now, Untried: true, Unclaimed: true,
 			})
 			continue
 		}
-		switch destination := d.destination(row); {
-		case row.Destination != "" && d.slots.waits(destination) >= w.maxWaiting(d):
-			w.land(row.Place)
-		case row.Destination == "" && d.slots.slow(now, w.share()):
-			o.deferred = append(o.deferred, d.untried(row, now))
+		switch destination := h.destination(row); {
+		case row.Destination != "" && h.slots.waits(destination) >= p.maxWaiting(h):
+			p.land(row.Place)
+		case row.Destination == "" && h.slots.slow(now, p.share()):
+			o.deferred = append(o.deferred, h.untried(row, now))
 		default:
-			w.rows.Add(1)
-			slot := d.slots.enter(destination)
-			w.publishes.Go(func() { w.await(d, row, destination, slot) })
+			p.rows.Add(1)
+			slot := h.slots.enter(destination)
+			p.publishes.Go(func() { p.await(h, row, destination, slot) })
 		}
 	}
 	if len(o.deferred) > 0 {
-		w.finish(o)
+		p.finish(o)
 	}
 	return others
 }
@@ -154,8 +154,8 @@ const unclaimed = "no handler of OnDue has a prefix of its service call id"
 // process without handlers claims all events, for the broker.
 func (s *sender) claim(ctx context.Context) {
 	var prefixes []string
-	for _, d := range s.opt.Deliver {
-		prefixes = append(prefixes, d.Prefix)
+	for _, h := range s.opt.Handlers {
+		prefixes = append(prefixes, h.Prefix)
 	}
 	if prefixes == nil {
 		prefixes = []string{""}
@@ -177,7 +177,7 @@ func (s *sender) claim(ctx context.Context) {
 			s.wakeUp()
 		case err != nil:
 			s.pauseAfter(ctx, &failures, err)
-		case s.outbox.shards == nil, len(s.opt.Deliver) == 0:
+		case s.outbox.shards == nil, len(s.opt.Handlers) == 0:
 			return
 		default:
 			failures = 0
@@ -187,13 +187,13 @@ func (s *sender) claim(ctx context.Context) {
 }
 
 // untried defers a row, without counting an attempt, until there are slots.
-func (d *Delivery) untried(row Row, now time.Time) Deferral {
-	return Deferral{Place: row.Place, Destination: d.destination(row), Reason: "many events wait for the handler", RetryAt: now, Untried: true}
+func (h *Handler) untried(row Row, now time.Time) Deferral {
+	return Deferral{Place: row.Place, Destination: h.destination(row), Reason: "many events wait for the handler", RetryAt: now, Untried: true}
 }
 
 // await waits for the slot of a row and hands the row over. It defers a row of the head after
 // maxWait if too many rows wait.
-func (w *window) await(d *Delivery, row Row, destination string, slot <-chan struct{}) {
+func (p *pipeline) await(h *Handler, row Row, destination string, slot <-chan struct{}) {
 	var impatient <-chan time.Time
 	if row.Destination == "" {
 		limit := time.NewTimer(maxWait)
@@ -203,16 +203,16 @@ func (w *window) await(d *Delivery, row Row, destination string, slot <-chan str
 	for {
 		select {
 		case <-slot:
-			w.handle(d, row, destination)
+			p.handle(h, row, destination)
 			return
 		case <-impatient:
-			if now := w.clock.Now(); d.slots.leave(now, destination, slot, w.maxWaiting(d), w.share()) {
-				w.handled(row, outcome{handled: true, first: row.Message, deferred: []Deferral{d.untried(row, now)}})
+			if now := p.clock.Now(); h.slots.leave(now, destination, slot, p.maxWaiting(h), p.share()) {
+				p.handled(row, outcome{handled: true, first: row.Message, deferred: []Deferral{h.untried(row, now)}})
 				return
 			}
-		case <-w.stopping.Done():
-			if d.slots.leave(time.Time{}, destination, slot, 0, 0) {
-				w.handled(row, outcome{unsent: []Place{row.Place}})
+		case <-p.stopping.Done():
+			if h.slots.leave(time.Time{}, destination, slot, 0, 0) {
+				p.handled(row, outcome{unsent: []Place{row.Place}})
 				return
 			}
 		}
@@ -220,23 +220,23 @@ func (w *window) await(d *Delivery, row Row, destination string, slot <-chan str
 }
 
 // handle calls the function with a row, in a slot that it frees at the end.
-func (w *window) handle(d *Delivery, row Row, destination string) {
-	ctx, cancel := context.WithTimeout(timer.WithTrace(w.publishing, envelope.TraceFrom(row.Message.Metadata.Get)), d.Timeout)
+func (p *pipeline) handle(h *Handler, row Row, destination string) {
+	ctx, cancel := context.WithTimeout(timer.WithTrace(p.publishing, envelope.TraceFrom(row.Message.Metadata.Get)), h.Timeout)
 	defer cancel()
 	deleted, err := false, errExit
 	defer func() { // also after runtime.Goexit
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: %v", errPanic, r)
-			w.log.ErrorContext(ctx, "the handler of an event panicked", about(row.Message, "seq", row.Seq, "panic", r, "stack", string(debug.Stack()))...)
+			p.log.ErrorContext(ctx, "the handler of an event panicked", about(row.Message, "seq", row.Seq, "panic", r, "stack", string(debug.Stack()))...)
 		}
-		d.slots.release(destination)
-		w.handled(row, w.outcome(d, row, deleted, err))
+		h.slots.release(destination)
+		p.handled(row, p.outcome(h, row, deleted, err))
 	}()
-	if w.stopping.Err() != nil {
-		err = w.stopping.Err()
+	if p.stopping.Err() != nil {
+		err = p.stopping.Err()
 		return
 	}
-	done, failed := d.Handle(ctx, row)
+	done, failed := h.Handle(ctx, row)
 	if failed != nil { // an error that is a nil pointer panics here, if it does
 		_, _ = failed.Error(), errors.Is(failed, timer.ErrInvalid)
 	}
@@ -244,30 +244,30 @@ func (w *window) handle(d *Delivery, row Row, destination string) {
 }
 
 // outcome returns what becomes of a row that was handed over.
-func (w *window) outcome(d *Delivery, row Row, deleted bool, err error) outcome {
-	now := w.clock.Now()
+func (p *pipeline) outcome(h *Handler, row Row, deleted bool, err error) outcome {
+	now := p.clock.Now()
 	switch {
 	case err == nil:
-		w.failing.note(now, row, nil)
-		w.opt.Published(now, []*message.Message{row.Message})
-		if w.opt.Settled != nil {
-			w.opt.Settled(now, w.topic(row.Message), row, nil)
+		p.failing.note(now, row, nil)
+		p.opt.Published(now, []*message.Message{row.Message})
+		if p.opt.Settled != nil {
+			p.opt.Settled(now, p.topic(row.Message), row, nil)
 		}
 		if deleted {
 			return outcome{gone: []Place{row.Place}}
 		}
 		return outcome{acked: []Place{row.Place}}
-	case w.stopping.Err() != nil && ended(w.publishing, err): // the next start hands it over again
+	case p.stopping.Err() != nil && ended(p.publishing, err): // the next start hands it over again
 		return outcome{unsent: []Place{row.Place}}
 	case errors.Is(err, ErrNotBegun):
 		return outcome{handled: true, first: row.Message, unsent: []Place{row.Place}, reason: err}
-	case errors.Is(err, timer.ErrInvalid), row.Attempts+1 >= d.Attempts:
-		w.failing.note(now, row, nil) // its row is parked
+	case errors.Is(err, timer.ErrInvalid), row.Attempts+1 >= h.Attempts:
+		p.failing.note(now, row, nil) // its row is parked
 		return outcome{parked: []refusal{{row: row, err: errors.New(readable(err)), handled: true}}}
 	}
-	w.failing.note(now, row, err)
+	p.failing.note(now, row, err)
 	return outcome{handled: true, first: row.Message, deferred: []Deferral{{
-		Place: row.Place, Destination: d.destination(row), Reason: readable(err), RetryAt: now.Add(d.retryAfter(row.Attempts)),
+		Place: row.Place, Destination: h.destination(row), Reason: readable(err), RetryAt: now.Add(h.retryAfter(row.Attempts)),
 	}}}
 }
 
@@ -277,22 +277,22 @@ func ended(publishing context.Context, err error) bool {
 	return publishing.Err() != nil || errors.Is(err, context.Canceled)
 }
 
-// handled settles a row, which is no longer in the window then.
-func (w *window) handled(row Row, o outcome) {
+// handled settles a row, which is no longer in flight then.
+func (p *pipeline) handled(row Row, o outcome) {
 	switch {
 	case o.reason != nil: // it has not begun, so the loop reads it again
-		w.report.add(w.log, w.clock.Now(), o)
-		w.land(row.Place)
-		w.away.Store(true)
-		w.wakeUp()
+		p.report.add(p.log, p.clock.Now(), o)
+		p.land(row.Place)
+		p.away.Store(true)
+		p.wakeUp()
 	case len(o.unsent) > 0:
-		w.land(row.Place)
+		p.land(row.Place)
 	default:
-		w.report.add(w.log, w.clock.Now(), o)
-		w.finish(o)
+		p.report.add(p.log, p.clock.Now(), o)
+		p.finish(o)
 	}
-	w.rows.Add(-1)
-	notify(w.freed)
+	p.rows.Add(-1)
+	notify(p.freed)
 }
 
 // maxReason is how much of an error is kept with a row.
