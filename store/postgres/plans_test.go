@@ -40,7 +40,7 @@ const (
 	byParked       = "timer_outbox_parked_pkey"
 	byParkedTenant = "idx_timer_outbox_parked_tenant"
 	byPosition     = "timer_positions_pkey"
-	bySeen         = "idx_timer_positions_seen"
+	byObserved     = "idx_timer_positions_observed"
 	folded         = "idx_timer_counts_folded"
 	fresh          = "idx_timer_counts_fresh"
 )
@@ -78,9 +78,9 @@ var plans = map[string]plan{
 	"defer":           {[]any{int32(0), longs, texts, texts, times, ints, shorts}, []string{byNumber}},
 	"defer_again":     {[]any{int32(0), longs, texts, texts, times, ints, shorts}, []string{byDeferred}},
 	"deferred":        {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
-	"note":            {[]any{texts, longs, longs, longs, longs}, []string{byPosition, bySeen}},
-	"positions":       {nil, []string{byPosition, byPosition, bySeen}},
-	"trim_positions":  {[]any{texts, longs, longs}, []string{byPlace, byPosition, byPosition, bySeen}},
+	"note":            {[]any{texts, longs, longs, longs, longs}, []string{byPosition, byObserved}},
+	"positions":       {nil, []string{byPosition, byPosition, byObserved}},
+	"trim_positions":  {[]any{texts, longs, longs}, []string{byPlace, byPosition, byPosition, byObserved}},
 	"fold":            {[]any{int64(1000)}, []string{byPlace, byPlace, folded, fresh}},
 	"fresh":           {nil, []string{fresh}},
 	"get":             {[]any{"tenant-1", "call-1"}, []string{byKey}},

@@ -42,11 +42,11 @@ func (t *transaction) note(advances []store.Advance) {
 	if n == 0 {
 		return
 	}
-	logs, done, seen, wasDone, wasSeen := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	logs, committed, observed, wasCommitted, wasObserved := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	for i, a := range advances {
-		logs[i], done[i], seen[i], wasDone[i], wasSeen[i] = a.Log, a.Committed, a.Observed, a.Before.Committed, a.Before.Observed
+		logs[i], committed[i], observed[i], wasCommitted[i], wasObserved[i] = a.Log, a.Committed, a.Observed, a.Before.Committed, a.Before.Observed
 	}
-	t.later(step{text: sqlNote, args: []any{logs, done, seen, wasDone, wasSeen}})
+	t.later(step{text: sqlNote, args: []any{logs, committed, observed, wasCommitted, wasObserved}})
 }
 
 // trimmed is what two calls of trim found, by log: where the rows are that it kept.
@@ -57,10 +57,10 @@ type trimmed struct{ before, last map[string]timer.Position }
 // were committed late, too. Other instances that record the same logs trim them as well.
 func (s *Store) trim(ctx context.Context, found *trimmed) error {
 	var logs []string
-	var done, seen []int64
+	var committed, observed []int64
 	for _, at := range s.positions.All() {
 		if begin := found.before[at.Log]; found.last[at.Log] != at {
-			logs, done, seen = append(logs, at.Log), append(done, begin.Committed), append(seen, begin.Observed)
+			logs, committed, observed = append(logs, at.Log), append(committed, begin.Committed), append(observed, begin.Observed)
 		}
 	}
 	if len(logs) == 0 {
@@ -69,7 +69,7 @@ func (s *Store) trim(ctx context.Context, found *trimmed) error {
 	next := make(map[string]timer.Position)
 	maps.Copy(next, found.last)
 	err := s.writing(ctx, "trim the positions", func(ctx context.Context, t *transaction) error {
-		return t.rows(ctx, sqlTrimPositions, []any{logs, done, seen}, func(rows pgx.Rows) error {
+		return t.rows(ctx, sqlTrimPositions, []any{logs, committed, observed}, func(rows pgx.Rows) error {
 			var p timer.Position
 			err := rows.Scan(&p.Log, &p.Committed, &p.Observed)
 			next[p.Log] = p
@@ -124,12 +124,12 @@ func (s *Store) notOlder(ctx context.Context) error {
 func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
 	err = r.rows(ctx, "read the positions", sqlNoted, nil, func(rows pgx.Rows) error {
 		var log *string
-		var done, seen *int64
-		if err := rows.Scan(&n.Empty, &log, &done, &seen); err != nil {
+		var committed, observed *int64
+		if err := rows.Scan(&n.Empty, &log, &committed, &observed); err != nil {
 			return err
 		}
 		if log != nil {
-			n.Positions = append(n.Positions, timer.Position{Log: *log, Committed: *done, Observed: *seen})
+			n.Positions = append(n.Positions, timer.Position{Log: *log, Committed: *committed, Observed: *observed})
 		}
 		return nil
 	})

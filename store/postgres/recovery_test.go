@@ -68,11 +68,11 @@ func TestNothingNewIsNotNoted(t *testing.T) {
 }
 
 // olderPositions returns a statement that puts others in place of all positions.
-func olderPositions(done, seen string) string {
+func olderPositions(committed, observed string) string {
 	return fmt.Sprintf(`
-		WITH gone AS (DELETE FROM timer_positions RETURNING log, done, seen)
-		INSERT INTO timer_positions (log, done, seen)
-		SELECT log, %s, %s FROM gone GROUP BY log`, done, seen)
+		WITH gone AS (DELETE FROM timer_positions RETURNING log, committed, observed)
+		INSERT INTO timer_positions (log, committed, observed)
+		SELECT log, %s, %s FROM gone GROUP BY log`, committed, observed)
 }
 
 // TestAnOlderDatabaseIsFatal puts an older row in place of a newer one, as a restore
@@ -80,8 +80,8 @@ func olderPositions(done, seen string) string {
 func TestAnOlderDatabaseIsFatal(t *testing.T) {
 	t.Parallel()
 	for name, older := range map[string]string{
-		"commands": olderPositions("3", "max(seen)"),
-		"events":   olderPositions("max(done)", "3"),
+		"commands": olderPositions("3", "max(observed)"),
+		"events":   olderPositions("max(committed)", "3"),
 		"no row":   `DELETE FROM timer_positions WHERE log = 'events'`,
 		"no rows":  `DELETE FROM timer_positions`,
 	} {

@@ -46,11 +46,11 @@ func (t *transaction) note(ctx context.Context, advances []store.Advance) error 
 // Noted returns the positions that the database has noted of the broker's logs.
 func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
 	err = r.rows(ctx, "read the positions", func(rows *sql.Rows) error {
-		var done, seen sql.NullInt64
+		var committed, observed sql.NullInt64
 		var log sql.NullString
-		err := rows.Scan(&n.Empty, &log, &done, &seen)
+		err := rows.Scan(&n.Empty, &log, &committed, &observed)
 		if log.Valid {
-			n.Positions = append(n.Positions, timer.Position{Log: log.String, Committed: done.Int64, Observed: seen.Int64})
+			n.Positions = append(n.Positions, timer.Position{Log: log.String, Committed: committed.Int64, Observed: observed.Int64})
 		}
 		return err
 	}, sqlNoted)

@@ -261,13 +261,13 @@ CREATE TABLE timer_firing (
 -- deleted later: a row that each transaction updates would have more and more dead
 -- versions to step over while another transaction holds a snapshot.
 CREATE TABLE timer_positions (
-    done bigint NOT NULL, -- all commands up to this number are here, or are dead letters
-    seen bigint NOT NULL, -- the highest number that was received or published
-    log  text COLLATE "C" NOT NULL,
-    PRIMARY KEY (log, done, seen),
-    CONSTRAINT log_has_1_to_512_bytes CHECK (octet_length(log) BETWEEN 1 AND 512),
-    CONSTRAINT positions_never_fall   CHECK (done >= 0), -- see query/note.sql
-    CONSTRAINT seen_is_not_negative   CHECK (seen >= 0)
+    committed bigint NOT NULL, -- all commands up to this number are here, or are dead letters
+    observed  bigint NOT NULL, -- the highest number that was received or published
+    log       text COLLATE "C" NOT NULL,
+    PRIMARY KEY (log, committed, observed),
+    CONSTRAINT log_has_1_to_512_bytes    CHECK (octet_length(log) BETWEEN 1 AND 512),
+    CONSTRAINT positions_never_fall      CHECK (committed >= 0), -- see query/note.sql
+    CONSTRAINT observed_is_not_negative  CHECK (observed >= 0)
 ) WITH (
     -- A queue, as timer_outbox.
     autovacuum_vacuum_scale_factor = 0,
@@ -276,5 +276,5 @@ CREATE TABLE timer_positions (
     autovacuum_vacuum_cost_delay = 0
 );
 
-CREATE INDEX idx_timer_positions_seen
-    ON timer_positions (log, seen, done);
+CREATE INDEX idx_timer_positions_observed
+    ON timer_positions (log, observed, committed);

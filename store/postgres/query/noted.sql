@@ -3,7 +3,7 @@ SELECT NOT EXISTS (SELECT 1 FROM timer_schedules)
        AND NOT EXISTS (SELECT 1 FROM timer_outbox)
        AND NOT EXISTS (SELECT 1 FROM timer_outbox_deferred)
        AND NOT EXISTS (SELECT 1 FROM timer_outbox_parked),
-       log, max(done), max(seen)
+       log, max(committed), max(observed)
   FROM timer_database
   LEFT JOIN timer_positions ON true
  GROUP BY log

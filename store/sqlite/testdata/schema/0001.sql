@@ -195,12 +195,12 @@ CREATE TABLE timer_firing (
 -- that apply what was read of it. A backup has the positions that it stands at, so a
 -- restored one is known to be behind. An export has none.
 CREATE TABLE timer_positions (
-    log  TEXT    NOT NULL PRIMARY KEY,
-    done INTEGER NOT NULL, -- all commands up to this number are here, or are dead letters
-    seen INTEGER NOT NULL, -- the highest number that was received or published
-    CONSTRAINT log_has_1_to_512_bytes CHECK (length(CAST(log AS BLOB)) BETWEEN 1 AND 512),
-    CONSTRAINT done_is_not_negative   CHECK (done >= 0),
-    CONSTRAINT seen_is_not_negative   CHECK (seen >= 0)
+    log       TEXT    NOT NULL PRIMARY KEY,
+    committed INTEGER NOT NULL, -- all commands up to this number are here, or are dead letters
+    observed  INTEGER NOT NULL, -- the highest number that was received or published
+    CONSTRAINT log_has_1_to_512_bytes    CHECK (length(CAST(log AS BLOB)) BETWEEN 1 AND 512),
+    CONSTRAINT committed_is_not_negative CHECK (committed >= 0),
+    CONSTRAINT observed_is_not_negative  CHECK (observed >= 0)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO timer_schema (version_id, is_applied) VALUES (1, true);
 COMMIT;
@@ -239,4 +239,4 @@ UPDATE timer_counts SET outbox = 3 WHERE tenant_id = '';
 UPDATE timer_database SET id = '3b2f0c52-7a3e-4d0e-9f6b-0d9f5f1f2a11';
 INSERT INTO timer_firing (tenant_id, paused_at, paused_until, paused_by) VALUES ('', 1905253200000, NULL, 'an operator');
 INSERT INTO timer_firing (tenant_id, paused_at, paused_until, paused_by) VALUES ('acme', 1905253200000, 7289654400000, 'a guest');
-INSERT INTO timer_positions (log, done, seen) VALUES ('svc@1', 17, 23);
+INSERT INTO timer_positions (log, committed, observed) VALUES ('svc@1', 17, 23);
