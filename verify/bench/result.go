@@ -47,7 +47,7 @@ func (s *system) result(workload string, used usages) Result {
 		Load: machine.Load(), Pending: s.opt.Pending, PeakMiB: used.service.PeakMiB,
 	}
 	for _, i := range s.instances {
-		r.StartMS = max(r.StartMS, milliseconds(i.took))
+		r.StartMS = max(r.StartMS, milliseconds(i.took()))
 	}
 	return r
 }

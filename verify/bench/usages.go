@@ -19,7 +19,7 @@ type usages struct {
 
 func (s *system) usages(ctx context.Context) (u usages, err error) {
 	for _, i := range s.instances {
-		one, err := machine.Used(i.cmd.Process.Pid)
+		one, err := machine.Used(i.PID())
 		if err != nil {
 			return u, err
 		}

@@ -203,13 +203,13 @@ func TestTellsADeathFromAKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !want {
-			<-l.ended
+			<-l.Ended
 		}
-		if err := l.kill(); err != nil {
+		if err := l.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		if l.killed() != want {
-			t.Errorf("%s: was killed: %v, want %v", line, l.killed(), want)
+		if l.Killed() != want {
+			t.Errorf("%s: was killed: %v, want %v", line, l.Killed(), want)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func TestServiceGetsNoSettingsFromOutside(t *testing.T) {
 	t.Setenv("TIMER_POLLING_INTERVAL", "1")
 	t.Setenv("CRASH_TEST", "1")
 	t.Setenv(stepEnv, "acked:1")
-	env := strings.Join(environ(), "\n")
+	env := strings.Join(Environ(), "\n")
 	if strings.Contains(env, "TIMER_") || strings.Contains(env, stepEnv) || !strings.Contains(env, "CRASH_TEST=1") {
 		t.Errorf("the environment is %q", env)
 	}

@@ -151,14 +151,14 @@ func (r *run) freeze(ctx context.Context, in *instance) error {
 		d = stopOfMany
 	}
 	r.wasUp(in, r.now())
-	if err := in.life.signal(syscall.SIGSTOP); err != nil {
+	if err := in.life.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	if err := r.rest(ctx, d.any(r.rand)); err != nil {
 		return err
 	}
 	in.upFrom = r.now()
-	return in.life.signal(syscall.SIGCONT)
+	return in.life.Signal(syscall.SIGCONT)
 }
 
 // without interrupts a server that all instances need.

@@ -72,19 +72,19 @@ func (r *run) killAtStep(ctx context.Context, s step, passage int) (reached bool
 	select {
 	case <-ctx.Done():
 		return false, ctx.Err()
-	case <-armed.ended:
+	case <-armed.Ended:
 	case <-t.C:
 		r.breach(history.Unreached, "%s, passage %d: not within %s", s.name, passage, r.opt.stepTimeout)
 		return false, r.clear(in)
 	}
 	r.over(in, r.now())
 	switch {
-	case armed.killed() && armed.hasFallen():
+	case armed.Killed() && armed.hasFallen():
 		return true, nil
-	case armed.err == nil && s.stage == ending:
+	case armed.Err == nil && s.stage == ending:
 		r.breach(history.Unreached, "%s, passage %d: the service stopped cleanly", s.name, passage)
 	default:
-		r.breach(history.Died, "life %d ended by itself, not at the step %s: %v; see its log", armed.number, s.name, armed.err)
+		r.breach(history.Died, "life %d ended by itself, not at the step %s: %v; see its log", armed.number, s.name, armed.Err)
 	}
 	return false, nil
 }
@@ -98,7 +98,7 @@ func (r *run) signalLater(ctx context.Context, in *instance, sig syscall.Signal)
 		return ctx.Err()
 	}
 	r.over(in, r.now())
-	return in.life.signal(sig)
+	return in.life.Signal(sig)
 }
 
 // clear kills the process of an instance, if there is one.

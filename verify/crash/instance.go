@@ -23,10 +23,10 @@ type instance struct {
 }
 
 // isUp reports whether the instance has a process that takes commands.
-func (in *instance) isUp() bool { return in.isAlive() && in.life.isReady() }
+func (in *instance) isUp() bool { return in.isAlive() && in.life.IsReady() }
 
 // isAlive reports whether the instance has a process.
-func (in *instance) isAlive() bool { return in.life != nil && !in.life.hasEnded() }
+func (in *instance) isAlive() bool { return in.life != nil && !in.life.HasEnded() }
 
 // begin starts a process of an instance.
 func (r *run) begin(ctx context.Context, in *instance) error {
@@ -38,7 +38,7 @@ func (r *run) begin(ctx context.Context, in *instance) error {
 	l.number, l.of = r.lives, in
 	in.life = l
 	go func() {
-		<-l.ended
+		<-l.Ended
 		select {
 		case r.ends <- l:
 		case <-ctx.Done():
@@ -100,7 +100,7 @@ func (r *run) awaitReady(ctx context.Context, in *instance) error {
 	for !in.isUp() {
 		var ready <-chan struct{}
 		if in.isAlive() {
-			ready = in.life.ready
+			ready = in.life.Ready
 		}
 		over, err := r.attend(ctx, ready, t.C)
 		if err != nil {
@@ -138,10 +138,10 @@ func (r *run) died(ctx context.Context, l *life) error {
 		l.of.bin = r.opt.Bin
 		return r.begin(ctx, l.of)
 	}
-	r.breach(history.Died, "life %d ended by itself: %v", l.number, l.err)
+	r.breach(history.Died, "life %d ended by itself: %v", l.number, l.Err)
 	r.deaths++
 	if r.deaths > maxDeaths {
-		return fmt.Errorf("the service ended by itself %d times: %w; see its log", r.deaths, l.err)
+		return fmt.Errorf("the service ended by itself %d times: %w; see its log", r.deaths, l.Err)
 	}
 	r.over(l.of, r.now())
 	return r.begin(ctx, l.of)
@@ -150,40 +150,40 @@ func (r *run) died(ctx context.Context, l *life) error {
 // over notes that an instance was up until a time, if it was. Only the first
 // call counts in a life.
 func (r *run) over(in *instance, until time.Time) {
-	if !in.life.isReady() || in.life.noted {
+	if !in.life.IsReady() || in.life.noted {
 		return
 	}
 	in.life.noted = true
-	r.starts = append(r.starts, in.life.readyAt.Sub(in.life.started))
+	r.starts = append(r.starts, in.life.ReadyAt.Sub(in.life.Started))
 	r.wasUp(in, until)
 }
 
 // wasUp notes that an instance was up until a time, since the last fault.
 func (r *run) wasUp(in *instance, until time.Time) {
-	r.recorder.Up(later(in.life.readyAt, in.upFrom), until)
+	r.recorder.Up(later(in.life.ReadyAt, in.upFrom), until)
 }
 
 // end asks an instance to stop, and waits until it has, which must be cleanly.
 func (r *run) end(ctx context.Context, in *instance) error {
 	r.over(in, r.now())
 	in.life.meant = true
-	if err := in.life.signal(syscall.SIGTERM); err != nil {
+	if err := in.life.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	t := time.NewTimer(endTimeout)
 	defer t.Stop()
-	for !in.life.hasEnded() {
-		over, err := r.attend(ctx, in.life.ended, t.C)
+	for !in.life.HasEnded() {
+		over, err := r.attend(ctx, in.life.Ended, t.C)
 		if err != nil {
 			return err
 		}
 		if over {
 			r.breach(history.Unclean, "life %d had not ended %s after SIGTERM", in.life.number, endTimeout)
-			return in.life.kill()
+			return in.life.Kill()
 		}
 	}
-	if in.life.err != nil {
-		r.breach(history.Unclean, "life %d ended after SIGTERM with: %v", in.life.number, in.life.err)
+	if in.life.Err != nil {
+		r.breach(history.Unclean, "life %d ended after SIGTERM with: %v", in.life.number, in.life.Err)
 	}
 	return nil
 }
@@ -192,11 +192,11 @@ func (r *run) end(ctx context.Context, in *instance) error {
 func (r *run) kill(in *instance) error {
 	r.over(in, r.now())
 	in.life.meant = true
-	if err := in.life.kill(); err != nil {
+	if err := in.life.Kill(); err != nil {
 		return err
 	}
-	if !in.life.killed() && !r.outdated(in.life) {
-		r.breach(history.Died, "life %d ended by itself, just before it was to be killed: %v", in.life.number, in.life.err)
+	if !in.life.Killed() && !r.outdated(in.life) {
+		r.breach(history.Died, "life %d ended by itself, just before it was to be killed: %v", in.life.number, in.life.Err)
 	}
 	return nil
 }

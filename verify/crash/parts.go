@@ -2,7 +2,6 @@ package crash
 
 import (
 	"context"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -70,13 +69,3 @@ func Connect(port int, name, db string) (*nats.Conn, error) {
 func IsIntake(c jetstream.ConsumerConfig) bool {
 	return c.Durable != "" && (c.FilterSubject == history.CommandsTopic || slices.Contains(c.FilterSubjects, history.CommandsTopic))
 }
-
-// Watch returns a writer that passes on to out, and calls found once, at the
-// first line that begins so.
-func Watch(out io.Writer, line string, found func()) io.Writer {
-	return &watcher{out: out, line: line, found: found}
-}
-
-// Environ returns the environment without settings of the service, which a
-// process of it must not take from outside.
-func Environ() []string { return environ() }

@@ -167,7 +167,7 @@ func (r *run) serve(ctx context.Context) (err error) {
 	defer func() { // those that have ended stay ended
 		for _, in := range r.instances {
 			if in.isAlive() {
-				err = errors.Join(err, in.life.kill())
+				err = errors.Join(err, in.life.Kill())
 			}
 		}
 	}()

@@ -98,5 +98,5 @@ func (r *run) killAndUpgrade(ctx context.Context, in *instance) error {
 // outdated reports whether a process of the older version ended since the schema is that
 // of the new one.
 func (r *run) outdated(l *life) bool {
-	return r.opt.Mode == Upgrade && l.hasEnded() && !l.killed() && strings.Contains(string(l.last), "use a newer binary")
+	return r.opt.Mode == Upgrade && l.HasEnded() && !l.Killed() && strings.Contains(string(l.last), "use a newer binary")
 }

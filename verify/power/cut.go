@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/event-service-agent/timer-service/verify/crash"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
@@ -23,7 +24,7 @@ var (
 // begin starts the service.
 func (r *run) begin(ctx context.Context) (err error) {
 	r.begun = r.now()
-	r.life, err = start(ctx, r.opt.Bin, r.dir, r.env, r.log, r.now)
+	r.life, err = crash.Start(ctx, r.opt.Bin, r.dir, r.env, r.log, r.log, r.now)
 	if err == nil {
 		r.lives++
 	}
@@ -70,7 +71,7 @@ func (r *run) cutAll(ctx context.Context) error {
 func (r *run) cut(ctx context.Context) error {
 	r.over()
 	began := r.now()
-	if err := cutUnder(ctx, r.disk, r.rand, r.life.cmd.Process.Pid, r.life.kill); err != nil {
+	if err := cutUnder(ctx, r.disk, r.rand, r.life.PID(), r.life.Kill); err != nil {
 		return fmt.Errorf("cut %d: %w", r.cuts+1, err)
 	}
 	r.cuts++
@@ -80,9 +81,9 @@ func (r *run) cut(ctx context.Context) error {
 
 // over notes that the service was up until now, if it was, and how long that took.
 func (r *run) over() {
-	if r.life.isReady() {
-		r.recorder.Up(r.life.readyAt, r.now())
-		r.starts = append(r.starts, r.life.readyAt.Sub(r.begun))
+	if r.life.IsReady() {
+		r.recorder.Up(r.life.ReadyAt, r.now())
+		r.starts = append(r.starts, r.life.ReadyAt.Sub(r.begun))
 	}
 }
 
@@ -93,7 +94,7 @@ func (r *run) wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-r.life.ended:
+	case <-r.life.Ended:
 		return r.died()
 	case <-t.C:
 		return nil
@@ -107,11 +108,11 @@ func (r *run) awaitReady(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-r.life.ended:
+	case <-r.life.Ended:
 		return r.died()
 	case <-t.C:
 		return fmt.Errorf("after %d cuts the service is not ready within %s; see its log", r.cuts, readyTimeout)
-	case <-r.life.ready:
+	case <-r.life.Ready:
 		return nil
 	}
 }
@@ -119,6 +120,6 @@ func (r *run) awaitReady(ctx context.Context) error {
 // died notes that the service ended by itself. What is left of the disk is for
 // people to examine, so the run ends too.
 func (r *run) died() error {
-	r.breach(history.Died, "life %d, after %d cuts, ended by itself: %v", r.lives, r.cuts, r.life.err)
+	r.breach(history.Died, "life %d, after %d cuts, ended by itself: %v", r.lives, r.cuts, r.life.Err)
 	return errDied
 }

@@ -96,7 +96,7 @@ type run struct {
 	stream   jetstream.Stream
 	recorder history.Recorder
 
-	life     *life
+	life     *crash.Process
 	lives    int
 	cuts     int
 	begun    time.Time       // when the life began
@@ -163,7 +163,7 @@ func (r *run) do(ctx context.Context) (err error) {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.life.kill()) }() // a later one; one that has ended stays ended
+	defer func() { err = errors.Join(err, r.life.Kill()) }() // a later one; one that has ended stays ended
 	if err := r.firstCut(ctx); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (r *run) do(ctx context.Context) (err error) {
 // layOut starts what outlives the cuts, and says where everything is. What it
 // returns ends it.
 func (r *run) layOut(ctx context.Context) (stop func() error, err error) {
-	r.env = append(crash.Environ(), "TIMER_UNKNOWN_TYPES=ignore", "TIMER_DB_PATH="+filepath.Join(r.disk.dir, "timers.db"), "TIMER_BROKER=nats", "TIMER_DURABILITY=strict")
+	r.env = []string{"TIMER_UNKNOWN_TYPES=ignore", "TIMER_DB_PATH=" + filepath.Join(r.disk.dir, "timers.db"), "TIMER_BROKER=nats", "TIMER_DURABILITY=strict"}
 	if r.port, err = freeport.Find(ctx); err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func (r *run) test(ctx context.Context) error {
 		return err
 	}
 	r.over()
-	if err := r.life.stop(ctx); err != nil {
+	if err := r.life.Stop(endTimeout); err != nil {
 		r.breach(history.Unclean, "life %d: %v", r.lives, err)
 	}
 	return nil
