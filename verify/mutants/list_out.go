@@ -4,17 +4,17 @@ package main
 var publishing = []mutant{
 	{
 		"I1", "an event is deleted before it is published",
-		[]change{in("outbox", "window.publish", first("for _, row := range rows { _ = w.table.Delete(w.settling, row.Seq) }"))},
+		[]change{in("outbox", "pipeline.publish", first("for _, row := range rows { _ = p.table.Delete(p.settling, row.Seq) }"))},
 		forwarding,
 	},
 	{
 		"I1", "an event that failed is deleted",
-		[]change{in("outbox", "window.done", swap("err == nil", "err == nil || !errors.Is(err, broker.ErrUnavailable) && !errors.Is(err, broker.ErrRefused)"))},
+		[]change{in("outbox", "pipeline.done", swap("err == nil", "err == nil || !errors.Is(err, broker.ErrUnavailable) && !errors.Is(err, broker.ErrRefused)"))},
 		forwarding,
 	},
 	{
 		"I15", "an event that is refused is tried for ever",
-		[]change{in("outbox", "window.done", never("MaxAttempts"))},
+		[]change{in("outbox", "pipeline.done", never("MaxAttempts"))},
 		forwarding,
 	},
 	{
@@ -34,12 +34,12 @@ var publishing = []mutant{
 	},
 	{
 		"B1", "an event that fails stops all others, as if the broker were away",
-		[]change{in("outbox", "window.done", swap("errors.Is(err, broker.ErrUnavailable)", "err != nil"))},
+		[]change{in("outbox", "pipeline.done", swap("errors.Is(err, broker.ErrUnavailable)", "err != nil"))},
 		forwarding,
 	},
 	{
 		"B1", "a destination that fails is retried without a pause",
-		[]change{in("outbox", "window.*", instead("retry.Publish.After", "0*$"))},
+		[]change{in("outbox", "pipeline.*", instead("retry.Publish.After", "0*$"))},
 		forwarding,
 	},
 	{
