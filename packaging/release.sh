@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 out=${1:-dist}
 systems=("${@:2}")
 [ "${#systems[@]}" -gt 0 ] || systems=({linux,darwin,windows}/{amd64,arm64})
-max_bytes=$((57 * 1000 * 1000)) # docs/adr/measured.md lists what weighs
+max_bytes=$((59 * 1000 * 1000)) # docs/adr/measured.md lists what weighs
 
 export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C GOFLAGS='' GOWORK=off CGO_ENABLED=0
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
