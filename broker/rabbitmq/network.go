@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,8 +34,9 @@ type network struct {
 }
 
 const (
-	writeTimeout = 10 * time.Second // longest wait for the server to accept something
-	maxPending   = 256 << 10        // pending bytes at which publishers wait
+	writeTimeout = 10 * time.Second // longest wait for the server to accept writePart bytes
+	writePart    = 64 << 10
+	maxPending   = 256 << 10 // pending bytes at which publishers wait
 )
 
 func newNetwork(conn net.Conn, f *flow) *network {
@@ -100,18 +102,29 @@ func (n *network) send() {
 		<-n.more
 		n.mu.Lock()
 		out, n.pending = n.pending, out[:0]
-		if closing = n.failed != nil; !closing {
-			_ = n.conn.SetWriteDeadline(deadline(writeTimeout)) // if it fails, the write fails, too
-		}
+		closing = n.failed != nil
 		n.mu.Unlock()
-		if _, err := n.conn.Write(out); err != nil {
-			n.mu.Lock()
-			n.failed = errors.Join(errors.New("the server does not accept what is sent"), err)
-			n.mu.Unlock()
-			_ = n.conn.Close() // the library gets an error from its next read
-			return
+		for part := range slices.Chunk(out, writePart) { // a large message may take longer than the timeout
+			if err := n.sendPart(part); err != nil {
+				n.mu.Lock()
+				n.failed = errors.Join(errors.New("the server reads nothing"), err)
+				n.mu.Unlock()
+				_ = n.conn.Close() // the library gets an error from its next read
+				return
+			}
 		}
 	}
+}
+
+// sendPart writes to the network, with the deadline of Close if the network is closing.
+func (n *network) sendPart(part []byte) error {
+	n.mu.Lock()
+	if n.failed == nil {
+		_ = n.conn.SetWriteDeadline(deadline(writeTimeout)) // if it fails, the write fails, too
+	}
+	n.mu.Unlock()
+	_, err := n.conn.Write(part)
+	return err
 }
 
 // Close sends the pending bytes for at most a second, and closes the connection.
