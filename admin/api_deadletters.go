@@ -60,7 +60,7 @@ type DeadLetters struct {
 
 // A DeadLetterOwner is the part of a path that names the owner of dead letters.
 type DeadLetterOwner struct {
-	Tenant string `path:"tenant" maxLength:"64" pattern:"^(_|[A-Za-z0-9][A-Za-z0-9_-]*)$" example:"acme" doc:"_ for those that name no valid tenant."`
+	Tenant string `path:"tenant" maxLength:"64" pattern:"^(_|[A-Za-z0-9][A-Za-z0-9_-]*)$" example:"acme" doc:"_ for dead letters that name no valid tenant."`
 }
 
 // A DeadLetterPath is the part of a path that names a dead letter.
@@ -73,8 +73,8 @@ type DeadLetterPath struct {
 type DeadLetterQuery struct {
 	PageQuery
 	Reason        string `query:"reason" enum:"too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota" doc:"Only those with this reason."`
-	Since         string `query:"since" doc:"Only those that became dead letters then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
-	CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only those that carry it."`
+	Since         string `query:"since" doc:"Only dead letters from then on, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
+	CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only dead letters with this correlation id."`
 }
 
 type (

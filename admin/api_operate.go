@@ -117,7 +117,7 @@ type TenantQuota struct {
 type Quotas struct {
 	Limited bool          `json:"limited" doc:"There are quotas: quotas_file is set."`
 	Default *Limits       `json:"default,omitempty" doc:"Of tenants without limits of their own."`
-	Tenants []TenantQuota `json:"tenants" nullable:"false" doc:"Tenants with limits of their own, and those that were active on this instance in the last minutes, in order."`
+	Tenants []TenantQuota `json:"tenants" nullable:"false" doc:"Tenants with limits of their own, and tenants that were active on this instance in the last minutes, in order."`
 	Next    string        `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page."`
 }
 
@@ -155,7 +155,7 @@ func (a *api) addOperations(limits *quota.Limiter) {
 		}
 		return a.firing(ctx, nil)
 	})
-	resume := huma.Operation{OperationID: "resume-firing", Method: http.MethodPost, Path: "/v1/firing:resume", Summary: "Fire again, first what is overdue. A tenant that was paused by name is resumed by name"}
+	resume := huma.Operation{OperationID: "resume-firing", Method: http.MethodPost, Path: "/v1/firing:resume", Summary: "Fire again, overdue timers first. A tenant that was paused by name is resumed by name"}
 	change(a, resume, adminToken, func(ctx context.Context, in *struct{ TenantQuery }) (*firingOutput, error) {
 		if err := a.actions.resume(ctx, timer.TenantID(in.Tenant)); err != nil {
 			return nil, err

@@ -52,8 +52,8 @@ type (
 	parkedListInput struct {
 		TenantQuery
 		Reason        string `query:"reason" maxLength:"256" doc:"Only those whose reason has this text, in upper or lower case."`
-		Since         string `query:"since" doc:"Only those that were parked then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
-		CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only those that carry it."`
+		Since         string `query:"since" doc:"Only events that were parked then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
+		CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only events with this correlation id."`
 		Limit         int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
 		After         int64  `query:"after" minimum:"0" doc:"The page before this number: next of the page that came before it."`
 	}

@@ -183,7 +183,7 @@ func (a *api) find(ctx context.Context, in *findInput) (*timersOutput, error) {
 	}
 	within, err := config.ParseWithUnit(in.DueWithin)
 	if err != nil || within < 0 {
-		return nil, huma.Error422UnprocessableEntity("dueWithin must be a duration with a unit, such as 90s, 1h or 7d; 0 is what is overdue")
+		return nil, huma.Error422UnprocessableEntity("dueWithin must be a duration with a unit, such as 90s, 1h or 7d; 0 finds overdue timers")
 	}
 	page, err := a.timers.List(ctx, timer.Filter{DueBefore: time.Now().Add(within), After: in.After, Limit: in.Limit})
 	return showPage(page.Entries, page.Next), err

@@ -73,8 +73,8 @@ var deeds = map[string]deed{
 	},
 	"pause":         pauseDeed("for all tenants", "No timer of any tenant fires", deed{Back: "/"}),
 	"pause-tenant":  pauseDeed("of this tenant", "No timer of this tenant fires", deed{Back: "/tenants", OfTenant: true}),
-	"resume":        resumeDeed("for all tenants", "Timers fire again on all nodes, first those that became due meanwhile. A tenant that is paused by name stays so.", deed{Back: "/"}),
-	"resume-tenant": resumeDeed("of this tenant", "Its timers fire again on all nodes, first those that became due meanwhile.", deed{Back: "/tenants", OfTenant: true}),
+	"resume":        resumeDeed("for all tenants", "Timers fire again on all nodes, first the timers that became due meanwhile. A tenant that is paused by name stays so.", deed{Back: "/"}),
+	"resume-tenant": resumeDeed("of this tenant", "Its timers fire again on all nodes, first the timers that became due meanwhile.", deed{Back: "/tenants", OfTenant: true}),
 	"refire":        refireDeed(deed{Back: "/"}),
 	"refire-tenant": refireDeed(deed{Back: "/tenants", OfTenant: true}),
 	"forget":        forgetDeed(),
@@ -128,7 +128,7 @@ func resumeDeed(of, means string, d deed) deed {
 func refireDeed(d deed) deed {
 	d.Title, d.Button, d.Service = "Publish events again", "Publish them again", true
 	d.Of, d.Label, d.Choices = "since", "Of timers that fired or expired in the last", []string{"10m", "30m", "1h", "4h", "24h"}
-	d.Means = "For consumers that lost events, or a broker that lost what it had stored. Each event keeps its id: a consumer that remembers it drops it. At most 2,000 a second are published. The verb refire takes any time, and a prefix."
+	d.Means = "For consumers that lost events, or a broker that lost stored messages. Each event keeps its id: a consumer that remembers it drops it. At most 2,000 a second are published. The verb refire takes any time, and a prefix."
 	d.do = func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
 		length, err := time.ParseDuration(text)
 		if err != nil {

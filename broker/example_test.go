@@ -31,7 +31,7 @@ func ExampleRouting_Validate() {
 	r.Events = r.Commands
 	fmt.Println(r.Validate())
 	// Output:
-	// events topic "timer.commands" lies inside the commands topic "timer.commands", so the service would consume what it publishes; rename one
+	// events topic "timer.commands" lies inside the commands topic "timer.commands", so the service would consume its own messages; rename one
 }
 
 // picky refuses messages without a body.

@@ -42,7 +42,7 @@ func (r Routing) Validate() error {
 	}
 	for _, t := range []struct{ name, template string }{{"events topic", r.Events}, {"dead-letter topic", r.DeadLetters}, {receiptsTopic, r.Receipts}} {
 		if overlap(r.Commands, t.template) {
-			return fmt.Errorf("%s %q lies inside the commands topic %q, so the service would consume what it publishes; rename one", t.name, t.template, r.Commands)
+			return fmt.Errorf("%s %q lies inside the commands topic %q, so the service would consume its own messages; rename one", t.name, t.template, r.Commands)
 		}
 	}
 	for _, t := range []struct{ name, template string }{{"events topic", r.Events}, {"dead-letter topic", r.DeadLetters}} {

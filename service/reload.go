@@ -47,7 +47,7 @@ func (r *reloader) reload(ctx context.Context) {
 	}
 	_, err := tlsConfig(r.cfg)
 	if failed = errors.Join(failed, err); failed != nil {
-		r.log.ErrorContext(ctx, "reload at SIGHUP failed, what is wrong stays as it was", "error", failed)
+		r.log.ErrorContext(ctx, "reload at SIGHUP failed, each wrong file keeps its last settings", "error", failed)
 		return
 	}
 	r.log.InfoContext(ctx, "reloaded at SIGHUP; TLS files are read at the next connect; all other settings need a restart", "quotas", limits)

@@ -79,7 +79,7 @@ func Export(ctx context.Context, from Source, header Header, w io.Writer, progre
 		case err != nil:
 			return Summary{}, err
 		case st.Outbox > 0 || st.Parked > 0:
-			return Summary{}, fmt.Errorf("events wait for the broker (%d) or are parked (%d), and an export has none of them: start the service until stats prints neither, retry or discard what is parked, then stop the service and export again", st.Outbox, st.Parked)
+			return Summary{}, fmt.Errorf("events wait for the broker (%d) or are parked (%d), and an export has none of them: start the service until stats prints neither, retry or discard the parked events, then stop the service and export again", st.Outbox, st.Parked)
 		}
 	}
 	return WriteExport(w, header, progress, func(yield func(*timer.Entry) error) error { return timers(ctx, from, header.TenantID, yield) })
@@ -182,7 +182,7 @@ func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, p
 		return Summary{}, fmt.Errorf("the import is in the database, but was not read back: %w", err)
 	}
 	if want := i.tally.summary(); held != want {
-		return Summary{}, fmt.Errorf("the database does not hold what was imported, but %s with the checksum %s, want %s with %s: do not use it", held, held.SHA256, want, want.SHA256)
+		return Summary{}, fmt.Errorf("the database does not hold the imported timers, but %s with the checksum %s, want %s with %s: do not use it", held, held.SHA256, want, want.SHA256)
 	}
 	return held, nil
 }

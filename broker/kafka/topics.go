@@ -144,7 +144,7 @@ func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 	var names []string
 	for _, c := range changes {
 		if names = append(names, c.Object); !b.opt.Verify {
-			b.log.InfoContext(ctx, "made what was missing", "object", c.Object, "settings", c.Detail)
+			b.log.InfoContext(ctx, "made a topic or a setting that was missing", "object", c.Object, "settings", c.Detail)
 		}
 	}
 	switch {

@@ -436,7 +436,7 @@ func verifyConsumer(c, want jetstream.ConsumerConfig) error {
 		text, fix string
 	}{
 		{len(filters) != 1 || filters[0] != want.FilterSubject, fmt.Sprintf("filter_subject is %q", filters), want.FilterSubject},
-		{c.AckPolicy != jetstream.AckExplicitPolicy, fmt.Sprintf("ack_policy is %v, which acks what was not handled", c.AckPolicy), "explicit"},
+		{c.AckPolicy != jetstream.AckExplicitPolicy, fmt.Sprintf("ack_policy is %v, which acks messages that were not handled", c.AckPolicy), "explicit"},
 		{c.MaxDeliver > 0, fmt.Sprintf("max_deliver is %d, which parks messages silently", c.MaxDeliver), "-1"},
 		{len(c.BackOff) > 0, "backoff is set, which replaces ack_wait", "none"},
 		{c.DeliverPolicy != jetstream.DeliverAllPolicy, fmt.Sprintf("deliver_policy is %v, which skips messages", c.DeliverPolicy), "all"},

@@ -160,9 +160,9 @@ func verify(c jetstream.StreamConfig, r broker.Routing, minAge time.Duration) er
 	}{
 		{c.Retention != jetstream.LimitsPolicy, fmt.Sprintf("retention is %v, which removes messages that others still need", c.Retention), "limits"},
 		{c.Storage != jetstream.FileStorage, "storage is memory, which loses messages at a restart", "file"},
-		{c.Discard == jetstream.DiscardOld && limited, "discard is old with a limit, which drops what was not consumed yet", "new, or no limits"},
+		{c.Discard == jetstream.DiscardOld && limited, "discard is old with a limit, which drops messages that were not consumed yet", "new, or no limits"},
 		{c.MaxMsgsPerSubject > 0 && !c.DiscardNewPerSubject, "max_msgs_per_subject drops older messages of a tenant", "no such limit"},
-		{c.MaxAge > 0 && c.MaxAge < minAge, fmt.Sprintf("max_age is %v, which drops what was not consumed in time", c.MaxAge), "at least " + minAge.String()},
+		{c.MaxAge > 0 && c.MaxAge < minAge, fmt.Sprintf("max_age is %v, which drops messages that were not consumed in time", c.MaxAge), "at least " + minAge.String()},
 		{c.Duplicates < minDuplicates, fmt.Sprintf("duplicate_window is %v, too short to drop repeated messages", c.Duplicates), "at least " + minDuplicates.String()},
 		{c.AllowMsgTTL, "allow_msg_ttl lets any producer have its commands dropped before they are read", "false"},
 		{c.AllowMsgCounter, "allow_msg_counter takes no messages with a body", "false"},
@@ -171,7 +171,7 @@ func verify(c jetstream.StreamConfig, r broker.Routing, minAge time.Duration) er
 		{c.AllowMsgSchedules, "allow_msg_schedules lets a producer of commands publish to every subject", "false"},
 		{c.SubjectTransform != nil, "subject_transform moves messages to other subjects", "none"},
 		{c.Mirror != nil, "it is a mirror, so nothing can be published", "another stream"},
-		{c.NoAck, "no_ack is set, so it is not known what was stored", "false"},
+		{c.NoAck, "no_ack is set, so nobody learns which messages were stored", "false"},
 		{c.Sealed, "it is sealed, so nothing can be published", "another stream"},
 	} {
 		if check.bad {

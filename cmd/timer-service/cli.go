@@ -33,7 +33,7 @@ type cli struct {
 	Cancel     cancelCmd     `cmd:"" help:"Cancel a timer."`
 	Get        getCmd        `cmd:"" help:"Show one timer."`
 	List       listCmd       `cmd:"" help:"List the timers of a tenant, or those due soon."`
-	Stats      statsCmd      `cmd:"" help:"Count timers, what is overdue, and events that wait."`
+	Stats      statsCmd      `cmd:"" help:"Count timers, overdue timers, and events that wait."`
 	Top        topCmd        `cmd:"" help:"Watch a running service: lateness, backlog, throughput."`
 	Health     healthCmd     `cmd:"" help:"Ask a running service whether it is ready."`
 	Doctor     doctorCmd     `cmd:"" help:"Look for mistakes: settings, files, database, broker, clock."`
@@ -42,7 +42,7 @@ type cli struct {
 	Dlq        dlqCmd        `cmd:"" help:"List, show, replay or discard dead letters."`
 	Parked     parkedCmd     `cmd:"" help:"List, show, retry or discard events that the broker refused."`
 	Pause      pauseCmd      `cmd:"" help:"Fire no timer of any tenant, or of one, until firing is resumed."`
-	Resume     resumeCmd     `cmd:"" help:"Fire again, first what is overdue."`
+	Resume     resumeCmd     `cmd:"" help:"Fire again, overdue timers first."`
 	Refire     refireCmd     `cmd:"" help:"Publish events again that consumers or the broker lost."`
 	Tenants    tenantsCmd    `cmd:"" help:"Forget a tenant: delete its timers."`
 	Quotas     quotasCmd     `cmd:"" help:"Show what tenants may have, and what they use."`

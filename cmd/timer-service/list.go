@@ -97,7 +97,7 @@ func (l *listCmd) Validate() error {
 			return wrong("list", "--due-within excludes --state, --due-from and --due-before, and --correlation without a tenant")
 		}
 		if *l.DueWithin < 0 {
-			return wrong("list", "--due-within must not be negative; 0 is what is overdue")
+			return wrong("list", "--due-within must not be negative; 0 finds overdue timers")
 		}
 		l.State = string(timer.Scheduled)
 	}

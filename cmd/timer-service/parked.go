@@ -22,7 +22,7 @@ type parkedCmd struct {
 // parkedFlags select parked events.
 type parkedFlags struct {
 	Reason      string `placeholder:"TEXT" help:"Only those whose reason has this text, in upper or lower case."`
-	Since       since  `placeholder:"7d" help:"Only those that were parked within this duration, or since a time in RFC 3339."`
+	Since       since  `placeholder:"7d" help:"Only events that were parked within this duration, or since a time in RFC 3339."`
 	Correlation string `placeholder:"ID" help:"Only those with this correlation id."`
 }
 

@@ -19,7 +19,7 @@ const Table = "timer_schema"
 const TableBefore = "timer_schema_version"
 
 // ErrBefore says that a database is from before release 0.1.0. No step leads from there.
-var ErrBefore = fmt.Errorf("%w: the database is from before release 0.1.0: write what it holds into a file with the program that made it (timer-service export), and import that into a new database (timer-service import)",
+var ErrBefore = fmt.Errorf("%w: the database is from before release 0.1.0: write its timers into a file with the program that made it (timer-service export), and import that into a new database (timer-service import)",
 	timer.ErrFatal)
 
 // NewProvider returns what applies the steps that a database lacks.

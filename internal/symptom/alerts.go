@@ -6,7 +6,7 @@ var Alerts = []Symptom{
 		ID: "TimerServiceDown", Red: true, Cause: "Prometheus has reached no instance for a minute. Commands wait at the broker. Nothing is lost.",
 		Do: "1. Does a process run? `systemctl status timer-service`, or your orchestrator. The last lines of the log say why it ended: [It does not start](#it-does-not-start). Exit code 2 is a mistake in the configuration.\n" +
 			"2. It runs, and `timer-service health` answers: Prometheus has the wrong address, job name (`timer-service`) or token ([scrape configuration](monitoring.md#prometheus)).\n" +
-			"3. After the start it reads the commands that waited, then fires what is overdue.",
+			"3. After the start it reads the commands that waited, then fires overdue timers.",
 	},
 	{
 		ID: "TimerInstanceDown", Cause: "One instance has not answered for two minutes. Others on the same PostgreSQL do its work; with SQLite [TimerServiceDown](#timerservicedown) fires, too.",
@@ -46,7 +46,7 @@ var Alerts = []Symptom{
 	{
 		ID: "TimerFiringPaused", Cause: "An operator paused firing a quarter of an hour ago or longer. Commands are taken, no timer fires on any instance. A restart does not end it.",
 		Do: "1. `/readyz?verbose` says since when, and who did it, at the check of the poller.\n" +
-			"2. Is that person at work? Then wait: what is due meanwhile is not lost, it fires late. Expect TimerOverdue and the alerts of lateness as well.\n" +
+			"2. Is that person at work? Then wait: timers that become due meanwhile are not lost, they fire late. Expect TimerOverdue and the alerts of lateness as well.\n" +
 			"3. If the reason is gone, resume firing. What is overdue goes out at full speed, tenants in turn.",
 	},
 	{

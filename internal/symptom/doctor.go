@@ -41,7 +41,7 @@ var (
 		Do: "`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … TO the role of db_url`",
 	}
 	NoChecksums = Symptom{
-		Part: "checksums", Text: "data_checksums is off: damage on the disk may stay unnoticed, and a timer may fire with what is wrong",
+		Part: "checksums", Text: "data_checksums is off: damage on the disk may stay unnoticed, and a timer may fire with wrong data",
 		Do: "stop the server, and run `pg_checksums --enable`",
 	}
 	FileDamaged   = Symptom{Part: "file", Red: true, Text: "%s", Cause: "a large SQLite file with damage", Do: "the service would not start: correct what the message names"}

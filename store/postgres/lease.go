@@ -162,7 +162,7 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 // spareTimeout is how long a lease waits for the one connection that must be left.
 const spareTimeout = 2 * time.Second
 
-var errNoSpare = errors.New("no connection is left beside those that hold leases")
+var errNoSpare = errors.New("the leases leave no connection")
 
 // spare returns nil if there is a connection beside the ones that hold leases. An instance
 // without one could never forward, and so never end its leases.
