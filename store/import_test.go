@@ -46,7 +46,7 @@ func TestImportThatFailsLeavesNothing(t *testing.T) {
 		commands[0].CorrelationID = "other"
 		return nil
 	}}
-	if _, err := store.Import(t.Context(), forgets, strings.NewReader(file), noon, nil); err == nil || !strings.Contains(err.Error(), "the database does not hold what was imported, but 2500 timers") {
+	if _, err := store.Import(t.Context(), forgets, strings.NewReader(file), noon, nil); err == nil || !strings.Contains(err.Error(), "the database does not hold the imported timers, but 2500 timers") {
 		t.Errorf("a store that forgets: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
