@@ -93,7 +93,7 @@ func (a *App) onDue(prefix string, handle func(ctx context.Context, e timer.DueT
 	switch {
 	case a.started.Load():
 		panic("app: OnDue after the start")
-	case slices.ContainsFunc(a.handling, func(d outbox.Handler) bool { return d.Prefix == prefix }):
+	case slices.ContainsFunc(a.handling, func(h outbox.Handler) bool { return h.Prefix == prefix }):
 		panic("app: OnDue twice with the prefix " + strconv.Quote(prefix))
 	case prefix != "" && timer.ValidatePrefix("prefix", prefix) != nil:
 		panic("app: OnDue with a prefix that no service call id has: " + strconv.Quote(prefix))

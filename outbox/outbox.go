@@ -274,11 +274,11 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 		opt.Grace = StopTimeout / 2
 	}
 	opt.Handlers = slices.SortedFunc(slices.Values(opt.Handlers), func(a, b Handler) int { return len(b.Prefix) - len(a.Prefix) })
-	for i, d := range opt.Handlers {
-		d = d.withDefaults()
-		opt.Handlers[i] = d
-		f.longest = max(f.longest, d.MaxDelay)
-		f.interval = min(f.interval, max(d.MinDelay/4, retryInterval))
+	for i, h := range opt.Handlers {
+		h = h.withDefaults()
+		opt.Handlers[i] = h
+		f.longest = max(f.longest, h.MaxDelay)
+		f.interval = min(f.interval, max(h.MinDelay/4, retryInterval))
 	}
 	f.opt = opt
 	if o.table != nil {
