@@ -66,7 +66,7 @@ func TestAnEventThatFiredCarriesItsExpiry(t *testing.T) {
 	}
 }
 
-// The reference decoder agrees, and what is refused names the field.
+// A refusal names the field.
 func TestDecodeReadsExpiry(t *testing.T) {
 	t.Parallel()
 	const due, expires, expired = `"2030-01-31T11:30:00.500Z"`, `"2030-01-31T12:30:00.000Z"`, `"2030-01-31T12:30:00.007Z"`
