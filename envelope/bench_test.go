@@ -26,10 +26,6 @@ var (
 	}
 )
 
-func BenchmarkDecodeScheduleTimer(b *testing.B) { benchmarkDecode(b, envelope.Schedule(benchCommand)) }
-
-func BenchmarkDecodeDueTimeReached(b *testing.B) { benchmarkDecode(b, envelope.Reached(benchEvent)) }
-
 // BenchmarkData measures what data cost, by their bytes; 0 are none.
 func BenchmarkData(b *testing.B) {
 	for _, bytes := range []int{0, 100, 1024} {
@@ -52,10 +48,6 @@ func BenchmarkData(b *testing.B) {
 	}
 }
 
-func BenchmarkDecodeOtherType(b *testing.B) {
-	benchmarkDecode(b, []byte(`{"id":"1","type":"OrderPlaced","tenantId":"acme","payload":{"lines":[1,2,3]}}`))
-}
-
 func benchmarkDecode(b *testing.B, body []byte) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
@@ -66,61 +58,10 @@ func benchmarkDecode(b *testing.B, body []byte) {
 	}
 }
 
-func BenchmarkSchedule(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		envelope.Schedule(benchCommand)
-	}
-}
-
-func BenchmarkReached(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		envelope.Reached(benchEvent)
-	}
-}
-
 func BenchmarkEventID(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		envelope.EventID(benchEvent)
-	}
-}
-
-func BenchmarkHeadersOf(b *testing.B) {
-	b.ReportAllocs()
-	e := benchEvent
-	e.ID = envelope.EventID(e)
-	for b.Loop() {
-		envelope.HeadersOf(e)
-	}
-}
-
-func BenchmarkParseTime(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := envelope.ParseTime("2030-01-31T12:30:00.500+01:00"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkTenantOf(b *testing.B) {
-	b.ReportAllocs()
-	body := envelope.Schedule(benchCommand)
-	for b.Loop() {
-		envelope.TenantOf(body)
-	}
-}
-
-func BenchmarkDecodeCloudEvent(b *testing.B) {
-	benchmarkDecode(b, golden(b, "cloudevent_schedule_timer.json"))
-}
-
-func BenchmarkReachedAsCloudEvent(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		cloudEvents.Reached(benchEvent)
 	}
 }
 
@@ -140,12 +81,4 @@ func BenchmarkDecodeScheduleTimers(b *testing.B) {
 	body := envelope.ScheduleMany(many(timer.MaxScheduleTimers))
 	benchmarkDecode(b, body)
 	b.ReportMetric(float64(b.N)*timer.MaxScheduleTimers/b.Elapsed().Seconds(), "timers/s")
-}
-
-func BenchmarkScheduleMany(b *testing.B) {
-	c := many(timer.MaxScheduleTimers)
-	b.ReportAllocs()
-	for b.Loop() {
-		envelope.ScheduleMany(c)
-	}
 }

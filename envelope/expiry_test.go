@@ -2,7 +2,6 @@ package envelope_test
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -112,23 +111,4 @@ func TestDecodeReadsExpiry(t *testing.T) {
 			t.Errorf("%d: %v, want %q of %s", i, err, c.detail, body)
 		}
 	}
-}
-
-// FuzzDecodeExpiry checks what FuzzDecode does, of bodies with times in each place.
-func FuzzDecodeExpiry(f *testing.F) {
-	f.Add("2030-01-01T00:00:00Z", "2030-01-01T00:00:00.0001Z", "2030-01-01T00:00:01Z")
-	f.Add("2030-01-01T00:00:00.0009Z", "2030-01-01T00:00:00.001Z", "2030-01-01T00:00:00.001Z")
-	f.Add("2200-12-31T23:59:59.999Z", "2201-01-01T00:00:00Z", "")
-	f.Fuzz(func(t *testing.T, due, expires, marked string) {
-		const top = `{"id":"1","tenantId":"acme","timestampMs":1893456000000,`
-		times := fmt.Sprintf(`"dueAt":%q,"expiresAt":%q`, due, expires)
-		for _, body := range []string{
-			top + `"type":"ScheduleTimer","payload":{"tenantId":"acme","serviceCallId":"c",` + times + `}}`,
-			top + `"type":"ScheduleTimers","payload":{"tenantId":"acme","timers":[{"serviceCallId":"c",` + times + `}]}}`,
-			top + `"type":"DueTimeReached","aggregateId":"c","payload":{"tenantId":"acme","serviceCallId":"c",` + times + fmt.Sprintf(`,"reachedAt":%q}}`, marked),
-			top + `"type":"TimerExpired","aggregateId":"c","payload":{"tenantId":"acme","serviceCallId":"c",` + times + fmt.Sprintf(`,"expiredAt":%q}}`, marked),
-		} {
-			checkDecode(t, []byte(body))
-		}
-	})
 }

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -255,56 +254,3 @@ func FuzzParseTime(f *testing.F) {
 }
 
 var beyondNanoseconds = regexp.MustCompile(`\.[0-9]{10}`)
-
-// FuzzEventID checks that ids are UUIDs of version 7 with the due time in them,
-// always the same, and different as soon as one byte is moved.
-func FuzzEventID(f *testing.F) {
-	f.Add("acme", "order:42.pay", "0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071", int64(1896089400500))
-	f.Add("a", "", "", int64(0))
-	f.Fuzz(func(t *testing.T, tenant, call, command string, ms int64) {
-		ms &= 1<<48 - 1
-		due := time.UnixMilli(ms)
-		id := envelope.EventID(event(timer.TenantID(tenant), timer.ServiceCallID(call), command, due))
-		parsed, err := uuid.Parse(id)
-		if err != nil || parsed.String() != id || parsed.Version() != 7 || parsed.Variant() != uuid.RFC4122 {
-			t.Fatalf("%s is no UUID of version 7: %v", id, err)
-		}
-		if got := parsed[:6]; uint64(ms)<<16 != uint64(got[0])<<56|uint64(got[1])<<48|uint64(got[2])<<40|uint64(got[3])<<32|uint64(got[4])<<24|uint64(got[5])<<16 {
-			t.Fatalf("%s has not the time %d", id, ms)
-		}
-		if again := envelope.EventID(event(timer.TenantID(tenant), timer.ServiceCallID(call), command, due)); again != id {
-			t.Fatalf("%s the first time, %s the second", id, again)
-		}
-		for _, e := range shifts(tenant, call, command) {
-			e.DueAt = due
-			if envelope.EventID(e) == id {
-				t.Fatalf("%q %q %q and %q %q %q share %s", tenant, call, command, e.TenantID, e.ServiceCallID, e.CommandID, id)
-			}
-		}
-	})
-}
-
-// shifts returns the triples that differ from one in a byte more, or in where
-// one part ends and the next begins.
-func shifts(tenant, call, command string) []timer.DueTimeReached {
-	var due time.Time
-	triples := []timer.DueTimeReached{
-		event(timer.TenantID(tenant+"\x00"), timer.ServiceCallID(call), command, due),
-		event(timer.TenantID(tenant), timer.ServiceCallID(call+"\x00"), command, due),
-		event(timer.TenantID(tenant), timer.ServiceCallID(call), command+"\x00", due),
-	}
-	if call != "" {
-		triples = append(triples,
-			event(timer.TenantID(tenant+call[:1]), timer.ServiceCallID(call[1:]), command, due),
-			event(timer.TenantID(tenant), timer.ServiceCallID(call[:len(call)-1]), call[len(call)-1:]+command, due))
-	}
-	if tenant != "" {
-		triples = append(triples,
-			event(timer.TenantID(tenant[:len(tenant)-1]), timer.ServiceCallID(tenant[len(tenant)-1:]+call), command, due))
-	}
-	if command != "" {
-		triples = append(triples,
-			event(timer.TenantID(tenant), timer.ServiceCallID(call+command[:1]), command[1:], due))
-	}
-	return triples
-}

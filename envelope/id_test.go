@@ -74,16 +74,6 @@ func TestDueAtReadsTheIDOfAnEvent(t *testing.T) {
 	}
 }
 
-func BenchmarkDueAt(b *testing.B) {
-	id := envelope.EventID(goldenReached)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, ok := envelope.DueAt(id); !ok {
-			b.Fatal(id)
-		}
-	}
-}
-
 func TestEventIDIsTheSameAtEveryAttempt(t *testing.T) {
 	t.Parallel()
 	want := envelope.EventID(goldenReached)

@@ -106,12 +106,3 @@ func TestAReceiptMayNameNoServiceCall(t *testing.T) {
 		}
 	}
 }
-
-func TestHeadersAsJSONAreReadBack(t *testing.T) {
-	t.Parallel()
-	want := map[string]string{"b": `"\é`, "a": "1", "": "\x00"}
-	got, err := envelope.DecodeHeaders(string(envelope.EncodeHeaders(want)))
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-}
