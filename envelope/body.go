@@ -26,8 +26,8 @@ func (v *value) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// fields are the values of all keys that have a meaning in some message. For a
-// CloudEvent, fromCloudEvent sets those of the envelope.
+// fields holds the values of all keys that have a meaning in some message. For a CloudEvent,
+// fromCloudEvent sets the fields of the envelope.
 type fields struct {
 	ID   value `json:"id"`
 	Type value `json:"type"`
@@ -74,7 +74,7 @@ func (p *payload) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return json.UnmarshalDecode(d, (*object)(p))
 }
 
-// byteOrderMark is that of UTF-8.
+// byteOrderMark is the byte order mark in UTF-8.
 var byteOrderMark = []byte("\uFEFF")
 
 // read reads a body that is one well-formed JSON object within the limits.
@@ -166,12 +166,11 @@ func unquote(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return quoted[1 : len(quoted)-1]
 	}
-	plain, _ := jsontext.AppendUnquote(nil, quoted) // the decoder has found it well formed
+	plain, _ := jsontext.AppendUnquote(nil, quoted) // no error: the decoder has checked it
 	return plain
 }
 
-// validBytes returns how many bytes at the beginning of b are UTF-8, if not all
-// are.
+// validBytes returns how many bytes at the beginning of b are UTF-8. B is not all UTF-8.
 func validBytes(b []byte) int {
 	valid, n := bytes.ToValidUTF8(b, []byte("?")), 0
 	for b[n] == valid[n] {
@@ -183,33 +182,32 @@ func validBytes(b []byte) int {
 // maxOffset is the greatest distance of a zone from UTC, in seconds.
 const maxOffset = 14 * 60 * 60
 
-// FormatTime returns t as messages carry it: RFC 3339 in UTC with exactly three
-// digits of fraction, what is finer being cut off. Round a due time up first.
+// FormatTime returns t as messages carry it: RFC 3339 in UTC with exactly three digits of
+// fraction. It cuts off the rest, so a due time has to be rounded up first.
 //
-// Package time formats RFC3339 faster than a layout with a fraction: an event, which has
-// two times, takes 0.6 µs less.
+// Package time formats RFC3339 faster than a layout with a fraction, which saves 0.6 µs an
+// event.
 func FormatTime(t time.Time) string {
 	b := t.UTC().AppendFormat(make([]byte, 0, len("2006-01-02T15:04:05.000Z")), time.RFC3339)
 	ms := t.Nanosecond() / int(time.Millisecond)
 	return string(append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'))
 }
 
-// ParseTime reads a time as messages carry it: RFC 3339 with a zone, at most
-// ±14:00, and any number of digits of fraction, of which a rest finer than a
-// millisecond rounds up. The result is in UTC and within the years 2000 to 2200.
-// The letters T and Z may be lower case, as the RFC allows; a space for the T,
-// a comma, 24:00 and the leap second :60 are refused.
+// ParseTime reads a time of a message: RFC 3339 with a zone of at most ±14:00 and any number
+// of digits of fraction. A rest finer than a millisecond rounds up. The result is in UTC and
+// within the years 2000 to 2200. The letters T and Z may be lower case, as the RFC allows. A
+// space instead of the T, a comma, 24:00 and the leap second :60 are refused.
 func ParseTime(s string) (time.Time, error) { return ParseTimeOf("time", s) }
 
 // ParseTimeOf is [ParseTime] of a field, which the error names.
 func ParseTimeOf(field, s string) (time.Time, error) { return parseTime(field, []byte(s), up) }
 
-// A rounding is what happens to a rest finer than a millisecond.
+// A rounding says how a rest finer than a millisecond is rounded.
 type rounding int
 
 const (
-	down rounding = iota // it is cut off
-	up                   // it counts as one more
+	down rounding = iota
+	up
 )
 
 // parseTime is ParseTime with the name of the field for the error.
@@ -232,16 +230,15 @@ func parseTime(field string, text []byte, r rounding) (t time.Time, err error) {
 	return t, nil
 }
 
-// lenient reports whether a time has what package time accepts though RFC 3339
-// does not: an hour of one digit, a comma, minutes of an offset above 59
-// (https://go.dev/issue/54580).
+// lenient reports whether a time has a mistake that package time accepts: an hour of one
+// digit, a comma, or minutes of an offset above 59 (https://go.dev/issue/54580).
 func lenient(text []byte) bool {
 	last := len(text) - 1
 	return text[13] != ':' || text[19] == ',' || text[last] != 'Z' && text[last-1] > '5'
 }
 
-// finerThanMS reports whether a valid time has a digit other than 0 after the
-// third one of its fraction, of which package time keeps nine.
+// finerThanMS reports whether the fraction of a valid time has a digit other than 0 after the
+// third one. Package time would drop digits after the ninth.
 func finerThanMS(text []byte) bool {
 	_, fraction, _ := bytes.Cut(text, []byte("."))
 	for i, c := range fraction {
@@ -257,8 +254,8 @@ func finerThanMS(text []byte) bool {
 
 var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d`)
 
-// timeMistakes are what can be wrong with a time that has the form and a date that
-// exists. The first one that matches counts.
+// timeMistakes explain why a time is refused although it has the form and its date exists.
+// The first one that matches counts.
 var timeMistakes = []struct {
 	pattern *regexp.Regexp
 	text    string
@@ -273,7 +270,7 @@ var timeMistakes = []struct {
 	{regexp.MustCompile(`^.{19}(\.\d+)?[+-]\d\d:\d\d$`), "has an offset beyond 14:00, or minutes of an offset above 59"},
 }
 
-// timeMistake returns what is wrong with a time.
+// timeMistake explains why a time is refused.
 func timeMistake(text []byte) string {
 	if !timeForm.Match(text) {
 		return "is not RFC 3339; write it like 2030-01-31T12:00:00.000Z"

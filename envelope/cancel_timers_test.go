@@ -51,7 +51,7 @@ func TestDecodeRefusesCancelTimers(t *testing.T) {
 		{"a text of service calls", prefix, `"serviceCallIds":"a"`, timer.ReasonBadField, "payload.serviceCallIds is a string; it must be an array of strings"},
 		{"a number among service calls", prefix, `"serviceCallIds":["a",7]`, timer.ReasonBadField, "must be an array of strings"},
 		{"a service call with a space", prefix, `"serviceCallIds":["a","b c"]`, timer.ReasonBadField, `payload.serviceCallIds[1] is "b c"`},
-		{"a service call twice", prefix, `"serviceCallIds":["a","b","a"]`, timer.ReasonBadField, "payload.serviceCallIds[2] is that of [0], too"},
+		{"a service call twice", prefix, `"serviceCallIds":["a","b","a"]`, timer.ReasonBadField, "payload.serviceCallIds[2] is also in [0]"},
 		{"501 service calls", prefix, `"serviceCallIds":["a"` + string(bytes.Repeat([]byte(`,"a"`), 500)) + `]`, timer.ReasonBadField, "more than 500 items"},
 		{"a prefix with a space", prefix, `"prefix":"order 42"`, timer.ReasonBadField, "payload.prefix"},
 		{"a prefix that is a number", prefix, `"prefix":7`, timer.ReasonBadField, "payload.prefix is a number"},

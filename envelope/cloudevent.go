@@ -82,7 +82,7 @@ func (d *decoder) trace() timer.Trace {
 	return traceOf(plain(d.TraceParent), plain(d.TraceState))
 }
 
-// uriCharacters are those that a URI may have, RFC 3986, section 2.
+// uriCharacters matches a text of characters that a URI may have, RFC 3986, section 2.
 var uriCharacters = regexp.MustCompile(`^([A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+$`)
 
 // ValidateSource checks that a text can be the source of a CloudEvent: a

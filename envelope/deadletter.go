@@ -2,19 +2,20 @@ package envelope
 
 import "strconv"
 
-// TypeDeadLetter is the [HeaderType] of a dead letter. Its body is that of the
-// refused message, byte for byte.
+// TypeDeadLetter is the [HeaderType] of a dead letter. Its body is the body of the refused
+// message, byte for byte.
 const TypeDeadLetter = "DeadLetter"
 
-// TypeMark is the [HeaderType] of a mark: a message among the dead letters that says what
-// an operator decided, for a database that is lost and recovered. HeaderMark is what it was:
-// "discarded" (a dead letter, whose original the headers of a dead letter name), "forgotten"
-// (the tenant), "paused" or "resumed" (firing, of the tenant or of all if there is none).
+// TypeMark is the [HeaderType] of a mark: a message among the dead letters that records a
+// decision of an operator, so that it is known when a lost database is recovered. HeaderMark
+// is the decision: "discarded" (a dead letter; the headers of a dead letter name its original),
+// "forgotten" (the tenant), "paused" or "resumed" (firing, of the tenant or of all tenants if
+// the mark names none).
 const (
 	TypeMark        = "OperatorMark"
 	HeaderMark      = "operatorMark"
 	HeaderMarkBy    = "operatorMarkBy"    // who asked for it; may be absent
-	HeaderMarkUntil = "operatorMarkUntil" // RFC 3339: when a pause ends; absent if it is to be resumed
+	HeaderMarkUntil = "operatorMarkUntil" // RFC 3339: when a pause ends; absent if it lasts until it is resumed
 )
 
 // Headers of a dead letter, beside [HeaderType], [HeaderTenantID], a
@@ -25,7 +26,7 @@ const (
 	HeaderDeadLetterDetail     = "deadLetterDetail"     // the reason for people, visible ASCII and spaces
 	HeaderDeadLetterTopic      = "deadLetterTopic"      // topic of the original
 	HeaderDeadLetterPosition   = "deadLetterPosition"   // position of the original in its topic; absent if unknown
-	HeaderDeadLetterOriginalID = "deadLetterOriginalId" // id of the original: that of its body, else the one that it came with; absent if it has none
+	HeaderDeadLetterOriginalID = "deadLetterOriginalId" // id of the original, in its body or else of the broker's message; absent if it has none
 	HeaderDeadLetterFirstAt    = "deadLetterFirstAt"    // RFC 3339: when it first became a dead letter
 	HeaderDeadLetterLastAt     = "deadLetterLastAt"     // RFC 3339: when it last became one
 	HeaderDeadLetterCount      = "deadLetterCount"      // how often it became one, from "1"
@@ -33,7 +34,7 @@ const (
 	HeaderDeadLetterTruncated  = "deadLetterTruncated"  // "true" if the body had to be cut because the broker refused it whole
 )
 
-// maxReplays bounds what is believed of the header.
+// maxReplays is the greatest number that is believed, since the header comes from outside.
 const maxReplays = 1000
 
 // ReplaysFrom returns how often a message was replayed from the dead letters, by

@@ -17,11 +17,11 @@ import (
 // CloudEvent 1.0 in structured JSON, strictly: at most [MaxBytes] of valid UTF-8, one
 // JSON object and nothing after it, nested no deeper than [MaxDepth], no key
 // twice in an object. Keys count in any order and in their exact case; unknown
-// ones are ignored. Null in a field that may be absent means that it is absent, but in
-// data it is a value. Errors are [timer.InvalidError]s that name the field and the remedy.
+// ones are ignored. A null in an optional field means that the field is absent; as data it
+// is a value. Errors are [timer.InvalidError]s that name the field and the remedy.
 //
-// A message of another type is no error, see [Message], if it is such an object
-// and its type is a string that is not empty.
+// A message of an unknown type is no error if it is such an object and its type is a string
+// that is not empty, see [Message].
 //
 // The result shares no memory with the body.
 func Decode(body []byte) (Message, error) {
@@ -73,7 +73,7 @@ func (d *decoder) fail(err error) {
 	}
 }
 
-// names are those of the fields, for errors.
+// names holds the names of fields, for errors.
 type names struct {
 	tenant, aggregate, correlation, causation                            string
 	payload, payloadTenant, payloadCall, payloadTimers, dueAt, reachedAt string
@@ -138,8 +138,8 @@ func (d *decoder) schedule(m *Message) timer.ScheduleTimer {
 	return c
 }
 
-// expiry returns from when on a timer of a due time must not fire any more, the zero time if
-// that is absent.
+// expiry returns when a timer with a due time expires, or the zero time if the field is
+// absent.
 func (d *decoder) expiry(field string, v value, dueAt time.Time) time.Time {
 	if v == nil || isNull(v) {
 		return time.Time{}
@@ -177,7 +177,7 @@ func (d *decoder) scheduleMany(m *Message) timer.ScheduleTimers {
 		}
 		c.Commands = append(c.Commands, command)
 	}
-	// Commands in front of the one that could not be read may be wrong, too.
+	// A command before the one that could not be read may be wrong, too, and counts first.
 	unread := d.err
 	if d.err = nil; unread == nil || len(c.Commands) > 0 {
 		d.err = c.Validate()
@@ -203,7 +203,7 @@ func (d *decoder) cancelMany(m *Message) timer.CancelTimers {
 	return c
 }
 
-// many sets the fields of m that a message about many timers has.
+// many sets the fields of m that messages about many timers have.
 func (d *decoder) many(m *Message) {
 	d.common(m)
 	if d.AggregateID != nil {
@@ -245,7 +245,7 @@ func (d *decoder) expired(m *Message) timer.TimerExpired {
 	return d.event(m, timer.Expired, d.names.expiredAt, d.Payload.ExpiredAt).TimerExpired()
 }
 
-// event reads the event of a timer in a state, which it came to at the time in a field.
+// event reads the event of a timer. The field has the time when the timer came to the state.
 func (d *decoder) event(m *Message, state timer.State, field string, at value) timer.DueTimeReached {
 	if d.AggregateID == nil {
 		d.fail(mistaken(d.names.aggregate, nil, "the service call id"))
@@ -280,7 +280,7 @@ func (d *decoder) other(m *Message) {
 	d.err = nil
 }
 
-// key sets the fields of m that all messages about one timer have, and returns its
+// key sets the fields of m that all messages about one timer have, and returns the timer's
 // key.
 func (d *decoder) key(m *Message) timer.Key {
 	d.common(m)
@@ -298,7 +298,7 @@ func (d *decoder) key(m *Message) timer.Key {
 	return key
 }
 
-// version returns that of a command.
+// version returns the version of a command.
 func version(m *Message) timer.Version {
 	return timer.Version{TimestampMS: m.TimestampMS, CommandID: m.ID}
 }
@@ -322,8 +322,8 @@ func (d *decoder) common(m *Message) {
 	}
 }
 
-// timestamp returns when the producer made the message. The time of a CloudEvent
-// is that of a clock, like timestampMs: it is rounded down to the millisecond.
+// timestamp returns when the producer made the message. The time of a CloudEvent is rounded
+// down to the millisecond, because it comes from a clock.
 func (d *decoder) timestamp() int64 {
 	if d.SpecVersion == nil {
 		return d.milliseconds("timestampMs", d.TimestampMS)

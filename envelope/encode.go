@@ -11,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// The bodies of messages. The order of the fields is that of the body. The data of a timer,
+// These are the bodies of messages, with their fields in order. The data of a timer,
 // and the list of a ScheduleTimers, are inserted into what the library has encoded.
 type (
 	envelopeBody struct {
@@ -178,7 +178,8 @@ func isValue(data string) bool {
 }
 
 // withData inserts the data of a timer, byte for byte, before the end of a body, unless
-// there are none. The library would format them. What is no JSON value makes the body none.
+// there are none. The library would format them. If they are not a JSON value, the body is
+// not JSON either.
 func withData(body []byte, end, data string) []byte {
 	switch {
 	case data == "":

@@ -1,7 +1,6 @@
-// Package envelope is the wire contract: body and headers of every message in or
-// out, on every broker. A consumer or a producer
-// written in Go needs this package and [timer]; one in another language needs
-// docs/messages.md, which says the same.
+// Package envelope is the wire contract: the body and the headers of every message, in both
+// directions and on every broker. A consumer or a producer in Go needs this package and
+// [timer]. For other languages docs/messages.md says the same.
 //
 // A message is one JSON object, an envelope or a CloudEvent 1.0, with a payload
 // in it:
@@ -18,10 +17,9 @@
 //
 // # Promises
 //
-//   - [Decode] is strict: an ambiguous message is refused, and the error has a
-//     [timer.Reason] and a text. A message of a type that is not ours is no error,
-//     so that teams may share a topic. No body is both an envelope and a
-//     CloudEvent.
+//   - [Decode] is strict: it refuses an ambiguous message with an error that has a
+//     [timer.Reason] and a text. A message of an unknown type is no error, so that
+//     teams may share a topic. No body is both an envelope and a CloudEvent.
 //   - An invalid command or event does not become valid by encoding it.
 //   - The data of a timer are never decoded and encoded again: an event has them byte
 //     for byte as the command had.
@@ -53,7 +51,7 @@ const (
 
 // Limits of a message body.
 const (
-	MaxBytes = 64 << 10 // bytes of a body, of a ScheduleTimers too: about 700 timers with ids of 36 characters, without data
+	MaxBytes = 64 << 10 // bytes of a body; enough for about 700 timers with ids of 36 characters and without data
 	MaxDepth = 16       // nesting of objects and arrays; the envelope is the first
 )
 
@@ -69,9 +67,8 @@ type Message struct {
 
 	// Payload is a timer.ScheduleTimer, a timer.ScheduleTimers, a timer.CancelTimer, a
 	// timer.CancelTimers, a timer.DueTimeReached, a timer.TimerExpired or a timer.Receipt,
-	// complete and valid, or nil if Type is none of ours.
-	// Then Type is not empty, ID and TenantID are valid or empty, and the
-	// other fields are not set.
+	// complete and valid. It is nil if Type is unknown; then Type is not empty, ID and
+	// TenantID are valid or empty, and the other fields are not set.
 	Payload any
 }
 
@@ -85,8 +82,8 @@ const ContentTypeCloudEvents = "application/cloudevents+json"
 
 const contentTypeJSON = "application/json"
 
-// A Format is how events are written. The zero value writes envelopes. [Decode]
-// reads all formats.
+// A Format is a format of events. The zero value writes envelopes. [Decode] reads all
+// formats.
 type Format struct {
 	CloudEvents bool   // CloudEvents 1.0, structured JSON, instead of envelopes
 	Source      string // their source, valid by [ValidateSource]; default [DefaultSource]
@@ -108,7 +105,7 @@ func (f Format) encode(m envelopeBody, trace timer.Trace) []byte {
 		return encode(m)
 	}
 	if trace.Parent == "" {
-		trace.State = "" // it has no meaning alone
+		trace.State = "" // it has no meaning without a parent
 	}
 	return encode(cloudEventBody{
 		SpecVersion: specVersion, ID: m.ID, Source: cmp.Or(f.Source, DefaultSource), Type: m.Type, Subject: m.AggregateID,
@@ -117,8 +114,8 @@ func (f Format) encode(m envelopeBody, trace timer.Trace) []byte {
 	})
 }
 
-// HeadersOf returns the headers of an event in this format: those of
-// [HeadersOf], and the content type unless it is an envelope.
+// HeadersOf returns the headers of an event in this format: the result of [HeadersOf], and
+// the content type of a CloudEvent.
 func (f Format) HeadersOf(e timer.DueTimeReached) map[string]string {
 	h := HeadersOf(e)
 	if f.CloudEvents {
@@ -127,11 +124,11 @@ func (f Format) HeadersOf(e timer.DueTimeReached) map[string]string {
 	return h
 }
 
-// EventID returns the id of the event of one generation of a timer, which is
-// made of its key, its due time and the command that set it: every attempt has
-// the same id, whether it fired or expired, and no other generation has it. The id is a UUID of version 7
-// whose time is the due time and whose other 74 bits are cut from the SHA-256
-// of tenant, service call and command id.
+// EventID returns the id of the event of one generation of a timer. A generation is the key,
+// the due time and the command that set it. Each attempt to publish the event has the same id,
+// whether the timer fired or expired, and no other generation has it. The id is a UUID of
+// version 7: its time is the due time, and its other 74 bits come from the SHA-256 of tenant,
+// service call and command id.
 func EventID(e timer.DueTimeReached) string {
 	sum := hash(string(e.TenantID), string(e.ServiceCallID), e.CommandID)
 	var id uuid.UUID
@@ -158,8 +155,8 @@ func format(id uuid.UUID, version byte) string {
 	return id.String()
 }
 
-// DueAt returns the due time that the id of an event holds, whatever format the
-// event has. It reports false for an id that is no UUID of version 7.
+// DueAt returns the due time in the id of an event of any format. It reports false if the id
+// is not a UUID of version 7.
 func DueAt(id string) (time.Time, bool) {
 	u, err := uuid.Parse(id)
 	if err != nil || u.Version() != 7 {
@@ -168,7 +165,7 @@ func DueAt(id string) (time.Time, bool) {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(u[:]) >> 16)).UTC(), true
 }
 
-// idOf returns the id that the event has, or the one it is to get.
+// idOf returns the id of the event, or makes it if the event has none yet.
 func idOf(e timer.DueTimeReached) string {
 	if e.ID != "" {
 		return e.ID

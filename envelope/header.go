@@ -25,12 +25,12 @@ const (
 	HeaderContentType   = "content-type" // of events that are CloudEvents; on AMQP in the property of this name, too
 )
 
-// maxTraceState is the length that W3C Trace Context asks all systems to
-// propagate, and the greatest that is propagated here.
+// maxTraceState is the greatest length of a tracestate that is propagated. W3C Trace Context
+// asks all systems to propagate at least this length.
 const maxTraceState = 512
 
-// HeadersOf returns the headers of an event. They repeat fields of the body of
-// [Reached], and add the trace of the command that set the due time.
+// HeadersOf returns the headers of an event. They repeat fields of the body, and add the trace
+// of the command that set the due time.
 func HeadersOf(e timer.DueTimeReached) map[string]string {
 	return headers(TypeOf(e), idOf(e), e.Key, e.CorrelationID, e.Trace)
 }
@@ -119,9 +119,8 @@ func TraceFrom(get func(name string) string) timer.Trace {
 	return traceOf(parent, first(get, HeaderTraceState, "Tracestate", "TRACESTATE"))
 }
 
-// Complete fills in a correlation id that is empty, and a trace that is none, from the
-// headers of a message: what the body says takes precedence. Get returns a header by its
-// name, or "".
+// Complete takes a missing correlation id and a missing trace from the headers of a message.
+// Values of the body take precedence. Get returns a header by its name, or "".
 func Complete(get func(name string) string, correlationID *string, trace *timer.Trace) {
 	if *correlationID == "" {
 		*correlationID = CorrelationFrom(get)
@@ -177,13 +176,12 @@ func lowerHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" 
 func EncodeHeaders(headers map[string]string) []byte {
 	text, err := json.Marshal(headers, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		panic(err) // they are texts
+		panic(err) // strings can always be encoded
 	}
 	return text
 }
 
-// DecodeHeaders decodes a JSON object of strings, such as that of
-// [EncodeHeaders].
+// DecodeHeaders decodes a JSON object of strings, such as the result of [EncodeHeaders].
 func DecodeHeaders(text string) (headers map[string]string, err error) {
 	if err := json.Unmarshal([]byte(text), &headers); err != nil {
 		return nil, fmt.Errorf("decode headers: %w", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// IsReceipt reports whether a type of messages is that of a receipt.
+// IsReceipt reports whether messages of a type are receipts.
 func IsReceipt(kind string) bool {
 	switch timer.ReceiptType(kind) {
 	case timer.TimerScheduled, timer.TimerCanceled, timer.TimerIgnored, timer.TimerRejected:
@@ -18,7 +18,7 @@ func IsReceipt(kind string) bool {
 }
 
 // ReceiptID returns the id of a receipt: a UUID of version 8, cut from the SHA-256 of
-// all that it says except its time, so that one id never has two answers.
+// all its fields except the time, so that one id never has two answers.
 func ReceiptID(r timer.Receipt) string {
 	due := ""
 	if !r.DueAt.IsZero() {
@@ -46,7 +46,7 @@ func (f Format) Receipt(r timer.Receipt) []byte {
 	return f.encode(body, r.Trace)
 }
 
-// HeadersOfReceipt returns the headers of a receipt: those of an event.
+// HeadersOfReceipt returns the headers of a receipt. They are like the headers of an event.
 func (f Format) HeadersOfReceipt(r timer.Receipt) map[string]string {
 	h := headers(string(r.Type), idOfReceipt(r), r.Key, r.CorrelationID, r.Trace)
 	if f.CloudEvents {

@@ -118,7 +118,7 @@ func TestDecodeRefusesScheduleTimers(t *testing.T) {
 		{"long call", second, `"serviceCallId":"` + strings.Repeat("x", 129) + `"`, timer.ReasonBadField, "timers[1].serviceCallId is longer"},
 		{"call in another case", second, `"serviceCallID":"order:43.pay"`, timer.ReasonMissingField, "timers[1].serviceCallId is missing"},
 		{"call twice in a timer", second, second + `,` + second, timer.ReasonDuplicateKey, `"serviceCallId"`},
-		{"call of another timer", second, `"serviceCallId":"order:42.pay"`, timer.ReasonBadField, `timers[1].serviceCallId "order:42.pay" is that of timers[0], too`},
+		{"call of another timer", second, `"serviceCallId":"order:42.pay"`, timer.ReasonBadField, `timers[1].serviceCallId "order:42.pay" is also in timers[0]`},
 		{"no due time", due, `"x":1`, timer.ReasonMissingField, "timers[1].dueAt is missing; it must be a string"},
 		{"null due time", due, `"dueAt":null`, timer.ReasonMissingField, "timers[1].dueAt is null"},
 		{"number as due time", due, `"dueAt":1896089400500`, timer.ReasonBadField, "timers[1].dueAt is a number"},

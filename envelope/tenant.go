@@ -10,11 +10,11 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// TenantOf returns the tenant that an invalid body names, for routing its dead
-// letter: the one of the envelope, if it names a valid one and no second one, or
-// else [timer.NoTenant]. In a CloudEvent that is the attribute tenantid, or
-// without one the tenantId of its data. It reads as far as the body makes sense,
-// at most [MaxBytes], and never into the payload of an envelope.
+// TenantOf returns the tenant in a body that may be invalid, to route its dead letter. It
+// returns [timer.NoTenant] unless the body names exactly one tenant, and that is valid. An
+// envelope names it in tenantId, and a CloudEvent in the attribute tenantid, or else in the
+// tenantId of its data. TenantOf reads as far as the body makes sense, at most [MaxBytes], and
+// never the payload of an envelope.
 func TenantOf(body []byte) timer.TenantID {
 	var m struct {
 		Envelope    mention `json:"tenantId"`
@@ -32,16 +32,15 @@ func TenantOf(body []byte) timer.TenantID {
 	return m.Attribute.tenant()
 }
 
-// An Origin is what a body says about where it comes from. It may be invalid
-// otherwise.
+// An Origin holds the ids in a body that may be invalid.
 type Origin struct {
 	ID            string              // of the message; empty if there is no valid one
 	CorrelationID string              // empty if there is no valid one
 	ServiceCallID timer.ServiceCallID // empty if there is no valid one
 }
 
-// OriginOf returns what can be read of a body that may be invalid, as [TenantOf]
-// does: fields that are there once, and are valid.
+// OriginOf returns the ids in a body that may be invalid. It reads like [TenantOf]: an id
+// counts if its field is there once, and valid.
 func OriginOf(body []byte) Origin {
 	var m struct {
 		ID          mention `json:"id"`
@@ -65,7 +64,7 @@ func OriginOf(body []byte) Origin {
 // readAnyway decodes a body as far as it makes sense, at most MaxBytes of it.
 func readAnyway(body []byte, into any) {
 	body = bytes.TrimPrefix(body[:min(len(body), MaxBytes)], byteOrderMark)
-	// An error ends the decoding; what was decoded before it counts.
+	// An error ends the decoding; values that were decoded before it count.
 	_ = json.Unmarshal(body, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 

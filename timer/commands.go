@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// MaxScheduleTimers is how many timers one [ScheduleTimers] may hold.
+// MaxScheduleTimers is the most timers that one [ScheduleTimers] may hold.
 const MaxScheduleTimers = 500
 
 // A ScheduleTimers is up to [MaxScheduleTimers] commands that arrived in one
@@ -17,12 +17,12 @@ const MaxScheduleTimers = 500
 type ScheduleTimers struct {
 	TenantID TenantID
 	Version                  // of the message
-	Commands []ScheduleTimer // of different service calls; each has tenant, version, correlation id and trace of the message
+	Commands []ScheduleTimer // each for another service call, with the tenant, version, correlation id and trace of the message
 }
 
-// Validate returns an [InvalidError] unless every command is well formed, agrees
-// with the message and names a service call of its own. The detail names the
-// first command that is wrong, such as "timers[17].dueAt is missing".
+// Validate returns an [InvalidError] unless every command is well formed, agrees with the
+// message and names another service call. The detail names the first command that is wrong,
+// for example "timers[17].dueAt is missing".
 func (c ScheduleTimers) Validate() error {
 	if err := cmp.Or(c.TenantID.Validate(), c.Version.Validate()); err != nil {
 		return err
@@ -47,9 +47,9 @@ func (c ScheduleTimers) Validate() error {
 		case command.TenantID != c.TenantID:
 			err = Invalid(ReasonTenantMismatch, "tenantId %s is not %s of the message", Quote(string(command.TenantID)), Quote(string(c.TenantID)))
 		case command.Version != c.Version || command.CorrelationID != correlationID || command.Trace != trace:
-			err = Invalid(ReasonBadField, "version, correlationId or trace is not that of the message")
+			err = Invalid(ReasonBadField, "version, correlationId or trace differs from the message")
 		case repeated:
-			err = Invalid(ReasonBadField, "serviceCallId %s is that of timers[%d], too; name each service call once", Quote(string(command.ServiceCallID)), previous)
+			err = Invalid(ReasonBadField, "serviceCallId %s is also in timers[%d]; name each service call once", Quote(string(command.ServiceCallID)), previous)
 		default:
 			err = cmp.Or(ValidateDueAt(command.DueAt), ValidateExpiresAt("expiresAt", command.ExpiresAt, command.DueAt), ValidateData("data", command.Data))
 		}
@@ -60,9 +60,8 @@ func (c ScheduleTimers) Validate() error {
 	return nil
 }
 
-// MessageLen returns how many of the first commands come from one message, and
-// are applied together or not at all: those with the tenant and the version of
-// the first one.
+// MessageLen returns how many commands at the beginning have the tenant and the version of the
+// first one. They come from one message, and are applied together or not at all.
 func MessageLen(commands []ScheduleTimer) int {
 	n := min(1, len(commands))
 	for n < len(commands) && commands[n].Version == commands[0].Version && commands[n].TenantID == commands[0].TenantID {
@@ -71,8 +70,7 @@ func MessageLen(commands []ScheduleTimer) int {
 	return n
 }
 
-// RefuseTogether gives all commands of a message the error of the first one that
-// has one.
+// RefuseTogether gives all commands of a message the first error that one of them has.
 func RefuseTogether(commands []ScheduleTimer, results []Result) {
 	for len(commands) > 0 {
 		n := MessageLen(commands)
@@ -83,11 +81,11 @@ func RefuseTogether(commands []ScheduleTimer, results []Result) {
 	}
 }
 
-// MaxCancelTimers is how many service calls one [CancelTimers] may name.
+// MaxCancelTimers is the most service calls that one [CancelTimers] may name.
 const MaxCancelTimers = 500
 
-// cancelStep is how many timers of a selection are canceled in one transaction, so that
-// commands of others wait for none of them long.
+// cancelStep is the most timers of a selection that are canceled in one transaction. Other
+// commands do not wait long for a transaction of this size.
 const cancelStep = 500
 
 // A CancelTimers cancels many timers of a tenant with one message.
@@ -97,14 +95,14 @@ type CancelTimers struct {
 	Of            Selection // which timers
 	CorrelationID string    // trace of the request; may be empty
 	Trace         Trace     // where the command came from; may be empty
-	Receipt       bool      // whether each timer has a [Receipt]; not on the wire
-	Latest        bool      // the version follows that of each timer, if it is not newer; not on the wire
+	Receipt       bool      // whether each timer gets a [Receipt]; not on the wire
+	Latest        bool      // an older Version is replaced by one that follows the timer's; not on the wire
 }
 
-// A Selection says which timers of a tenant. Exactly one field is set.
+// A Selection selects timers of a tenant. Exactly one field is set.
 type Selection struct {
 	Calls         []ServiceCallID // timers of these service calls; each without a timer leaves a tombstone, as by [CancelTimer]
-	Prefix        string          // timers whose service call begins so
+	Prefix        string          // timers whose service call begins with it
 	CorrelationID string          // timers that carry it
 }
 
@@ -113,8 +111,8 @@ func (c CancelTimers) Validate() error {
 	return cmp.Or(c.TenantID.Validate(), c.Version.Validate(), validateOptional("correlationId", c.CorrelationID), c.Of.Validate(""))
 }
 
-// Validate returns an [InvalidError] unless exactly one field is set, and well formed.
-// What it says of a field begins with in, such as "payload.".
+// Validate returns an [InvalidError] unless exactly one field is set, and well formed. In the
+// detail the names of fields begin with in, for example "payload.".
 func (s Selection) Validate(in string) error {
 	set := 0
 	for _, is := range []bool{len(s.Calls) > 0, s.Prefix != "", s.CorrelationID != ""} {
@@ -138,14 +136,14 @@ func (s Selection) Validate(in string) error {
 			return Invalid(ReasonBadField, "%sserviceCallIds[%d] is %s, which is no service call id", in, i, Quote(string(call)))
 		}
 		if before, again := seen[call]; again {
-			return Invalid(ReasonBadField, "%sserviceCallIds[%d] is that of [%d], too; name each service call once", in, i, before)
+			return Invalid(ReasonBadField, "%sserviceCallIds[%d] is also in [%d]; name each service call once", in, i, before)
 		}
 		seen[call] = i
 	}
 	return nil
 }
 
-// ValidatePrefix returns an [InvalidError] unless a service call id may begin so.
+// ValidatePrefix returns an [InvalidError] unless a service call id may begin with a prefix.
 func ValidatePrefix(field, prefix string) error {
 	return validateName(field, prefix, maxServiceCallIDBytes, "_.:-", "", "_ . : -")
 }
@@ -176,7 +174,7 @@ func (c CancelTimers) Filter() Filter {
 	return Filter{TenantID: c.TenantID, State: Scheduled, Prefix: c.Of.Prefix, CorrelationID: c.Of.CorrelationID}
 }
 
-// CancelCounts are what a [CancelTimers] did.
+// CancelCounts count the timers of a [CancelTimers] by its effect on them.
 type CancelCounts struct {
 	Canceled int // timers that are Canceled now
 	Stale    int // timers that a newer command has set
@@ -184,7 +182,7 @@ type CancelCounts struct {
 	Expired  int // timers that have expired
 }
 
-// add counts what commands did.
+// add counts the results of commands, and returns the first error.
 func (n *CancelCounts) add(results []Result) error {
 	for _, r := range results {
 		switch {
@@ -203,9 +201,10 @@ func (n *CancelCounts) add(results []Result) error {
 	return nil
 }
 
-// CancelSelected cancels the timers that a command selects, those of a prefix or a
-// correlation id in steps: list returns a page of a filter, and cancel applies commands in
-// one transaction. It may be called again, with the same command, after an error.
+// CancelSelected cancels the timers that a command selects. If it selects them by a prefix or
+// a correlation id, that takes several transactions. List returns a page of a filter, and
+// cancel applies commands in one transaction. After an error CancelSelected may be called
+// again with the same command.
 func CancelSelected(
 	ctx context.Context, c CancelTimers, list func(context.Context, Filter) (Page, error), cancel func(context.Context, ...CancelTimer) ([]Result, error),
 ) (n CancelCounts, err error) {
@@ -233,8 +232,8 @@ func CancelSelected(
 	return n, err
 }
 
-// EachPage calls yield with the timers of each page of a filter, from its After on, until
-// that returns an error, or list does. Then After is that of the page where it has ended.
+// EachPage calls yield with the timers of each page of a filter, beginning at its After. It
+// ends with the first error of yield or list, and then After names the page where it ended.
 func EachPage(ctx context.Context, f *Filter, list func(context.Context, Filter) (Page, error), yield func([]Entry) error) error {
 	for {
 		page, err := list(ctx, *f)
@@ -250,34 +249,34 @@ func EachPage(ctx context.Context, f *Filter, list func(context.Context, Filter)
 	}
 }
 
-// A ReceiptType says what became of a command, as the type of the receipt's message.
+// A ReceiptType is the result of a command, and the type of the receipt's message.
 type ReceiptType string
 
 // Types of receipts.
 const (
 	TimerScheduled ReceiptType = "TimerScheduled" // the timer has the command's due time
 	TimerCanceled  ReceiptType = "TimerCanceled"  // the timer is Canceled, by this command or before
-	TimerIgnored   ReceiptType = "TimerIgnored"   // the command has no effect, see its reasons below
+	TimerIgnored   ReceiptType = "TimerIgnored"   // the command has no effect, for one of the reasons below
 	TimerRejected  ReceiptType = "TimerRejected"  // the command is invalid: a dead letter has it
 )
 
-// Reasons of a TimerIgnored. Those of a TimerRejected are those of its dead letter.
+// Reasons of a TimerIgnored. A TimerRejected has the reason of its dead letter.
 const (
 	IgnoredStale   Reason = "stale"   // a newer command was accepted before
 	IgnoredReached Reason = "reached" // the timer has fired
 	IgnoredExpired Reason = "expired" // the timer has expired
 )
 
-// A Receipt tells the producer of a command what became of it. TimerScheduled and
-// TimerCanceled are final. A command that is delivered again later may be ignored then,
-// which says nothing about the first time.
+// A Receipt tells the producer of a command its result. TimerScheduled and TimerCanceled are
+// final. If the command is delivered again later and ignored then, its first result stays
+// true.
 type Receipt struct {
 	Type          ReceiptType
-	Key                     // without a service call if a rejected command names no valid one
+	Key                     // without a service call if a rejected command has no valid one
 	ID            string    // of the receipt, the same at every delivery of the command with the same answer; set by the envelope
 	CommandID     string    // empty if a rejected command has no valid one
-	CorrelationID string    // that of the command; may be empty
-	Trace         Trace     // that of the command; may be empty
+	CorrelationID string    // of the command; may be empty
+	Trace         Trace     // of the command; may be empty
 	DueAt         time.Time // of a TimerScheduled
 	Reason        Reason    // of a TimerIgnored or TimerRejected
 	Detail        string    // the reason of a TimerRejected, for people
@@ -297,8 +296,8 @@ var receiptsOf = [outcomeSentinel]Receipt{
 	WasExpired:    {Type: TimerIgnored, Reason: IgnoredExpired},
 }
 
-// receipt returns the receipt of a command, of which the type is empty if it has none,
-// and whether it is wanted.
+// receipt returns the receipt of a command, and whether the command wants one. The type is
+// empty if the outcome has no receipt.
 func (c ScheduleTimer) receipt(o Outcome) (r Receipt, wanted bool) {
 	r = receiptsOf[o]
 	r.Key, r.CommandID, r.CorrelationID, r.Trace = c.Key, c.CommandID, c.CorrelationID, c.Trace
@@ -314,9 +313,9 @@ func (c CancelTimer) receipt(o Outcome) (r Receipt, wanted bool) {
 	return r, c.Receipt
 }
 
-// Receipts returns the receipts of commands with results, handled at a time. Commands
-// that want none, that were accepted before (then they had one), or that are refused
-// have none.
+// Receipts returns the receipts of commands that were handled at a time. A command has none if
+// it does not want one, if it was accepted before and had its receipt then, or if it is
+// refused.
 func Receipts[C interface {
 	receipt(o Outcome) (Receipt, bool)
 }](commands []C, results []Result, at time.Time) (receipts []Receipt) {

@@ -6,52 +6,52 @@ import (
 	"time"
 )
 
-// An Operator is what people who run the service change in a store, and what retention
-// deletes. All methods are safe for concurrent use, and may be called again after an error.
+// An Operator is the part of a store for people who run the service, and for retention. All
+// methods are safe for concurrent use, and may be called again after an error.
 type Operator interface {
 	// Purge deletes at most limit timers that were Reached, Expired or Canceled before the
-	// time given, oldest first, and returns how many: fewer than limit if there
-	// are no more. Without something to delete it writes nothing.
+	// time given, oldest first, and returns how many it deleted. Fewer than limit means
+	// that there are no more. If there are none, it writes nothing.
 	Purge(ctx context.Context, before time.Time, limit int) (deleted int, err error)
 
-	// RetryParked puts parked events back into the outbox, as if they were new: under
-	// new numbers, behind the others, with no failed attempt, appended at now. It
-	// returns how many; those that are gone do not count.
+	// RetryParked moves parked events back into the outbox as if they were new: appended
+	// at now, with new numbers behind the others, and no failed attempt. It returns how
+	// many it moved.
 	RetryParked(ctx context.Context, now time.Time, seqs ...int64) (retried int, err error)
 
-	// DiscardParked deletes parked events, and returns how many. Their timers stay
-	// Reached or Expired.
+	// DiscardParked deletes parked events, and returns how many it deleted. Their timers
+	// stay Reached or Expired.
 	DiscardParked(ctx context.Context, seqs ...int64) (discarded int, err error)
 
-	// PauseFiring notes that no instance is to fire timers of a tenant, or of all, until
-	// ResumeFiring or until the end of the pause; the pollers obey. If that is paused
-	// already, only the end of the pause changes: who paused it first, and when, stays.
+	// PauseFiring records a pause: no instance fires timers of the tenant, or of all, until
+	// ResumeFiring or until the pause ends. The pollers read it. If there is a pause
+	// already, only its end changes, and it keeps who began it and when.
 	PauseFiring(ctx context.Context, p Pause) error
 
-	// ResumeFiring ends the pause of a tenant, or that of all if it is empty, if there
-	// is one. Neither ends the other.
+	// ResumeFiring ends the pause of a tenant, or if tenant is empty the pause of all
+	// tenants. It ends no other pause.
 	ResumeFiring(ctx context.Context, tenant TenantID) error
 
 	// Forget deletes at most limit timers of a tenant, of any state, and its parked
-	// events, and returns how many timers: none if there are no more. Fewer than limit is not the end, since others change and delete timers meanwhile. It
-	// deletes what there is and keeps no memory of it: a command that comes later
-	// schedules, however old it is. Events that wait in the outbox are still published:
-	// a timer that is Reached or Expired has an event under way.
+	// events, and returns how many timers it deleted. Only zero means that there are no
+	// more, since others change and delete timers meanwhile. Nothing of a timer is kept,
+	// so a later command schedules it, however old that command is. Events that wait in
+	// the outbox are still published.
 	Forget(ctx context.Context, tenant TenantID, limit int) (Counts, error)
 
 	// Nodes returns the instances that run on the database, the oldest first. Where
-	// instances share it, one that holds no shard of the outbox just then is
-	// missing: it is at its start or its end, or has lost its connection.
+	// instances share it, an instance is missing while it holds no shard of the outbox:
+	// at its start, at its end, or after it has lost its connection.
 	Nodes(ctx context.Context) ([]Node, error)
 }
 
 // A Refire selects events that are published again, for consumers or a broker that lost them.
 type Refire struct {
 	TenantID TenantID  // of this tenant; empty: of all
-	Prefix   string    // of service calls that begin so; empty: of all
+	Prefix   string    // of service calls that begin with it; empty: of all
 	Since    time.Time // of timers that were Reached or Expired then or later
 	Until    time.Time // and before then; zero: now
-	After    string    // behind what was done before: [Refired.Next]; empty: from the start
+	After    string    // where the call before ended: its [Refired.Next]; empty: from the start
 	DryRun   bool      // only count them
 }
 
@@ -74,19 +74,19 @@ func (r Refire) Validate(now time.Time) (Refire, error) {
 	return r, optionalPrefix("prefix", r.Prefix)
 }
 
-// Refired is what came of a [Refire].
+// Refired is the result of a [Refire].
 type Refired struct {
 	Events       int       // how many were published again, or counted
-	First        []Entry   // timers of the first of them, at most [FirstRefired]
-	Next         string    // [Refire.After] of the call that goes on; empty: that is all
-	Until        time.Time // [Refire.Until], or the time of the call, for the call that goes on
-	CompleteFrom time.Time // timers that were Reached or Expired before may be deleted
+	First        []Entry   // timers of the first events, at most [FirstRefired]
+	Next         string    // [Refire.After] of the next call; empty: there are no more events
+	Until        time.Time // [Refire.Until], or the time of the call, for the next call
+	CompleteFrom time.Time // timers that were Reached or Expired before may have been purged
 }
 
-// FirstRefired is how many timers a [Refired] shows.
+// FirstRefired is the most timers that a [Refired] shows.
 const FirstRefired = 10
 
-// A ParkedEvent is one that the broker refused for good.
+// A ParkedEvent is an event that the broker refused for good.
 type ParkedEvent struct {
 	Seq           int64  // its number
 	ID            string // of the event
@@ -100,12 +100,12 @@ type ParkedEvent struct {
 	Body          []byte // the whole message, as it was to be published
 }
 
-// A Pause says that firing is paused: timers stay Scheduled, commands are taken.
+// A Pause stops firing: timers stay Scheduled, and commands are still accepted.
 type Pause struct {
-	TenantID TenantID  // whose timers do not fire; empty: those of all tenants
+	TenantID TenantID  // whose timers do not fire; empty: the timers of all tenants
 	Since    time.Time // zero: firing is not paused
-	Until    time.Time // when timers fire again without more ado; zero: not before firing is resumed
-	By       string    // who paused it: text of the caller, cut to [MaxPausedBy] bytes
+	Until    time.Time // when timers fire again by themselves; zero: not before firing is resumed
+	By       string    // who paused it, in the words of the caller, cut to [MaxPausedBy] bytes
 }
 
 // Paused reports whether firing is paused, or was until the end of the pause.
@@ -128,8 +128,9 @@ func (p Pause) String() string {
 	return text
 }
 
-// Kept returns the pause as stores keep it: a valid text without NUL, cut, and times
-// in milliseconds. The error wraps [ErrInvalid] if it has no time, or ends before it begins.
+// Kept returns the pause as stores keep it: By is cut, valid UTF-8 and without NUL, and times
+// are in milliseconds. It returns an [ErrInvalid] if the pause has no Since, or ends before it
+// begins.
 func (p Pause) Kept() (Pause, error) {
 	switch {
 	case !p.Paused():
@@ -146,11 +147,11 @@ func (p Pause) Kept() (Pause, error) {
 	return p, nil
 }
 
-// Pauses are the pauses of tenants, and the one of all tenants under the empty tenant.
+// Pauses holds the pauses of tenants. The pause of all tenants is under the empty tenant.
 type Pauses map[TenantID]Pause
 
-// Of returns the pause that keeps timers of a tenant from firing at a time, the one of all
-// tenants first; the zero value if there is none. Of an empty tenant it is the pause of all.
+// Of returns the pause that stops the timers of a tenant at a time, or the zero value if there
+// is none. The pause of all tenants comes first; for an empty tenant only that one counts.
 func (ps Pauses) Of(tenant TenantID, now time.Time) Pause {
 	for _, t := range []TenantID{"", tenant} {
 		if p := ps[t]; p.InForce(now) {
@@ -160,14 +161,14 @@ func (ps Pauses) Of(tenant TenantID, now time.Time) Pause {
 	return Pause{}
 }
 
-// MaxPausedBy is how many bytes of [Pause.By] are kept.
+// MaxPausedBy is the greatest length of [Pause.By], in bytes.
 const MaxPausedBy = 200
 
-// MaxUpcoming is where the counts of [Reader.Upcoming] stop, so that it takes no
-// longer for more. Sixty intervals with more than so many timers in each, of ten
-// million, took 4 ms on PostgreSQL, and 120 to 260 ms between a bulk load and the vacuum
-// that follows it, when each entry of the index needs a look at its row. On SQLite it
-// took 10 ms for a hundred tenants, and up to 0.7 s for ten thousand (measured 2026-11).
+// MaxUpcoming is where the counts of [Reader.Upcoming] stop, which bounds its time. With ten
+// million timers and more than MaxUpcoming in each of sixty intervals it took 4 ms on
+// PostgreSQL, and 120 to 260 ms between a bulk load and the vacuum that follows it, when
+// PostgreSQL must read the row of each index entry. On SQLite it took 10 ms for a hundred
+// tenants, and up to 0.7 s for ten thousand (measured 2026-11).
 const MaxUpcoming = 500
 
 // Bounds of the intervals of [Reader.Upcoming].
@@ -195,8 +196,8 @@ type Node struct {
 	PID     int       // of its process there
 	Version string    // of its program; empty if it is not known
 	Started time.Time // when it opened the store
-	Seen    time.Time // last sign of life
-	Self    bool      // it is the one that was asked
+	Seen    time.Time // when it last showed that it runs
+	Self    bool      // it is the instance that was asked
 }
 
 // Add returns the sum.

@@ -7,63 +7,62 @@ import (
 	"time"
 )
 
-// A Position is how far a log of a broker, such as a stream of NATS or a partition of
-// Kafka, is known to a database. Numbers are those of the broker and never fall.
+// A Position says how much of a log of the broker is in the database. A log is, for example,
+// a stream of NATS or a partition of Kafka. The numbers are the broker's, and never fall.
 type Position struct {
-	Log       string // which log: its name, "@", and what tells it from one of that name that is made later; at most 512 bytes
-	Committed int64  // all commands up to this number are in the database, or are dead letters; 0 if it is not known
-	Observed  int64  // the highest number that was received or published: the events up to it are of timers that are Reached; 0 if there is none
+	Log       string // name of the log, "@", and an id that a later log of that name does not have; at most 512 bytes
+	Committed int64  // all commands up to this number are in the database, or are dead letters; 0 if that is not known
+	Observed  int64  // highest number that was received or published; the timers of the events up to it are Reached; 0 if there is none
 }
 
-// Noted is what a database knows of the broker's logs.
+// Noted holds the positions that are in a database.
 type Noted struct {
 	Positions []Position
-	Empty     bool // it holds no timer, event or position, as one that was just made
+	Empty     bool // the database holds no timer, event or position, like a new one
 }
 
-// A Recoverer is the part of a store by which a database that was lost, or is older
-// than the broker knows, is made whole again.
+// A Recoverer is the part of a store that recovers a database from the broker: one that was
+// lost, or that is older than the broker's logs say.
 type Recoverer interface {
-	// CommitPositions makes each later transaction that applies commands of [Store], or
-	// deletes or defers events of the outbox, note the positions that a function returns as
-	// the transaction begins. What is noted never falls: the higher of two numbers stays. A
-	// transaction that has nothing new to note writes nothing for it. The function is
-	// called often and must not block. It is called before anything is written.
+	// CommitPositions makes later transactions write positions: each one that applies
+	// commands of [Store], or deletes or defers events of the outbox. A transaction calls
+	// positions before it writes anything. Numbers in the database never fall, and a
+	// transaction without a higher number writes no position. The function is called
+	// often and must not block.
 	CommitPositions(positions func() []Position)
 
-	// Noted returns what is noted.
+	// Noted returns the positions in the database.
 	Noted(ctx context.Context) (Noted, error)
 
-	// Fired brings in events that were published: the timer of each becomes Reached, or Expired,
-	// with the due time and the time of the event, whatever version it has, and its
-	// event leaves the outbox, deferred or not. A timer whose command is more than keep
-	// newer than the event stays as it is: it was scheduled after the fired one was
-	// purged. An event without a timer leaves one that is so, so that no command
-	// fires it again. It returns how many timers were neither Reached nor Expired before. Events may
-	// come in any order, and again.
+	// Fired applies events that were published. The timer of an event becomes Reached, or
+	// Expired, with the times of the event, whatever its version is, and the event leaves
+	// the outbox, deferred or not. If there is no timer, Fired adds one, so that no
+	// command fires it again. A timer whose command is more than keep newer than the event
+	// stays as it is, because it was scheduled after the fired one had been purged. Fired
+	// returns how many timers it changed. Events may come in any order, and repeatedly.
 	Fired(ctx context.Context, keep time.Duration, events ...DueTimeReached) (changed int, err error)
 
-	// ReplacePositions notes positions in place of all that there are.
+	// ReplacePositions replaces all positions in the database.
 	ReplacePositions(ctx context.Context, positions []Position) error
 
-	// Alone runs fn while this instance has the database alone. Where other instances run
-	// on it, they have verified it: then Alone returns nil without a call of fn. It does
-	// not wait: the error says so if another instance is within Alone. The context of fn
-	// ends if it is not certain any more that the instance is alone.
+	// Alone runs fn while no other instance uses the database. If other instances run, they
+	// have verified the database already, and Alone returns nil without calling fn. If
+	// another instance is within Alone, it returns an error and does not wait. The context
+	// of fn ends when another instance may use the database.
 	Alone(ctx context.Context, fn func(context.Context) error) error
 }
 
-// Unprotected are the timers that wait and whose commands the broker does not keep any
-// more, or never did: if the database were lost, only a backup would have them.
+// Unprotected describes the waiting timers whose commands the broker does not keep any more,
+// or never kept. If the database were lost, only a backup would have them.
 type Unprotected struct {
 	Timers int64     // how many
-	More   bool      // there may be more: not all that wait were looked at
+	More   bool      // there may be more, since not all waiting timers were examined
 	Oldest time.Time // when the oldest of their commands was sent; zero if that is not known
-	Before time.Time // they are those whose command is older than this; zero if the broker keeps nothing
+	Before time.Time // their commands are older than this; zero if the broker keeps nothing
 	At     time.Time // when they were counted; zero if they were not yet
 }
 
-// String says it to people.
+// String describes them in a sentence, for people.
 func (u Unprotected) String() string {
 	since := u.Before.UTC().Format(time.RFC3339)
 	switch {

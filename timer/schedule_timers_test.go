@@ -37,7 +37,7 @@ func TestScheduleTimersValidateAsAWhole(t *testing.T) {
 		{"no service call", 20, func(m *timer.ScheduleTimers) { m.Commands[17].ServiceCallID = "" }, timer.ReasonMissingField, "timers[17].serviceCallId is empty"},
 		{"no due time", 20, func(m *timer.ScheduleTimers) { m.Commands[17].DueAt = time.Time{} }, timer.ReasonMissingField, "timers[17].dueAt is missing"},
 		{"due too late", 20, func(m *timer.ScheduleTimers) { m.Commands[19].DueAt = noon.AddDate(200, 0, 0) }, timer.ReasonBadTime, "timers[19].dueAt"},
-		{"a service call twice", 20, func(m *timer.ScheduleTimers) { m.Commands[9].ServiceCallID = "sc-3" }, timer.ReasonBadField, `timers[9].serviceCallId "sc-3" is that of timers[3]`},
+		{"a service call twice", 20, func(m *timer.ScheduleTimers) { m.Commands[9].ServiceCallID = "sc-3" }, timer.ReasonBadField, `timers[9].serviceCallId "sc-3" is also in timers[3]`},
 		{"the first mistake counts", 20, func(m *timer.ScheduleTimers) { m.Commands[9].ServiceCallID, m.Commands[8].DueAt = "sc-3", time.Time{} }, timer.ReasonMissingField, "timers[8].dueAt"},
 		{"another tenant", 3, func(m *timer.ScheduleTimers) { m.Commands[2].TenantID = "evil" }, timer.ReasonTenantMismatch, `timers[2].tenantId "evil"`},
 		{"another version", 3, func(m *timer.ScheduleTimers) { m.Commands[0].CommandID = "cmd-2" }, timer.ReasonBadField, "timers[0].version"},

@@ -11,16 +11,16 @@ type ScheduleTimer struct {
 	Key
 	Version
 	DueAt         time.Time // when to fire; a time in the past is due at once
-	ExpiresAt     time.Time // from when on it must not fire any more, after DueAt; zero: it may fire at any time
+	ExpiresAt     time.Time // from then on it must not fire any more; after DueAt; zero: it may fire at any time
 	CorrelationID string    // trace of the request; may be empty
 	Trace         Trace     // where the command came from; may be empty
 	Data          string    // a JSON value as it was written, for the event; empty if there is none
 	Receipt       bool      // whether a [Receipt] is wanted; not on the wire
-	Latest        bool      // the version follows that of the timer, if it is not newer; not on the wire
+	Latest        bool      // an older Version is replaced by one that follows the timer's; not on the wire
 }
 
-// Validate returns an [InvalidError] unless every field is well formed. Whether
-// Data is JSON is for the package envelope to say.
+// Validate returns an [InvalidError] unless every field is well formed. It does not check that
+// Data is JSON; package envelope does.
 func (c ScheduleTimer) Validate() error {
 	return cmp.Or(c.Key.Validate(), c.Version.Validate(), ValidateDueAt(c.DueAt), ValidateExpiresAt("expiresAt", c.ExpiresAt, c.DueAt), ValidateData("data", c.Data), validateOptional("correlationId", c.CorrelationID))
 }
@@ -45,7 +45,7 @@ type CancelTimer struct {
 	CorrelationID string // trace of the request; may be empty
 	Trace         Trace  // where the command came from; may be empty
 	Receipt       bool   // whether a [Receipt] is wanted; not on the wire
-	Latest        bool   // the version follows that of the timer, if it is not newer; not on the wire
+	Latest        bool   // an older Version is replaced by one that follows the timer's; not on the wire
 }
 
 // Validate returns an [InvalidError] unless every field is well formed.
@@ -59,22 +59,22 @@ type DueTimeReached struct {
 	ID            string    // id of the event, the same at every attempt; set by the envelope
 	CommandID     string    // id of the command that set the due time; not on the wire
 	DueAt         time.Time // when it was to fire
-	ExpiresAt     time.Time // from when on it would have expired, for the consumer to judge; zero if it had no such time
-	ReachedAt     time.Time // when it did, by the service's clock; never before DueAt, and before ExpiresAt
-	CorrelationID string    // that of the command; may be empty
-	Trace         Trace     // that of the command, or of the firing if that is traced; may be empty
-	Data          string    // that of the command, byte for byte; may be empty
-	Again         time.Time // when it is to be published once more, as a message with an id of its own; zero the first time; not on the wire
+	ExpiresAt     time.Time // when it would have expired; zero if it never would
+	ReachedAt     time.Time // when it fired, by the service's clock; never before DueAt, and before ExpiresAt
+	CorrelationID string    // of the command; may be empty
+	Trace         Trace     // of the firing if that is traced, else of the command; may be empty
+	Data          string    // of the command, byte for byte; may be empty
+	Again         time.Time // when an operator had it published once more, as a message with an id of its own; zero the first time; not on the wire
 }
 
-// Lateness is how long after its due time the timer fired.
+// Lateness returns how long after its due time the timer fired.
 func (e DueTimeReached) Lateness() time.Duration { return e.ReachedAt.Sub(e.DueAt) }
 
 // State returns the state of the timer: Reached, or Expired if ReachedAt is not before
 // ExpiresAt. Then the message of the event is a [TimerExpired].
 func (e DueTimeReached) State() State { return stateAt(e.ReachedAt, e.ExpiresAt) }
 
-// TimerExpired returns the event of a timer that is Expired as handlers get it.
+// TimerExpired returns the event of an Expired timer in the form that handlers get.
 func (e DueTimeReached) TimerExpired() TimerExpired {
 	return TimerExpired{e.Key, e.ID, e.CommandID, e.DueAt, e.ExpiresAt, e.ReachedAt, e.CorrelationID, e.Trace, e.Data}
 }
@@ -87,20 +87,20 @@ type TimerExpired struct {
 	ID            string    // of the event, the same at every attempt; set by the envelope
 	CommandID     string    // id of the command that set the due time; not on the wire
 	DueAt         time.Time // when it was to fire
-	ExpiresAt     time.Time // from when on it must not fire any more
+	ExpiresAt     time.Time // from then on it must not fire any more
 	ExpiredAt     time.Time // when it expired, by the service's clock; never before ExpiresAt
-	CorrelationID string    // that of the command; may be empty
-	Trace         Trace     // that of the command, or of the firing if that is traced; may be empty
-	Data          string    // that of the command, byte for byte; may be empty
+	CorrelationID string    // of the command; may be empty
+	Trace         Trace     // of the firing if that is traced, else of the command; may be empty
+	Data          string    // of the command, byte for byte; may be empty
 }
 
-// Event returns the event as stores and brokers have it: its State is Expired.
+// Event returns the event in the form that stores and brokers use. Its State is Expired.
 func (e TimerExpired) Event() DueTimeReached {
 	return DueTimeReached{e.Key, e.ID, e.CommandID, e.DueAt, e.ExpiresAt, e.ExpiredAt, e.CorrelationID, e.Trace, e.Data, time.Time{}}
 }
 
-// EventOf returns the event of a timer, which is a [DueTimeReached] or a [TimerExpired], as
-// stores and brokers have it. It reports whether v is one.
+// EventOf returns v in the form that stores and brokers use, and whether v is the event of a
+// timer: a [DueTimeReached] or a [TimerExpired].
 func EventOf(v any) (e DueTimeReached, ok bool) {
 	switch v := v.(type) {
 	case DueTimeReached:
@@ -111,18 +111,18 @@ func EventOf(v any) (e DueTimeReached, ok bool) {
 	return e, false
 }
 
-// A State is that of a timer.
+// A State is the state of a timer.
 type State string
 
 // The states of a timer. They never go back from Reached or Expired.
 const (
 	Scheduled State = "Scheduled" // waits for its due time
 	Reached   State = "Reached"   // fired; final
-	Expired   State = "Expired"   // was not fired before it expired; final
-	Canceled  State = "Canceled"  // by a command; also a tombstone for a key that had no timer
+	Expired   State = "Expired"   // expired before it fired; final
+	Canceled  State = "Canceled"  // canceled by a command; also a tombstone for a key that had no timer
 )
 
-// States are all of them.
+// States lists all states.
 var States = [...]State{Scheduled, Reached, Expired, Canceled}
 
 // Marked reports whether a timer in this state has an event: it is Reached or Expired.
@@ -141,22 +141,22 @@ type Entry struct {
 	Key
 	Version                 // of the newest command that took effect
 	State         State     //
-	CorrelationID string    // that of the command which set the due time; may be empty
-	Trace         Trace     // that of the command which set the due time; may be empty
-	Data          string    // that of the command which set the due time; empty if it had none, or if Canceled
+	CorrelationID string    // of the command that set the due time; may be empty
+	Trace         Trace     // of the command that set the due time; may be empty
+	Data          string    // of the command that set the due time; empty if it had none, or if Canceled
 	DueAt         time.Time // when it fires; zero for a tombstone
-	ExpiresAt     time.Time // from when on it must not fire any more; zero if it may at any time
+	ExpiresAt     time.Time // from then on it must not fire any more; zero if it may fire at any time
 	RegisteredAt  time.Time // when the first command for the key was accepted; never moves
 	ReachedAt     time.Time // when it fired or expired; zero unless Reached or Expired
 	CanceledAt    time.Time // when it was last canceled; zero unless Canceled
 }
 
-// Command returns the command that sets a timer as this one was set.
+// Command returns a command that would set the timer as it is.
 func (e Entry) Command() ScheduleTimer {
 	return ScheduleTimer{Key: e.Key, Version: e.Version, DueAt: e.DueAt, ExpiresAt: e.ExpiresAt, CorrelationID: e.CorrelationID, Trace: e.Trace, Data: e.Data}
 }
 
-// OverAt returns since when an entry is over: Reached, Expired or Canceled.
+// OverAt returns when the timer became Reached, Expired or Canceled.
 func (e Entry) OverAt() time.Time {
 	if e.State == Canceled {
 		return e.CanceledAt
@@ -184,7 +184,7 @@ func (e Entry) Event() DueTimeReached {
 // An Outcome is the effect of a command.
 type Outcome uint8
 
-// Outcomes. The first three changed the timer, the others did not.
+// These are the outcomes. The first three changed the timer, the others did not.
 const (
 	DidSchedule     Outcome = iota + 1 // the timer is new, or Scheduled again after Canceled
 	DidReschedule                      // due time, correlation and version were replaced
@@ -194,7 +194,7 @@ const (
 	WasReached                         // the timer has fired; Reached is final
 	WasCanceled                        // the timer was Canceled already; only its version moved
 	WasExpired                         // the timer has expired; Expired is final
-	WasTied                            // as WasStale, but the newer one is of the same millisecond: its id decided
+	WasTied                            // as WasStale, but the newer command has the same millisecond: the ids decided
 	outcomeSentinel                    //
 )
 
@@ -218,8 +218,8 @@ func (o Outcome) String() string {
 	return outcomeNames[o]
 }
 
-// A Status is what decides the effect of a command on a timer. The zero value is
-// that of a key that has no timer.
+// A Status is the part of a timer that decides the effect of a command. A key without a timer
+// has the zero value.
 type Status struct {
 	State   State
 	Version Version // of the newest command that took effect
@@ -241,8 +241,8 @@ func (s Status) Schedule(v Version) (Status, Outcome) {
 }
 
 // Cancel returns the status after a [CancelTimer] of a version, and the outcome of
-// that command. A timer that is Canceled already gets the newer version, else an
-// older ScheduleTimer that the command supersedes could still fire.
+// that command. A timer that is Canceled already gets the newer version. Otherwise an older
+// ScheduleTimer, which the command supersedes, could still fire.
 func (s Status) Cancel(v Version) (Status, Outcome) {
 	outcome := s.unchanged(v)
 	switch {
@@ -256,8 +256,8 @@ func (s Status) Cancel(v Version) (Status, Outcome) {
 	return Status{State: Canceled, Version: v}, outcome
 }
 
-// Follow returns a version for a command that is to take effect: the one given, or, if that is
-// not newer than the version of the timer, one of the millisecond after it.
+// Follow returns a version for a command that must take effect: v if it is newer than the
+// version of the timer, or else a version of the millisecond after that.
 func (s Status) Follow(v Version) Version {
 	if v.Compare(s.Version) <= 0 {
 		v.TimestampMS = s.Version.TimestampMS + 1
@@ -265,10 +265,10 @@ func (s Status) Follow(v Version) Version {
 	return v
 }
 
-// Fired returns the status after an event that was published of the timer, and
-// DidReschedule, or WasReached if the event changes nothing: the timer is Reached or Expired,
-// or its command came more than keep after the event, when the timer that fired had been
-// purged.
+// Fired returns the status after an event of the timer that was published, and DidReschedule.
+// It returns WasReached if the event changes nothing, because the timer is Reached or Expired,
+// or because its command came more than keep after the event: the timer that fired had been
+// purged by then.
 func (s Status) Fired(e DueTimeReached, keep time.Duration) (Status, Outcome) {
 	if s.State.Marked() || s.State != "" && s.Version.TimestampMS > e.ReachedAt.Add(keep).UnixMilli() {
 		return s, WasReached
@@ -302,9 +302,9 @@ func (s Status) unchanged(v Version) Outcome {
 	return 0
 }
 
-// ScheduleOutcome returns what the entry says of a [ScheduleTimer] of a version:
-// DidSchedule if its due time is that of the command, WasReached, WasExpired or WasStale if the
-// command has no effect, or none any more, and zero if it was not handled yet.
+// ScheduleOutcome returns the outcome of a [ScheduleTimer] of a version, as far as the entry
+// tells: DidSchedule if the command set its due time; WasReached, WasExpired or WasStale if the
+// command had no effect, or has none any more; and zero if it was not handled yet.
 func (e Entry) ScheduleOutcome(v Version) Outcome {
 	order := e.Version.Compare(v)
 	switch {
@@ -318,9 +318,9 @@ func (e Entry) ScheduleOutcome(v Version) Outcome {
 	return 0
 }
 
-// CancelOutcome returns what the entry says of a [CancelTimer] of a version: DidCancel
-// if the timer is Canceled, by this command or before, WasReached, WasExpired or WasStale if
-// the command has no effect, and zero if it was not handled yet.
+// CancelOutcome returns the outcome of a [CancelTimer] of a version, as far as the entry tells:
+// DidCancel if the timer is Canceled, by this command or before; WasReached, WasExpired or
+// WasStale if the command has no effect; and zero if it was not handled yet.
 func (e Entry) CancelOutcome(v Version) Outcome {
 	switch {
 	case e.State.Marked():

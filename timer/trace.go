@@ -11,13 +11,13 @@ type Trace struct {
 
 type traceKey struct{}
 
-// WithTrace returns a context of what happens to one command or event, for log lines
-// about it.
+// WithTrace returns a context for the handling of one command or event. Log lines about it
+// then carry the trace.
 func WithTrace(ctx context.Context, t Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, t)
 }
 
-// TraceOf returns the trace of a context that [WithTrace] made, zero for any other.
+// TraceOf returns the trace that [WithTrace] put into a context, or the zero value.
 func TraceOf(ctx context.Context) Trace {
 	t, _ := ctx.Value(traceKey{}).(Trace)
 	return t
