@@ -25,7 +25,7 @@ type delivery struct {
 	invalid   error                 // why it can't be decoded
 	schedules []timer.ScheduleTimer // commands of the message
 	one       [1]timer.ScheduleTimer
-	cancel    timer.CancelTimers    // the command, if schedules is empty; that of a CancelTimer names one service call
+	cancel    timer.CancelTimers    // the command, if schedules is empty; a CancelTimer becomes one with a single service call
 	canceled  []timer.ServiceCallID // service calls of the results, if the command was applied
 
 	carried  timer.Trace // by the commands, from the delivery's span
@@ -178,7 +178,7 @@ func (h *Handlers) decodeCommands(d *delivery, now time.Time) error {
 	return h.checkSchedules(d, now)
 }
 
-// clockAhead is how far ahead a producer's clock may be before that is logged.
+// clockAhead is how far a producer's clock may be ahead without being logged.
 const clockAhead = time.Minute
 
 // checkTimestamp refuses a command whose timestampMs is out of range. It logs tenants whose

@@ -101,7 +101,7 @@ type Result struct {
 // durable. The store writes the receipts of other commands together with their effect.
 type Receipts func(ctx context.Context, now time.Time, receipts ...timer.Receipt) error
 
-// These are the outcomes of a [Result] beside those of [timer.Outcome].
+// These are outcomes of a [Result] in addition to the names of a [timer.Outcome].
 const (
 	OutcomeInvalid   = "invalid"
 	OutcomeIgnored   = "ignored"

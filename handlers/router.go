@@ -173,7 +173,7 @@ func (h *Handlers) recoverer(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// storeTimeout is how long the store may take to show that it works.
+// storeTimeout is the longest time that the store may take to answer whether it works.
 const storeTimeout = 5 * time.Second
 
 // storeWorks reports whether a failed message should be left to the broker, because the store

@@ -149,5 +149,5 @@ func between(least, most time.Duration) time.Duration {
 
 func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// quietTime is how long a tenant must have kept its limits before it is reported again.
+// quietTime is the time without an excess after which an excess of a tenant is reported again.
 const quietTime = time.Minute

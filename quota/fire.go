@@ -55,7 +55,7 @@ func (l *Limiter) allowed(tenant timer.TenantID, now time.Time) int {
 	return u.fire.has()
 }
 
-// portion is how many tokens a tenant that has used its fire rate waits for.
+// portion returns the number of tokens that a tenant waits for after it has used its fire rate.
 func (s share) portion() float64 { return max(1, math.Floor(s.rate*portion)) }
 
 // Fired reports the timers that have fired at a time, within the last Allowance. It returns

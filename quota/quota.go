@@ -25,8 +25,8 @@
 // # Several instances
 //
 // Each instance has an equal part of the rates. The timers that wait are counted
-// in the store, which all instances share. What is on its way to the store while
-// they are counted may exceed the limit.
+// in the store, which all instances share. Commands that are on their way to the store during
+// the count may exceed the limit.
 package quota
 
 import (
