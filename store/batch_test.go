@@ -465,30 +465,3 @@ func TestPanicOfACommitLetsTheOthersGoOn(t *testing.T) {
 		}
 	})
 }
-
-// BenchmarkBatch has many callers with a command each, as the handlers are.
-func BenchmarkBatch(b *testing.B) {
-	for _, callers := range []int{1, 64, 1024} {
-		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
-			batch := store.NewBatch(open(b, sqlite.Options{}), store.BatchOptions{})
-			due := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
-			b.ResetTimer()
-			var made atomic.Int64
-			var running sync.WaitGroup
-			for range callers {
-				running.Go(func() {
-					for n := made.Add(1); n <= int64(b.N); n = made.Add(1) {
-						c := command(timer.ServiceCallID(fmt.Sprintf("call-%012x", n*2654435761)), n)
-						c.DueAt = due.Add(time.Duration(n*7919%3_600_000) * time.Millisecond)
-						if _, err := batch.Schedule(b.Context(), due, c); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			running.Wait()
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "timers/s")
-		})
-	}
-}
