@@ -58,28 +58,6 @@ func allowedNone(s *suite) {
 	s.same("allowed later", len(s.reach(noon.Add(time.Hour), 100)), 20)
 }
 
-// allowedNoneBacklogged has one tenant with many timers that are due longest and may
-// not fire, and others whose timers fit into few batches.
-func allowedNoneBacklogged(s *suite) {
-	const small, limit = 50, 20
-	s.timers("great", 2500, noon)
-	var commands []timer.ScheduleTimer
-	for i := range small {
-		commands = append(commands, schedule(key(timer.TenantID(fmt.Sprint("small-", i)), "call-000000"), 1, noon.Add(time.Minute)))
-	}
-	s.schedule(commands...)
-	served := 0
-	for range (small + limit - 1) / limit {
-		for _, e := range s.reachAllowed(noon.Add(time.Hour), limit, allowance{"great": 0}.of) {
-			if e.TenantID == "great" {
-				s.Errorf("%s is not allowed", e.Key)
-			}
-			served++
-		}
-	}
-	s.same("small tenants served", served, small)
-}
-
 // allowedInTurns has more tenants that may not fire than a batch holds, older
 // than those that may.
 func allowedInTurns(s *suite) {

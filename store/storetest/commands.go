@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -18,66 +17,72 @@ func commandsMeetStates(s *suite) {
 	due, otherDue := noon.Add(time.Hour), noon.Add(2*time.Hour)
 	registered, canceled := noon.Add(-time.Minute), noon.Add(-time.Second)
 
+	// command says all that a command can say, entry is the timer that it sets.
+	command := func(k timer.Key, age int64, due time.Time) timer.ScheduleTimer {
+		c := schedule(k, age, due)
+		c.ExpiresAt, c.CorrelationID, c.Data = due.Add(24*time.Hour), fmt.Sprint("request-", age), fmt.Sprint(age)
+		c.Trace = timer.Trace{Parent: fmt.Sprint("parent-", age), State: fmt.Sprint("state-", age)}
+		return c
+	}
+	entry := func(c timer.ScheduleTimer) timer.Entry {
+		return timer.Entry{
+			Key: c.Key, Version: c.Version, State: timer.Scheduled, DueAt: c.DueAt, ExpiresAt: c.ExpiresAt, RegisteredAt: registered,
+			CorrelationID: c.CorrelationID, Trace: c.Trace, Data: c.Data,
+		}
+	}
+
 	// Where timers stand, and how they come there. The commands of the cells
 	// arrive at noon.
-	entry := func(k timer.Key, state timer.State, due time.Time) timer.Entry {
-		return timer.Entry{Key: k, Version: version(same), State: state, DueAt: due, RegisteredAt: registered}
-	}
 	apply := func(results []timer.Result, err error) { s.Helper(); s.outcomes(results, err) }
+	mark := func(c timer.ScheduleTimer, state timer.State) timer.Entry {
+		apply(s.store.Schedule(s.Context(), registered, c))
+		e := entry(c)
+		e.State, e.ReachedAt = state, canceled
+		s.same("marked", s.reach(e.ReachedAt, 10), []timer.Entry{e})
+		return e
+	}
 	states := map[string]func(timer.Key) timer.Entry{
 		"absent": func(k timer.Key) timer.Entry { return timer.Entry{Key: k} },
 		"Scheduled": func(k timer.Key) timer.Entry {
-			apply(s.store.Schedule(s.Context(), registered, schedule(k, same, due)))
-			return entry(k, timer.Scheduled, due)
+			c := command(k, same, due)
+			apply(s.store.Schedule(s.Context(), registered, c))
+			return entry(c)
 		},
 		"Canceled": func(k timer.Key) timer.Entry {
-			apply(s.store.Schedule(s.Context(), registered, schedule(k, same-2, due)))
+			c := command(k, same-2, due)
+			apply(s.store.Schedule(s.Context(), registered, c))
 			apply(s.store.Cancel(s.Context(), canceled, cancel(k, same)))
-			e := entry(k, timer.Canceled, due)
-			e.CanceledAt = canceled
+			e := entry(c)
+			e.Version, e.State, e.CanceledAt, e.Data = version(same), timer.Canceled, canceled, ""
 			return e
 		},
 		"tombstone": func(k timer.Key) timer.Entry {
 			apply(s.store.Cancel(s.Context(), registered, cancel(k, same)))
-			e := entry(k, timer.Canceled, time.Time{})
-			e.CanceledAt = registered
-			return e
+			return timer.Entry{Key: k, Version: version(same), State: timer.Canceled, RegisteredAt: registered, CanceledAt: registered}
 		},
-		"Reached": func(k timer.Key) timer.Entry {
-			e := entry(k, timer.Reached, registered)
-			apply(s.store.Schedule(s.Context(), registered, schedule(k, same, e.DueAt)))
-			e.ReachedAt = canceled
-			s.same("reached", s.reach(e.ReachedAt, 10), []timer.Entry{e})
-			return e
-		},
+		"Reached": func(k timer.Key) timer.Entry { return mark(command(k, same, registered), timer.Reached) },
 		"Expired": func(k timer.Key) timer.Entry {
-			e := entry(k, timer.Expired, registered)
-			e.ExpiresAt, e.ReachedAt = canceled.Add(-time.Millisecond), canceled
-			c := schedule(k, same, e.DueAt)
-			c.ExpiresAt = e.ExpiresAt
-			apply(s.store.Schedule(s.Context(), registered, c))
-			s.same("expired", s.reach(e.ReachedAt, 10), []timer.Entry{e})
-			return e
+			c := command(k, same, registered)
+			c.ExpiresAt = canceled.Add(-time.Millisecond)
+			return mark(c, timer.Expired)
 		},
 	}
 
 	// What a command makes of the timer.
 	nothing := func(e timer.Entry) timer.Entry { return e }
-	changed := func(e timer.Entry) timer.Entry {
-		e.Version = version(newer)
-		if e.RegisteredAt.IsZero() {
-			e.RegisteredAt = noon
-		}
-		return e
-	}
 	set := func(e timer.Entry) timer.Entry {
-		e = changed(e)
-		e.State, e.DueAt, e.CanceledAt = timer.Scheduled, otherDue, time.Time{}
-		return e
+		after := entry(command(e.Key, newer, otherDue))
+		after.RegisteredAt = e.RegisteredAt // the first acceptance never moves
+		if e.State == "" {
+			after.RegisteredAt = noon
+		}
+		return after
 	}
 	taken := func(e timer.Entry) timer.Entry {
-		e = changed(e)
-		e.State, e.CanceledAt = timer.Canceled, noon
+		if e.State == "" {
+			e.RegisteredAt = noon
+		}
+		e.Version, e.State, e.CanceledAt, e.Data = version(newer), timer.Canceled, noon, ""
 		return e
 	}
 	for i, c := range []struct {
@@ -125,7 +130,7 @@ func commandsMeetStates(s *suite) {
 		want := c.after(states[c.state](k))
 		var got []timer.Outcome
 		if c.command == "schedule" {
-			got = s.outcomes(s.store.Schedule(s.Context(), noon, schedule(k, c.age, otherDue)))
+			got = s.outcomes(s.store.Schedule(s.Context(), noon, command(k, c.age, otherDue)))
 		} else {
 			got = s.outcomes(s.store.Cancel(s.Context(), noon, cancel(k, c.age)))
 		}
@@ -172,13 +177,6 @@ func newestWins(s *suite) {
 			}
 		}
 	}
-
-	// Of equal times the greater id wins.
-	a, b := schedule(key("acme", "equal"), 1, noon), schedule(key("acme", "equal"), 1, noon.Add(time.Hour))
-	a.CommandID, b.CommandID = "B", "a" // bytes are compared, not letters
-	s.same("first", s.schedule(a), []timer.Outcome{timer.DidSchedule})
-	s.same("greater id", s.schedule(b), []timer.Outcome{timer.DidReschedule})
-	s.same("lesser id", s.schedule(a), []timer.Outcome{timer.WasTied})
 }
 
 func permutations(n int) (all [][]int) {
@@ -248,61 +246,6 @@ func manyCommands(s *suite) {
 		}
 	}
 	s.same("outcomes", s.cancel(cancels...), want)
-}
-
-// mixedCommands sends calls in which keys come again and again, against a model
-// that goes through them one by one.
-func mixedCommands(s *suite) {
-	type status struct {
-		version timer.Version
-		state   timer.State
-	}
-	model := make(map[timer.Key]status)
-	random := rand.New(rand.NewPCG(1, 2)) // the same every time
-	for round := range 40 {
-		commands := make([]timer.ScheduleTimer, 1+random.IntN(120))
-		want := make([]timer.Outcome, len(commands))
-		for i := range commands {
-			k := key(timer.TenantID(fmt.Sprint("t-", random.IntN(3))), timer.ServiceCallID(fmt.Sprint("call-", random.IntN(20*(round+1)))))
-			c := schedule(k, random.Int64N(50), noon.Add(time.Duration(random.IntN(1000))*time.Second))
-			commands[i] = c
-			before, known := model[k]
-			switch {
-			case !known:
-				want[i] = timer.DidSchedule
-			case before.version == c.Version:
-				want[i] = timer.WasSame
-			case before.state == timer.Reached:
-				want[i] = timer.WasReached
-			case c.TimestampMS < before.version.TimestampMS:
-				want[i] = timer.WasStale
-			case c.Version.Compare(before.version) < 0:
-				want[i] = timer.WasTied
-			case before.state == timer.Canceled:
-				want[i] = timer.DidSchedule
-			default:
-				want[i] = timer.DidReschedule
-			}
-			if want[i] == timer.DidSchedule || want[i] == timer.DidReschedule {
-				model[k] = status{c.Version, timer.Scheduled}
-			}
-		}
-		s.same(fmt.Sprintf("outcomes of call %d", round), s.schedule(commands...), want)
-		for _, e := range s.reach(noon.Add(time.Duration(random.IntN(300))*time.Second), 20) {
-			model[e.Key] = status{model[e.Key].version, timer.Reached}
-		}
-		for k, before := range model {
-			if before.state == timer.Scheduled && random.IntN(10) == 0 {
-				v := timer.Version{TimestampMS: before.version.TimestampMS, CommandID: before.version.CommandID + "x"}
-				s.same("canceled", s.cancel(timer.CancelTimer{Key: k, Version: v}), []timer.Outcome{timer.DidCancel})
-				model[k] = status{v, timer.Canceled}
-			}
-		}
-	}
-	for k, want := range model {
-		got := s.get(k)
-		s.same(k.String(), []any{got.Version, got.State}, []any{want.version, want.state})
-	}
 }
 
 func noCommands(s *suite) {

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -50,51 +49,6 @@ func (s *suite) counted(tenant timer.TenantID) (c timer.Counts) {
 			return c
 		}
 	}
-}
-
-// expiringOrNot has every other command have an expiry.
-func expiringOrNot(random *rand.Rand, c timer.ScheduleTimer) timer.ScheduleTimer {
-	if random.IntN(2) == 0 {
-		c.ExpiresAt = c.DueAt.Add(time.Second)
-	}
-	return c
-}
-
-// countsKept does many things to few timers, in an order that chance chooses.
-func countsKept(s *suite) {
-	const seed = 7
-	random := rand.New(rand.NewPCG(seed, seed))
-	tenants := []timer.TenantID{"acme", "beta", "gamma"}
-	now := noon
-	for age := int64(1); age <= 300; age++ {
-		now = now.Add(time.Second)
-		k := key(tenants[random.IntN(len(tenants))], timer.ServiceCallID(fmt.Sprint("call-", random.IntN(12))))
-		switch random.IntN(6) {
-		case 0, 1:
-			_, err := s.store.Schedule(s.Context(), now,
-				expiringOrNot(random, schedule(k, age-int64(random.IntN(3)), now.Add(time.Duration(random.IntN(20))*time.Second))),
-				schedule(key(k.TenantID, k.ServiceCallID+"x"), age, now))
-			s.must(err)
-		case 2, 3:
-			_, err := s.store.Cancel(s.Context(), now, cancel(k, age-int64(random.IntN(3))), cancel(key(k.TenantID, "tombstone"), age))
-			s.must(err)
-		case 4:
-			s.fire(now, 1+random.IntN(4))
-		case 5:
-			_, err := s.store.Purge(s.Context(), now.Add(-30*time.Second), 1+random.IntN(3))
-			s.must(err)
-		}
-		for _, tenant := range tenants {
-			got, err := s.store.Stats(s.Context(), tenant)
-			s.must(err)
-			if want := s.counted(tenant); got.Counts != want {
-				s.Fatalf("after %d steps with seed %d: %s has %+v, want %+v", age, seed, tenant, got, want)
-			}
-		}
-	}
-	none, err := s.store.Stats(s.Context(), "unknown")
-	s.must(err)
-	s.same("unknown tenant", none, timer.Stats{})
 }
 
 func tenantPages(s *suite) {

@@ -70,30 +70,6 @@ func expiresShared(s *suite) {
 	s.same("states", got, map[timer.State]int{timer.Expired: 8})
 }
 
-// expiryOfVersions has the time when a timer expires belong to the command that set it.
-func expiryOfVersions(s *suite) {
-	k, first := key("acme", "call"), noon.Add(time.Minute)
-	expect := func(what string, want time.Time) {
-		s.Helper()
-		s.same(what, s.get(k).ExpiresAt, want)
-	}
-	s.schedule(expiring(k, 5, first.Add(-time.Millisecond+1)))
-	expect("rounded up", first)
-	s.schedule(expiring(k, 4, first.Add(time.Hour)), expiring(k, 5, first.Add(time.Hour)))
-	expect("after an older one and the same", first)
-	s.schedule(schedule(k, 6, noon))
-	expect("after one without", time.Time{})
-	s.schedule(expiring(k, 7, first))
-	expect("after one with", first)
-	s.cancel(cancel(k, 8))
-	s.schedule(schedule(k, 9, noon))
-	expect("after a cancel", time.Time{})
-	s.same("a long time later", []timer.State{s.reach(noon.Add(1000*time.Hour), 1)[0].State}, []timer.State{timer.Reached})
-
-	s.schedule(expiring(key("acme", "exact"), 1, first.Add(-time.Millisecond+1)))
-	s.same("a nanosecond before", s.reach(first.Add(-1), 1)[0].State, timer.Reached)
-}
-
 // firedExpired brings in events of timers that expired.
 func firedExpired(s *suite) {
 	at := noon.Add(time.Minute)

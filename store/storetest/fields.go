@@ -3,11 +3,9 @@ package storetest
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -61,69 +59,16 @@ func keepsNothing(s *suite) {
 	}})
 }
 
-// dataOfVersions has data belong to the command that set the due time.
-func dataOfVersions(s *suite) {
-	with, without := key("acme", "with"), key("acme", "without")
-	command := func(k timer.Key, age int64, data string) timer.ScheduleTimer {
-		c := schedule(k, age, noon.Add(time.Hour))
-		c.Data = data
-		return c
-	}
-	expect := func(what string, data ...string) {
-		s.Helper()
-		s.same(what, []string{s.get(with).Data, s.get(without).Data}, data)
-	}
-	s.schedule(command(with, 5, "5"), command(without, 5, ""))
-	expect("scheduled", "5", "")
-	s.schedule(command(with, 4, "4"), command(without, 4, "4"))
-	expect("after older commands", "5", "")
-	s.schedule(command(with, 5, "5"), command(without, 5, ""))
-	expect("after the same commands", "5", "")
-	s.schedule(command(with, 6, ""), command(without, 6, "null"))
-	expect("after newer commands", "", "null")
-	s.schedule(command(with, 7, "7"), command(with, 9, "9"), command(with, 8, "8"))
-	expect("after several in one call", "9", "null")
-	s.cancel(cancel(with, 10), cancel(without, 10))
-	expect("canceled", "", "")
-	s.schedule(command(with, 11, "11"), command(without, 11, ""))
-	expect("scheduled again", "11", "")
-	events := s.fire(noon.Add(2*time.Hour), 10)
-	slices.SortFunc(events, func(a, b timer.DueTimeReached) int { return a.Key.Compare(b.Key) })
-	s.same("fired", []string{events[0].Data, events[1].Data}, []string{"11", ""})
-	s.schedule(command(with, 12, "12"))
-	expect("reached", "11", "")
-	for _, row := range s.head(0, 10) {
-		m, err := envelope.Decode(row.Message.Payload)
-		s.must(err)
-		e := m.Payload.(timer.DueTimeReached)
-		s.same("event of "+e.Key.String(), e.Data, map[timer.Key]string{with: "11", without: ""}[e.Key])
-	}
-	page, err := s.store.List(s.Context(), timer.Filter{TenantID: "acme"})
-	s.must(err)
-	s.same("listed", []string{page.Entries[0].Data, page.Entries[1].Data}, []string{"11", ""})
-}
-
-func registeredOnce(s *suite) {
-	k := key("acme", "call-1")
-	at := noon.Add(-time.Hour)
-	_, err := s.store.Cancel(s.Context(), at, cancel(k, 1))
-	s.must(err)
-	s.schedule(schedule(k, 2, noon.Add(time.Hour)))
-	s.same("after a tombstone", s.get(k).RegisteredAt, at)
-	s.cancel(cancel(k, 3))
-	s.schedule(schedule(k, 4, noon))
-	s.same("after all", s.get(k).RegisteredAt, at)
-	s.reach(noon, 1)
-	s.same("reached", s.get(k).RegisteredAt, at)
-}
-
 func rounding(s *suite) {
 	k, zone := key("acme", "call-1"), time.FixedZone("", -7*3600)
 	due := noon.Add(time.Hour + 7*time.Millisecond)
-	_, err := s.store.Schedule(s.Context(), noon.Add(time.Millisecond-1).In(zone), schedule(k, 1, due.Add(-time.Millisecond+1).In(zone)))
+	c := expiring(k, 1, due.Add(time.Second-time.Millisecond+1).In(zone))
+	c.DueAt = due.Add(-time.Millisecond + 1).In(zone)
+	_, err := s.store.Schedule(s.Context(), noon.Add(time.Millisecond-1).In(zone), c)
 	s.must(err)
 	got := s.get(k)
 	s.same("due at", got.DueAt, due)
+	s.same("expires at", got.ExpiresAt, due.Add(time.Second))
 	s.same("registered at", got.RegisteredAt, noon)
 	s.same("1 ns early", s.reach(due.Add(-1), 1), []timer.Entry(nil))
 	reached := s.reach(due.Add(time.Millisecond-1).In(zone), 1)
@@ -133,6 +78,8 @@ func rounding(s *suite) {
 	_, err = s.store.Cancel(s.Context(), noon.Add(time.Millisecond-1), cancel(key("acme", "call-2"), 1))
 	s.must(err)
 	s.same("canceled at", s.get(key("acme", "call-2")).CanceledAt, noon)
+	s.schedule(expiring(key("acme", "call-3"), 1, noon.Add(time.Second)))
+	s.same("1 ns before the expiry", s.reach(noon.Add(time.Second-1), 1)[0].State, timer.Reached)
 }
 
 func years(s *suite) {

@@ -22,18 +22,6 @@ func identities(s *suite) {
 	}
 }
 
-func attaches(s *suite) {
-	shared := s.store.Shared()
-	if shared == nil {
-		return // it belongs to one process, which has one broker
-	}
-	for _, broker := range []string{"here", "here", "there", "here"} {
-		if other, err := shared.Attach(s.Context(), broker, "nats://"+broker, false); err != nil || other != "" {
-			s.Errorf("attach to %s: %q is used, %v", broker, other, err)
-		}
-	}
-}
-
 func checks(s *suite) {
 	if err := s.store.Check(s.Context()); err != nil {
 		s.Errorf("check: %v", err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/envelope"
@@ -193,27 +192,6 @@ func parkedGone(s *suite) {
 	s.same("outbox", len(s.head(0, 10)), 2)
 }
 
-func retryParkedTogether(s *suite) {
-	seqs := s.park(twenty("acme")...)
-	var mu sync.Mutex
-	total := 0
-	var running sync.WaitGroup
-	for range 4 {
-		running.Go(func() {
-			for _, seq := range seqs {
-				n, err := s.store.RetryParked(s.Context(), noon, seq)
-				s.check(err)
-				mu.Lock()
-				total += n
-				mu.Unlock()
-			}
-		})
-	}
-	running.Wait()
-	s.same("retried", total, len(seqs))
-	s.same("outbox", len(s.head(0, 100)), len(seqs))
-}
-
 // twenty returns a tenant twenty times.
 func twenty(tenant timer.TenantID) (tenants []timer.TenantID) {
 	for range 20 {
@@ -378,38 +356,4 @@ func forgetLeaves(s *suite) {
 	s.same("outbox", ids(s.head(0, 10)), []string{envelope.EventID(events[0])})
 	s.same("an old command", s.schedule(schedule(key("acme", "call-000000"), 1, noon)), []timer.Outcome{timer.DidSchedule})
 	s.same("fires", len(s.fire(noon, 10)), 1)
-}
-
-func forgetBeside(s *suite) {
-	const timers = 400
-	var running sync.WaitGroup
-	var forgotten timer.Counts
-	for _, tenant := range []timer.TenantID{"acme", "beta"} {
-		running.Go(func() {
-			for i := range timers {
-				_, err := s.store.Schedule(s.Context(), noon, schedule(key(tenant, timer.ServiceCallID(fmt.Sprint("call-", i))), 1, noon))
-				s.check(err)
-			}
-		})
-	}
-	running.Go(func() {
-		for range 40 {
-			s.check(s.store.Update(s.Context(), func(tx timer.Tx) error {
-				_, err := fire(s.Context(), tx, noon, 7)
-				return err
-			}))
-		}
-	})
-	running.Go(func() {
-		for range 40 {
-			c, err := s.store.Forget(s.Context(), "acme", 5)
-			s.check(err)
-			forgotten = forgotten.Add(c)
-		}
-	})
-	running.Wait()
-	forgotten = forgotten.Add(s.forgetAll("acme", 100))
-	s.same("forgotten", forgotten.Total(), int64(timers))
-	s.same("of the other", s.counted("beta").Total(), int64(timers))
-	s.same("left", s.counted("acme"), timer.Counts{})
 }

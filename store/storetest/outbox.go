@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -119,76 +118,6 @@ func outboxPages(s *suite) {
 	s.same("last page", ids(s.head(all[3].Seq, 2)), ids(all[4:]))
 	s.same("after the last", len(s.head(all[4].Seq, 2)), 0)
 	s.same("far after the last", len(s.head(1<<62, 2)), 0)
-}
-
-// outboxFollows reads behind a writer that is faster, as the forwarder does. A
-// store may keep in memory what was appended last: no reader must notice.
-func outboxFollows(s *suite) {
-	const page = 70
-	var want, got []string
-	last, next := int64(0), 0
-	read := func() int {
-		rows := s.head(last, page)
-		if n := len(rows); n > 0 {
-			got, last = append(got, ids(rows)...), rows[n-1].Seq
-		}
-		if len(rows) < page { // then there are no more
-			s.same("number of rows", len(got), len(want))
-		}
-		return len(rows)
-	}
-	emit := func(n int) {
-		events := make([]timer.DueTimeReached, n)
-		for i := range events {
-			events[i] = event(next)
-			want = append(want, envelope.EventID(events[i]))
-			next++
-		}
-		s.emit(events...)
-	}
-	for round := range 12 {
-		for range round + 1 {
-			emit(30)
-		}
-		read()
-		read()
-	}
-	for read() > 0 {
-	}
-	emit(1000)
-	for read() > 0 {
-	}
-	s.same("ids", got, want)
-	again := s.head(0, next)
-	s.same("from the beginning", ids(again), want)
-	first := again[0].Message
-	e := event(0)
-	e.ID = first.UUID
-	s.same("headers", first.Metadata, message.Metadata(envelope.HeadersOf(e)))
-}
-
-// outboxUnseen changes rows before they are read.
-func outboxUnseen(s *suite) {
-	s.emit(event(0))
-	first := s.head(0, 1)[0].Place
-	seq := first.Seq
-	next := func() outbox.Place {
-		first.Seq++
-		return first
-	}
-	s.emit(event(1), event(2), event(3), event(4))
-	s.must(s.store.Delete(s.Context(), next()))
-	s.deferRow(next(), "events", "failed", noon)
-	s.must(s.store.Park(s.Context(), noon, next(), "refused"))
-	rows := s.head(seq, 10)
-	s.same("left", ids(rows), []string{envelope.EventID(event(4))})
-	failed := s.store.Update(s.Context(), func(tx timer.Tx) error {
-		s.must(tx.Emit(s.Context(), event(5)))
-		return errors.New("rolled back")
-	})
-	s.same("rolled back", failed != nil, true)
-	s.emit(event(6))
-	s.same("after a transaction that failed", ids(s.head(rows[0].Seq, 10)), []string{envelope.EventID(event(6))})
 }
 
 func outboxDelete(s *suite) {

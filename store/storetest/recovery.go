@@ -260,7 +260,7 @@ func firedLeavesOutbox(s *suite) {
 	for i := 0; i < n; i += 3 {
 		s.deferRow(rows[i].Place, "events", "failed", noon)
 	}
-	s.emit(event(n), event(n+1), event(n+2)) // a store may keep these in memory
+	s.emit(event(n), event(n+1), event(n+2))
 	published := append([]timer.DueTimeReached{event(n + 1)}, events[10:n-10]...)
 	published[0].ID = envelope.EventID(published[0])
 	s.same("changed", s.fired(keep, published...), len(published))
