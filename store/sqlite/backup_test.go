@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -71,10 +70,7 @@ func fire(ctx context.Context, s *sqlite.Store) error {
 func TestBackupHoldsAMoment(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "timers.db")
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{Durability: sqlite.Relaxed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openAt(t, path, relaxed)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	writers := []*writer{{tenant: "acme"}, {tenant: "beta"}, {tenant: "zoe"}}
@@ -93,9 +89,7 @@ func TestBackupHoldsAMoment(t *testing.T) {
 	defer func() {
 		stop()
 		running.Wait()
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, s.Close())
 	}()
 
 	const wanted = 10 // backups during which every writer had an ack
@@ -105,9 +99,7 @@ func TestBackupHoldsAMoment(t *testing.T) {
 			before[i] = w.acked.Load()
 		}
 		copied := filepath.Join(t.TempDir(), "copy.db")
-		if err := sqlite.Backup(t.Context(), path, copied); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sqlite.Backup(t.Context(), path, copied))
 		all := true
 		for i, w := range writers {
 			all = all && w.acked.Load() > before[i]
@@ -123,21 +115,13 @@ func TestBackupHoldsAMoment(t *testing.T) {
 func checkCopy(t *testing.T, path string, writers []*writer, before []int64) {
 	t.Helper()
 	c, err := sqlite.Inspect(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if files, _ := filepath.Glob(path + "*"); len(files) != 1 {
 		t.Errorf("looking at it left %v", files)
 	}
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openAt(t, path, sqlite.Options{})
 	st, err := s.Stats(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if st.Counts != c.Counts || st.Outbox != c.Outbox || st.Parked != 0 || c.Parked != 0 || c.SchemaVersion != sqlite.SchemaVersion {
 		t.Errorf("the copy holds %+v, and says %+v", c, st)
 	}
@@ -146,9 +130,7 @@ func checkCopy(t *testing.T, path string, writers []*writer, before []int64) {
 	}
 	for i, w := range writers {
 		counts, err := s.Stats(t.Context(), w.tenant)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		pairs := (counts.Scheduled + counts.Reached) / 2
 		if pairs < before[i] {
 			t.Errorf("%s: %d pairs are in the copy, %d were acked before it began", w.tenant, pairs, before[i])
@@ -170,26 +152,13 @@ func TestBackupRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	ours := filepath.Join(dir, "timers.db")
-	s, err := sqlite.Open(t.Context(), ours, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, openAt(t, ours, sqlite.Options{}).Close())
 	other := filepath.Join(dir, "other.db")
-	db, err := sql.Open("sqlite", sqlite.DSN(other))
-	if err != nil {
-		t.Fatal(err)
-	}
-	exec(t, db, `CREATE TABLE something (id INTEGER)`)
-	db.Close()
+	exec(t, handle(t, sqlite.DSN(other)), `CREATE TABLE something (id INTEGER)`)
 	for _, tt := range []struct{ name, from, to, want string }{
 		{"a database that is not there", filepath.Join(dir, "absent.db"), "x", "absent.db: has the service run here?"},
 		{"no database", file("text", strings.Repeat("text", 2000)), "x", "file is not a database"},
@@ -214,15 +183,8 @@ func TestBackupRefuses(t *testing.T) {
 		t.Errorf("interrupted: %v", err)
 	}
 	newer := filepath.Join(dir, "newer.db")
-	if err := sqlite.Backup(t.Context(), ours, newer); err != nil {
-		t.Fatal(err)
-	}
-	db, err = sql.Open("sqlite", sqlite.DSN(newer))
-	if err != nil {
-		t.Fatal(err)
-	}
-	exec(t, db, `INSERT INTO timer_schema (version_id, is_applied) VALUES (17, 1)`)
-	db.Close()
+	must(t, sqlite.Backup(t.Context(), ours, newer))
+	exec(t, handle(t, sqlite.DSN(newer)), `INSERT INTO timer_schema (version_id, is_applied) VALUES (17, 1)`)
 	if err := sqlite.Backup(t.Context(), newer, filepath.Join(dir, "never")); !errors.Is(err, timer.ErrFatal) {
 		t.Errorf("of a newer schema: %v", err)
 	}
@@ -231,32 +193,19 @@ func TestBackupRefuses(t *testing.T) {
 func TestInspectFindsDamage(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "timers.db")
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 500 {
-		if _, err := s.Schedule(t.Context(), noon, schedule(timer.ServiceCallID(fmt.Sprintf("call-%03d", i)))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	s := openAt(t, path, sqlite.Options{})
+	scheduled(t, s, calls(500)...)
+	must(t, s.Close())
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for what, spoil := range map[string]func(b []byte) []byte{
 		"a file cut short":   func(b []byte) []byte { return b[:len(b)-4096] },
 		"pages overwritten":  func(b []byte) []byte { copy(b[len(b)-3*4096:], strings.Repeat("\xff", 4096)); return b },
-		"a key in the index": func(b []byte) []byte { return []byte(strings.Replace(string(b), "call-250", "call-999", 1)) },
+		"a key in the index": func(b []byte) []byte { return []byte(strings.Replace(string(b), "call-00250", "call-00999", 1)) },
 		"nothing at all":     func([]byte) []byte { return nil },
 	} {
 		spoiled := filepath.Join(t.TempDir(), "copy.db")
-		if err := os.WriteFile(spoiled, spoil(append([]byte(nil), whole...)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(spoiled, spoil(append([]byte(nil), whole...)), 0o600))
 		if c, err := sqlite.Inspect(t.Context(), spoiled); err == nil || what != "nothing at all" && !errors.Is(err, timer.ErrFatal) {
 			t.Errorf("%s: %+v, %v, want an error", what, c, err)
 		}
@@ -269,30 +218,44 @@ func TestHoldKeepsServicesAway(t *testing.T) {
 	if _, err := sqlite.Hold(path); err == nil || !strings.Contains(err.Error(), "has the service run here?") {
 		t.Errorf("nothing to hold: %v", err)
 	}
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openAt(t, path, sqlite.Options{})
 	if _, err := sqlite.Hold(path); err == nil || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
 		t.Errorf("beside a service: %v, want its pid", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	held, err := sqlite.Hold(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s, err := sqlite.Open(t.Context(), path, sqlite.Options{}); err == nil {
 		s.Close()
 		t.Error("a service started on a file that is held")
 	}
-	if err := held.Unlock(); err != nil {
-		t.Fatal(err)
+	must(t, held.Unlock())
+	openAt(t, path, sqlite.Options{})
+}
+
+// TestABackupIsTheSameDatabaseAsItWas restores a copy that was made before the last command: it
+// has the identity by which the broker knows the database, and the positions of that time.
+func TestABackupIsTheSameDatabaseAsItWas(t *testing.T) {
+	t.Parallel()
+	path, to := filepath.Join(t.TempDir(), "timers.db"), filepath.Join(t.TempDir(), "copy.db")
+	s := openAt(t, path, relaxed)
+	done := int64(1)
+	s.CommitPositions(func() []timer.Position { return []timer.Position{{Log: "commands", Committed: done, Observed: done}} })
+	scheduled(t, s, "call-1")
+	must(t, sqlite.Backup(t.Context(), path, to))
+	done = 2
+	scheduled(t, s, "call-2")
+	var ids []string
+	for i, store := range []*sqlite.Store{openAt(t, to, sqlite.Options{}), s} {
+		id, _, err := store.Identity(t.Context())
+		must(t, err)
+		ids = append(ids, id)
+		n, err := store.Noted(t.Context())
+		if err != nil || len(n.Positions) != 1 || n.Positions[0].Committed != int64(i+1) || n.Empty {
+			t.Errorf("noted %+v, %v, want position %d", n, err, i+1)
+		}
 	}
-	s, err = sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
+	if ids[0] != ids[1] {
+		t.Errorf("the copy is %s, the database %s", ids[0], ids[1])
 	}
-	s.Close()
 }

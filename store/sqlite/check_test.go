@@ -3,7 +3,6 @@
 package sqlite_test
 
 import (
-	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -35,12 +34,7 @@ func opened(t *testing.T) (_ *sqlite.Store, dir string) {
 			t.Error(err)
 		}
 	})
-	s, err := sqlite.Open(t.Context(), filepath.Join(dir, "timers.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s, dir
+	return openAt(t, filepath.Join(dir, "timers.db"), sqlite.Options{}), dir
 }
 
 // TestCheckFindsWhatIsWrong breaks what the file stands on, and repairs it.
@@ -56,73 +50,52 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 	check("at first", "")
 	filler := filepath.Join(dir, "filler")
 	var free unix.Statfs_t
-	if err := unix.Statfs(dir, &free); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Statfs(dir, &free))
 	if err := os.WriteFile(filler, make([]byte, int64(free.Bavail)*free.Bsize-1<<19), 0o600); err != nil { //nolint:gosec // 8 MiB
 		t.Fatal(err)
 	}
 	check("with a full file system", "is full: ")
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filler))
 	check("with space again", "")
 	path := filepath.Join(dir, "timers.db")
-	if err := os.Rename(path, path+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path, path+".away"))
 	if err := s.Check(t.Context()); !errors.Is(err, timer.ErrFatal) {
 		t.Errorf("without its file: %v, want ErrFatal", err)
 	}
-	if err := os.Rename(path+".away", path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path+".away", path))
 	check("with its file again", "")
 }
 
-// TestCheckFindsALock has another one hold the write lock.
-func TestCheckFindsALock(t *testing.T) {
+// TestLockOfAnotherProgramPasses has another one hold the write lock for longer than a store
+// waits.
+func TestLockOfAnotherProgramPasses(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "timers.db")
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	other, err := sql.Open("sqlite", sqlite.DSN(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	tx, err := other.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, impatient := openAt(t, path, sqlite.Options{}), sqlite.New(handle(t, strings.Replace(sqlite.DSN(path), "5000", "1", 1)), sqlite.Options{})
+	must(t, impatient.Prepare(t.Context()))
+	tx, err := handle(t, sqlite.DSN(path)).BeginTx(t.Context(), nil)
+	must(t, err)
 	for range 2 { // the second finds that the first still waits
 		if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "write lock") {
-			t.Errorf("while it is held: %v", err)
+			t.Errorf("check while it is held: %v", err)
 		}
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
+	if _, err := impatient.Schedule(t.Context(), noon, schedule("call-1")); err == nil || errors.Is(err, timer.ErrFatal) || errors.Is(err, timer.ErrInvalid) {
+		t.Errorf("schedule while it is held: %v, want an error that may pass", err)
 	}
-	if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err != nil { // waits for the lock
-		t.Fatal(err)
+	if _, err := s.NextDue(t.Context(), time.Time{}); err != nil {
+		t.Errorf("a read waits for a writer: %v", err)
 	}
-	if err := s.Check(t.Context()); err != nil {
-		t.Errorf("afterwards: %v", err)
-	}
+	must(t, tx.Rollback())
+	scheduled(t, s, "call-1") // waits for the lock
+	must(t, s.Check(t.Context()))
 }
 
 // TestCheckDoesNotMindALongQueue has transactions wait for each other for longer than a
 // check takes. One that does not end is found.
 func TestCheckDoesNotMindALongQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := openAt(t, filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
 		var writers sync.WaitGroup
 		write := func(took time.Duration) {
 			writers.Go(func() {

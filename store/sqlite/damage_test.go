@@ -23,18 +23,13 @@ var later = noon.Add(time.Hour)
 func damagedFile(t *testing.T, inRow bool) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "timers.db")
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openAt(t, path, sqlite.Options{})
 	one, other := schedule("call-1"), schedule("call-2")
 	other.DueAt = later
 	if _, err := s.Schedule(t.Context(), noon, one, other); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	damage(t, path, later, func(page []byte) bool { return bytes.Contains(page, []byte("command")) == inRow })
 	return path
 }
@@ -44,9 +39,7 @@ func damage(t *testing.T, path string, due time.Time, chosen func(page []byte) b
 	t.Helper()
 	const page = 4096
 	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	changed := 0
 	for at := 0; at < len(file); at += page {
 		of := file[at : at+page]
@@ -60,9 +53,7 @@ func damage(t *testing.T, path string, due time.Time, chosen func(page []byte) b
 	if changed != 1 {
 		t.Fatalf("changed %d due times, want 1", changed)
 	}
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, file, 0o600))
 }
 
 // number is a time as SQLite has it.
@@ -76,11 +67,8 @@ func TestAnIndexThatDiffersIsFatal(t *testing.T) {
 	for name, inRow := range map[string]bool{"the row": true, "the index": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := sqlite.Open(t.Context(), damagedFile(t, inRow), sqlite.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
+			s := openAt(t, damagedFile(t, inRow), sqlite.Options{})
+			var err error
 			for _, now := range []time.Time{noon, later} {
 				calls, failed := reachAt(t, s, now)
 				if err = errors.Join(err, failed); slices.Contains(calls, "call-2") {
@@ -111,26 +99,12 @@ func reachAt(t *testing.T, s *sqlite.Store, now time.Time) (calls []timer.Servic
 func TestADamagedFileIsRefusedWithTheWayOut(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "timers.db")
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.DB().ExecContext(t.Context(), `PRAGMA ignore_check_constraints = on`); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.DB().ExecContext(t.Context(), `UPDATE timer_schedules SET state = 'Scheduler'`); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s, err = sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err == nil {
-		_ = s.Close()
-	}
+	s := openAt(t, path, sqlite.Options{})
+	exec(t, s.DB(), `PRAGMA ignore_check_constraints = on`)
+	scheduled(t, s, "call-1")
+	exec(t, s.DB(), `UPDATE timer_schedules SET state = 'Scheduler'`)
+	must(t, s.Close())
+	_, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "restore a backup, or delete the file") || !strings.Contains(err.Error(), "CHECK constraint failed") {
 		t.Errorf("%v", err)
 	}

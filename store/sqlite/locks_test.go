@@ -3,7 +3,6 @@
 package sqlite_test
 
 import (
-	"database/sql"
 	"errors"
 	"os"
 	osexec "os/exec"
@@ -28,9 +27,7 @@ func TestTakesTheFile(t *testing.T) {
 		return
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	const sharedFirst, sharedSize = 0x40000000 + 2, 510 // https://sqlite.org/src/file/src/os.h
 	err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: sharedFirst, Len: sharedSize})
@@ -63,11 +60,7 @@ func TestStartKeepsTheLocksOfTheProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "timers.db")
-			host, err := sql.Open("sqlite", sqlite.DSN(path))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer host.Close()
+			host := handle(t, sqlite.DSN(path))
 			taken := func() bool {
 				other := osexec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTakesTheFile$")
 				other.Env = append(os.Environ(), beside+"="+path)
@@ -77,22 +70,16 @@ func TestStartKeepsTheLocksOfTheProcess(t *testing.T) {
 				}
 				return err != nil
 			}
-			if err := sqlite.Migrate(t.Context(), host); err != nil {
-				t.Fatal(err)
-			}
+			must(t, sqlite.Migrate(t.Context(), host))
 			if taken() {
 				t.Fatal("an open database has no lock")
 			}
-			if err := start(path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, start(path))
 			if taken() {
 				t.Error("the lock is gone")
 			}
 			exec(t, host, `CREATE TABLE orders (id INTEGER PRIMARY KEY)`)
-			if err := host.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, host.Close())
 			if !taken() {
 				t.Error("a closed database has a lock")
 			}

@@ -3,7 +3,6 @@
 package sqlite_test
 
 import (
-	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -22,12 +21,8 @@ func TestFileThatIsMountedAloneIsRefused(t *testing.T) {
 	t.Parallel()
 	outside, inside := filepath.Join(t.TempDir(), "app.db"), filepath.Join(t.TempDir(), "with a space", "app.db")
 	for _, path := range []string{outside, inside} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, nil, 0o600))
 	}
 	if err := unix.Mount(outside, inside, "", unix.MS_BIND, ""); err != nil {
 		if os.Getenv("TIMER_TEST_REQUIRE") != "" {
@@ -41,9 +36,7 @@ func TestFileThatIsMountedAloneIsRefused(t *testing.T) {
 		}
 	})
 	link := filepath.Join(t.TempDir(), "link.db")
-	if err := os.Symlink(inside, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(inside, link))
 	for _, path := range []string{inside, link} {
 		s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 		if err == nil {
@@ -53,14 +46,8 @@ func TestFileThatIsMountedAloneIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	db, err := sql.Open("sqlite", sqlite.DSN(inside))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if err := sqlite.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	db := handle(t, sqlite.DSN(inside))
+	must(t, sqlite.Migrate(t.Context(), db))
 	if err := sqlite.New(db, sqlite.Options{}).Prepare(t.Context()); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "mount the folder") {
 		t.Errorf("a host's handle: %v", err)
 	}

@@ -14,9 +14,7 @@ import (
 func TestNextDueThatIsWrongIsCorrected(t *testing.T) {
 	t.Parallel()
 	s := openFile(t, sqlite.Options{})
-	if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err != nil {
-		t.Fatal(err)
-	}
+	scheduled(t, s, "call-1")
 	next := func(step string, want time.Time) {
 		t.Helper()
 		if got, err := s.NextDue(t.Context(), time.Time{}); err != nil || !got.Equal(want) {

@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -16,40 +15,9 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-const createServiceCalls = `CREATE TABLE service_calls (
-	tenant_id TEXT NOT NULL, service_call_id TEXT NOT NULL, PRIMARY KEY (tenant_id, service_call_id))`
-
-// TestReferenceIsRefused for databases where it can't hold.
-func TestReferenceIsRefused(t *testing.T) {
+// TestReferenceNeedsForeignKeys on the handle.
+func TestReferenceNeedsForeignKeys(t *testing.T) {
 	t.Parallel()
-	const timerOf = `INSERT INTO timer_schedules (tenant_id, service_call_id, due_at, registered_at, state, command_at, command_id)
-		VALUES ('acme', 'call-1', 1, 1, 'Scheduled', 1, 'c')`
-	for name, c := range map[string]struct {
-		before []string
-		want   string
-	}{
-		"no table":      {nil, "there is no table service_calls"},
-		"other columns": {[]string{`CREATE TABLE service_calls (id TEXT PRIMARY KEY, tenant_id TEXT)`}, "there is no table service_calls with the columns"},
-		"other key":     {[]string{`CREATE TABLE service_calls (id TEXT PRIMARY KEY, tenant_id TEXT, service_call_id TEXT)`}, "needs the primary key"},
-		"longer key": {[]string{`CREATE TABLE service_calls (tenant_id TEXT, service_call_id TEXT, n INTEGER,
-			PRIMARY KEY (tenant_id, service_call_id, n))`}, "needs the primary key"},
-		"a timer without its service call": {[]string{createServiceCalls, timerOf}, "1 timers have no service call"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := openHost(t)
-			exec(t, db, c.before...)
-			before := schemaOf(t, db)
-			err := sqlite.ReferenceServiceCalls(t.Context(), db)
-			if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, timer.ErrFatal) {
-				t.Errorf("got %v, want %q", err, c.want)
-			}
-			if diff := cmp.Diff(before, schemaOf(t, db)); diff != "" {
-				t.Errorf("schema (-before +after):\n%s", diff)
-			}
-			settings(t, db)
-		})
-	}
 	db := openHost(t)
 	exec(t, db, `PRAGMA foreign_keys = off`)
 	db.SetMaxOpenConns(1)
@@ -58,23 +26,12 @@ func TestReferenceIsRefused(t *testing.T) {
 	}
 }
 
-// settings checks that connections are set as they were.
-func settings(t *testing.T, db *sql.DB) {
-	t.Helper()
-	for pragma, want := range map[string]int{"foreign_keys": 1, "legacy_alter_table": 0} {
-		var got int
-		if err := db.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
-			t.Errorf("%s is %d, %v, want %d", pragma, got, err, want)
-		}
-	}
-}
-
 // TestReferenceKeepsWhatIsThere checks that only the table changes, and by the
 // foreign key only; not even a table of the host that refers to ours notices.
 func TestReferenceKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	db := openHost(t)
-	exec(t, db, createServiceCalls,
+	exec(t, db, storetest.CreateServiceCalls,
 		`CREATE TABLE notes (tenant_id TEXT, service_call_id TEXT, text TEXT,
 			FOREIGN KEY (tenant_id, service_call_id) REFERENCES timer_schedules (tenant_id, service_call_id) ON DELETE CASCADE)`,
 		`CREATE VIEW due AS SELECT service_call_id FROM timer_schedules_iso`,
@@ -83,15 +40,11 @@ func TestReferenceKeepsWhatIsThere(t *testing.T) {
 		`INSERT INTO service_calls VALUES ('acme', 'call-1'), ('acme', 'call-2')`)
 	s := sqlite.New(db, sqlite.Options{})
 	defer s.Close()
-	if _, err := s.Schedule(t.Context(), noon, schedule("call-1"), schedule("call-2")); err != nil {
-		t.Fatal(err)
-	}
+	scheduled(t, s, "call-1", "call-2")
 	exec(t, db, `INSERT INTO notes VALUES ('acme', 'call-1', 'remember')`)
 	before, entry := schemaOf(t, db), get(t, s, "call-1")
 	for range 2 { // the second time changes nothing
-		if err := sqlite.ReferenceServiceCalls(t.Context(), db); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sqlite.ReferenceServiceCalls(t.Context(), db))
 	}
 	after := schemaOf(t, db)
 	if len(after) != len(before) {
@@ -114,7 +67,6 @@ func TestReferenceKeepsWhatIsThere(t *testing.T) {
 			t.Errorf("%s: %s does not hold, %v", what, query, err)
 		}
 	}
-	settings(t, db)
 	exec(t, db, `DELETE FROM service_calls WHERE service_call_id = 'call-1'`)
 	if _, err := s.Get(t.Context(), schedule("call-1").Key); !errors.Is(err, timer.ErrNotFound) {
 		t.Errorf("a timer whose service call was deleted: %v, want ErrNotFound", err)
@@ -125,15 +77,6 @@ func TestReferenceKeepsWhatIsThere(t *testing.T) {
 	if c, err := s.Stats(t.Context(), "acme"); err != nil || c.Counts != (timer.Counts{Scheduled: 1}) {
 		t.Errorf("counts %+v, %v, want those without the timer that went with its service call", c, err)
 	}
-}
-
-func get(t *testing.T, s *sqlite.Store, call timer.ServiceCallID) timer.Entry {
-	t.Helper()
-	e, err := s.Get(t.Context(), schedule(call).Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
 }
 
 // TestReferenced runs the contract of a store with the foreign key.
@@ -155,7 +98,7 @@ func BenchmarkReferenced(b *testing.B) {
 func referenced(t testing.TB, file string, calls []timer.ServiceCallID) *sqlite.Store {
 	t.Helper()
 	db := migrated(t, sqlite.DSN(file))
-	exec(t, db, createServiceCalls)
+	exec(t, db, storetest.CreateServiceCalls)
 	for some := range slices.Chunk(calls, 1000) {
 		values := make([]string, len(some))
 		for i, call := range some {
@@ -163,48 +106,10 @@ func referenced(t testing.TB, file string, calls []timer.ServiceCallID) *sqlite.
 		}
 		exec(t, db, `INSERT INTO service_calls VALUES `+strings.Join(values, ", "))
 	}
-	if err := sqlite.ReferenceServiceCalls(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sqlite.ReferenceServiceCalls(t.Context(), db))
 	s := sqlite.New(db, sqlite.Options{})
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, s.Close())
 	})
 	return s
-}
-
-// TestRefusedByACheck applies commands that no validation has seen. Those beside
-// them are applied.
-func TestRefusedByACheck(t *testing.T) {
-	t.Parallel()
-	s := openFile(t, sqlite.Options{})
-	isRefused := func(what string, r timer.Result) {
-		t.Helper()
-		if !errors.Is(r.Err, timer.ErrInvalid) || !strings.Contains(r.Err.Error(), "command_id_has_1_to_128_characters") {
-			t.Errorf("%s: %+v, want it invalid by name of the rule", what, r)
-		}
-	}
-	bad := schedule("call-1")
-	bad.CommandID = strings.Repeat("x", 129)
-	again := bad
-	again.Key = schedule("call-0").Key
-	results, err := s.Schedule(t.Context(), noon, schedule("call-0"), bad, schedule("call-2"), again)
-	if err != nil {
-		t.Fatal(err)
-	}
-	isRefused("schedule", results[1])
-	isRefused("schedule again", results[3])
-	get(t, s, "call-0")
-	get(t, s, "call-2")
-	canceled, err := s.Cancel(t.Context(), noon, timer.CancelTimer{Key: bad.Key, Version: bad.Version}, timer.CancelTimer{Key: schedule("call-2").Key, Version: bad.Version})
-	if err != nil {
-		t.Fatal(err)
-	}
-	isRefused("cancel", canceled[0])
-	isRefused("cancel a timer", canceled[1])
-	if c, err := s.Stats(t.Context(), "acme"); err != nil || c.Counts != (timer.Counts{Scheduled: 2}) {
-		t.Errorf("counts %+v, %v, want two that are scheduled", c, err)
-	}
 }

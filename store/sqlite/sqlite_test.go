@@ -1,9 +1,6 @@
 package sqlite_test
 
 import (
-	"database/sql"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/event-service-agent/timer-service/internal/longtest"
@@ -15,7 +12,7 @@ import (
 // TestOwnFile runs the contract on a file that the store opens itself.
 func TestOwnFile(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) storetest.Store { return openFile(t, sqlite.Options{Durability: sqlite.Relaxed}) })
+	storetest.Run(t, func(t testing.TB) storetest.Store { return openFile(t, relaxed) })
 }
 
 // TestHostHandle runs the contract on the handle of a host, with several
@@ -24,8 +21,7 @@ func TestHostHandle(t *testing.T) {
 	t.Parallel()
 	longtest.NotShort(t)
 	storetest.Run(t, func(t testing.TB) storetest.Store {
-		relaxed := strings.Replace(sqlite.DSN(filepath.Join(t.TempDir(), "host.db")), "synchronous%28full%29", "synchronous%28normal%29", 1)
-		return sqlite.New(migrated(t, relaxed), sqlite.Options{})
+		return sqlite.New(migrated(t, relaxedDSN(t)), sqlite.Options{})
 	})
 }
 
@@ -33,46 +29,15 @@ func TestHostHandle(t *testing.T) {
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	storetest.Together(t, func(t testing.TB) (a, b storetest.Store) {
-		relaxed := strings.Replace(sqlite.DSN(filepath.Join(t.TempDir(), "host.db")), "synchronous%28full%29", "synchronous%28normal%29", 1)
-		return sqlite.New(migrated(t, relaxed), sqlite.Options{}), sqlite.New(migrated(t, relaxed), sqlite.Options{})
+		dsn := relaxedDSN(t)
+		return sqlite.New(migrated(t, dsn), sqlite.Options{}), sqlite.New(migrated(t, dsn), sqlite.Options{})
 	})
 }
 
-func openFile(t testing.TB, opt sqlite.Options) *sqlite.Store {
-	t.Helper()
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-// openHost returns the database of a host, migrated.
-func openHost(t testing.TB) *sql.DB {
-	t.Helper()
-	return migrated(t, sqlite.DSN(filepath.Join(t.TempDir(), "host.db")))
-}
-
-func migrated(t testing.TB, dsn string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := sqlite.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
-	return db
+// TestDatabase runs the tests that all kinds of databases have.
+func TestDatabase(t *testing.T) {
+	t.Parallel()
+	storetest.RunDatabase(t, kind)
 }
 
 func BenchmarkSQLite(b *testing.B) {

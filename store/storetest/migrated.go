@@ -27,10 +27,10 @@ const released = 1
 // rowsMark is the line of a fixture that is followed by its rows.
 const rowsMark = "-- Rows.\n"
 
-// Fixture returns a database of a version of the schema as SQL statements, from the file
+// fixture returns a database of a version of the schema as SQL statements, from the file
 // testdata/schema/NNNN.sql: its schema, and rows. With -update-fixtures it is written
 // again with the schema that is given, that of the newest version, until it is released.
-func Fixture(t *testing.T, version int64, schema string) string {
+func fixture(t *testing.T, version int64, schema string) string {
 	t.Helper()
 	name := fixtureName(version)
 	text, err := os.ReadFile(name + ".sql")
@@ -49,9 +49,9 @@ func fixtureName(version int64) string {
 	return filepath.Join("testdata", "schema", fmt.Sprintf("%04d", version))
 }
 
-// Migrated compares all that a store holds, and what fires in it, with the file
-// testdata/schema/NNNN.txt. The store was migrated from a [Fixture].
-func Migrated(t *testing.T, version int64, s Store) {
+// holds compares all that a store holds, and what fires in it, with the file
+// testdata/schema/NNNN.txt. The store was migrated from a [fixture].
+func holds(t *testing.T, version int64, s Store) {
 	t.Helper()
 	got := holdings(t, s)
 	name := fixtureName(version) + ".txt"

@@ -225,6 +225,21 @@ func correlated(s *suite) {
 	}
 }
 
+// registeredBefore has a command that was handled an hour after its producer sent it.
+func registeredBefore(s *suite) {
+	sent := noon.Add(-time.Hour)
+	s.schedule(schedule(key("acme", "call"), sent.UnixMilli(), noon))
+	count := func(before time.Time, limit int) timer.Unprotected {
+		s.Helper()
+		u, err := s.store.RegisteredBefore(s.Context(), before, limit)
+		s.must(err)
+		return u
+	}
+	s.same("before it was sent", count(sent, 10), timer.Unprotected{Before: sent})
+	s.same("after it was sent", count(noon.Add(-time.Minute), 10), timer.Unprotected{Before: noon.Add(-time.Minute), Timers: 1, Oldest: sent})
+	s.same("as many as are looked at", count(noon, 1), timer.Unprotected{Before: noon, Timers: 1, Oldest: sent, More: true})
+}
+
 func stats(s *suite) {
 	s.same("empty", s.stats(), timer.Stats{})
 	s.timers("acme", 6, noon)

@@ -36,6 +36,34 @@ var referencedCases = []struct {
 	{"Events that were published without a service call leave no timer, and the others theirs", firedReferenced},
 }
 
+// refuseByRule applies commands that no validation has seen, of keys that are new, come twice
+// or are known.
+func refuseByRule(s *suite) {
+	tooLong := func(call timer.ServiceCallID) timer.ScheduleTimer {
+		c := schedule(key("acme", call), 5, noon)
+		c.CommandID = strings.Repeat("x", 129)
+		return c
+	}
+	refused := func(what string, r timer.Result, call timer.ServiceCallID) {
+		s.Helper()
+		invalid, ok := errors.AsType[*timer.InvalidError](r.Err)
+		if !ok || invalid.Reason != timer.ReasonRefused || !strings.Contains(invalid.Detail, "command_id_has_1_to_128_characters") || !strings.Contains(invalid.Detail, "acme."+string(call)) {
+			s.Errorf("%s: %+v, want %s refused by the name of the rule", what, r, call)
+		}
+	}
+	results, err := s.store.Schedule(s.Context(), noon, schedule(key("acme", "a"), 1, noon), tooLong("b"), schedule(key("acme", "c"), 1, noon), tooLong("a"))
+	s.must(err)
+	refused("new", results[1], "b")
+	refused("twice", results[3], "a")
+	results, err = s.store.Schedule(s.Context(), noon, tooLong("c"), schedule(key("acme", "d"), 1, noon))
+	s.must(err)
+	refused("known", results[0], "c")
+	results, err = s.store.Cancel(s.Context(), noon, timer.CancelTimer{Key: key("acme", "b"), Version: tooLong("b").Version}, cancel(key("acme", "d"), 2))
+	s.must(err)
+	refused("canceled", results[0], "b")
+	s.same("counts", s.stats().Counts, timer.Counts{Scheduled: 2, Canceled: 1})
+}
+
 // existing returns the service calls that exist: call-000000 and so on.
 func existing(n int) []timer.ServiceCallID {
 	calls := make([]timer.ServiceCallID, n)

@@ -35,6 +35,7 @@ type Database interface {
 	Identity(ctx context.Context) (id, name string, err error)
 	Shared() store.Shared
 	Check(ctx context.Context) error
+	RegisteredBefore(ctx context.Context, before time.Time, limit int) (timer.Unprotected, error)
 	DB() *sql.DB // the handle that writes
 }
 
@@ -49,6 +50,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Commands: the newest wins, whatever the order of arrival", newestWins},
 		{"Commands: the same key several times in one call", sameKeyInOneCall},
 		{"Commands: a call with many is applied in order and tells what each did", manyCommands},
+		{"Commands: what breaks a rule of the schema is refused by its name, and nothing beside it", refuseByRule},
 		{"Commands: none at all is no error", noCommands},
 		{"Commands: of a context that has ended change nothing", endedContext},
 		{"A timer keeps all that the command said", keepsFields},
@@ -101,6 +103,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Upcoming: intervals that make no sense are refused", upcomingRefused},
 		{"Delivery: where an event is, until it is published", delivery},
 		{"Delivery: more events wait than are read", deliveryUnknown},
+		{"Timers are counted by the age of their commands", registeredBefore},
 		{"Stats count", stats},
 		{"Tenants in pages, those that have timers", tenantPages},
 		{"Purge forgets what was over before the time, and nothing else", purge},
