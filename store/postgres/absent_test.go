@@ -14,9 +14,7 @@ func TestAbsentServersAreToldFromThoseThatRefuse(t *testing.T) {
 	t.Parallel()
 	there := pgtest.URL(t)
 	u, err := url.Parse(there)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.Path += "_not"
 	for address, absent := range map[string]bool{
 		"postgres://postgres@127.0.0.1:1/db":              true,

@@ -86,9 +86,7 @@ func bouncer(t *testing.T, places int) (urls []string) {
 	var databases strings.Builder
 	for range places {
 		schema, err := url.Parse(pgtest.URL(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		name := schema.Query().Get("search_path")
 		fmt.Fprintf(&databases, "%s = host=%s port=%s dbname=%s connect_query='SET search_path = %s'\n",
 			name, server.Hostname(), server.Port(), strings.TrimPrefix(server.Path, "/"), name)
@@ -117,17 +115,13 @@ server_idle_timeout = 1
 	}
 	cmd := exec.Command(program, filepath.Join(dir, "pgbouncer.ini"))
 	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr = asNobody(t, dir) // it refuses to be root
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // says that it was killed
@@ -148,17 +142,11 @@ server_idle_timeout = 1
 func asNobody(t *testing.T, dir string) *syscall.SysProcAttr {
 	t.Helper()
 	nobody, err := user.Lookup("nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	uid, err := strconv.ParseUint(nobody.Uid, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gid, err := strconv.ParseUint(nobody.Gid, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, d := range []string{dir, filepath.Dir(dir)} { // of the test, of all its folders
 		if err := os.Chmod(d, 0o755); err != nil { //nolint:gosec // another user reads it
 			t.Fatal(err)
@@ -188,9 +176,7 @@ func listens(ctx context.Context, address string, ended <-chan struct{}) error {
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }

@@ -21,18 +21,14 @@ func TestCheckFindsALock(t *testing.T) {
 			t.Errorf("before: %v", err)
 		}
 		tx, err := other.DB().BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := tx.ExecContext(t.Context(), lock); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "another transaction holds a lock") {
 			t.Errorf("%s: %v", lock, err)
 		}
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tx.Rollback())
 		if err := s.Check(t.Context()); err != nil {
 			t.Errorf("afterwards: %v", err)
 		}

@@ -15,9 +15,7 @@ import (
 func TestSilentServerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	conn, err := open(t, pgtest.URL(t), relaxed).DB().Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	if err := conn.Raw(func(driver any) error {
 		socket, ok := driver.(*stdlib.Conn).Conn().PgConn().Conn().(syscall.Conn)

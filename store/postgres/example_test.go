@@ -3,8 +3,6 @@ package postgres_test
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,18 +34,6 @@ func ExampleNew() {
 	// instances: 1
 }
 
-// A service that starts before its database waits for it, but not for one that will
-// never do.
-func ExampleOpen() {
-	for _, url := range []string{"postgres://timer:hunter2@127.0.0.1:1/timers", "mysql://timer:hunter2@127.0.0.1/timers"} {
-		_, err := postgres.Open(context.Background(), url, postgres.Options{})
-		fmt.Println("wait:", postgres.IsAbsent(err), "shows the password:", strings.Contains(err.Error(), "hunter2"))
-	}
-	// Output:
-	// wait: true shows the password: false
-	// wait: false shows the password: false
-}
-
 // A transaction of pgx's own books an order and its timer: both are there after the
 // commit, or neither. With [app.Timers] it is timers.In(store.JoinPgx(tx)).Schedule.
 func ExampleStore_JoinPgx() {
@@ -65,18 +51,4 @@ func ExampleStore_JoinPgx() {
 		})
 	}
 	_ = book
-}
-
-// A host whose own tool migrates its databases takes the files, or the statements.
-func ExampleMigrations() {
-	files, err := fs.Glob(postgres.Migrations(), "*.sql")
-	fmt.Println(int64(len(files)) == postgres.SchemaVersion, err)
-	statements, err := postgres.MigrationSQL(0)
-	fmt.Println(strings.Contains(statements, "CREATE TABLE timer_schedules"), err)
-	nothing, err := postgres.MigrationSQL(postgres.SchemaVersion)
-	fmt.Printf("%q %v\n", nothing, err)
-	// Output:
-	// true <nil>
-	// true <nil>
-	// "" <nil>
 }

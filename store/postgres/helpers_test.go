@@ -1,11 +1,20 @@
 package postgres_test
 
 import (
+	"context"
 	"database/sql"
+	"log/slog"
+	"regexp"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
+
+	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/store/storetest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -13,6 +22,40 @@ var noon = time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
 
 // relaxed is what tests need: the power is not cut.
 var relaxed = postgres.Options{Durability: postgres.Relaxed}
+
+// kind is PostgreSQL, for the tests that all kinds of databases have. Sessions show times in
+// ways of their own.
+var kind = storetest.Kind{
+	Package: "postgres", Dialect: goose.DialectPostgres, Version: postgres.SchemaVersion, VersionTable: postgres.VersionTable,
+	Empty: func(t testing.TB) string {
+		return pgtest.URL(t) + "&timezone=Asia/Kathmandu&datestyle=SQL,DMY&intervalstyle=postgres_verbose"
+	},
+	Handle: handle,
+	Exec: func(t testing.TB, db *sql.DB, script string) {
+		t.Helper()
+		_, err := db.ExecContext(t.Context(), script, pgx.QueryExecModeSimpleProtocol)
+		must(t, err)
+	},
+	Schema: schemaOf,
+	Time:   func(at time.Time) string { return "'" + at.UTC().Format(time.RFC3339) + "'" },
+	Open: func(ctx context.Context, url string, log *slog.Logger) (storetest.OpenStore, error) {
+		return postgres.Open(ctx, url, postgres.Options{Durability: postgres.Relaxed, Log: log})
+	},
+	OpenReader: func(ctx context.Context, url string) (storetest.OpenReader, error) {
+		return postgres.OpenReader(ctx, url)
+	},
+	New:        func(db *sql.DB) storetest.OpenStore { return postgres.New(db, relaxed) },
+	Migrations: postgres.Migrations, MigrationSQL: postgres.MigrationSQL, MigrateFrom: postgres.MigrateFrom, Verify: postgres.Verify,
+	VersionOf: func(ctx context.Context, url string) (int64, error) {
+		db, err := postgres.Connect(url)
+		if err != nil {
+			return 0, err
+		}
+		defer db.Close()
+		return postgres.VersionOf(ctx, db)
+	},
+	ReferenceServiceCalls: postgres.ReferenceServiceCalls,
+}
 
 func schedule(call timer.ServiceCallID) timer.ScheduleTimer {
 	return timer.ScheduleTimer{
@@ -28,9 +71,7 @@ func cancel(call timer.ServiceCallID) timer.CancelTimer {
 func open(t testing.TB, url string, opt postgres.Options) *postgres.Store {
 	t.Helper()
 	s, err := postgres.Open(t.Context(), url, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -43,18 +84,14 @@ func open(t testing.TB, url string, opt postgres.Options) *postgres.Store {
 func migrated(t testing.TB, url string) *sql.DB {
 	t.Helper()
 	db := handle(t, url)
-	if err := postgres.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	must(t, postgres.Migrate(t.Context(), db))
 	return db
 }
 
 func handle(t testing.TB, url string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("pgx", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -63,10 +100,14 @@ func handle(t testing.TB, url string) *sql.DB {
 	return db
 }
 
-func run(t testing.TB, db *sql.DB, statements ...string) {
+// run runs statements on a handle or in a transaction.
+func run(t testing.TB, on interface {
+	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
+}, statements ...string,
+) {
 	t.Helper()
 	for _, text := range statements {
-		if _, err := db.ExecContext(t.Context(), text); err != nil {
+		if _, err := on.ExecContext(t.Context(), text); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
 	}
@@ -90,9 +131,7 @@ func reach(t testing.TB, s *postgres.Store, limit int) (calls []timer.ServiceCal
 func get(t testing.TB, s *postgres.Store, call timer.ServiceCallID) timer.Entry {
 	t.Helper()
 	e, err := s.Get(t.Context(), schedule(call).Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -112,4 +151,35 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// inSchema finds the name of a schema, which is another one in each test.
+var inSchema = regexp.MustCompile(`\bON \w+\.`)
+
+// schemaOf describes columns, indexes, constraints and triggers, sorted.
+func schemaOf(t testing.TB, db *sql.DB) (all []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), `
+		SELECT 'column ' || table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable
+		  FROM information_schema.columns WHERE table_schema = current_schema()
+		 UNION ALL
+		SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = current_schema()
+		 UNION ALL
+		SELECT 'constraint ' || conname || ' ' || pg_get_constraintdef(oid) || ' ' || convalidated
+		  FROM pg_constraint WHERE connamespace = current_schema()::regnamespace
+		 UNION ALL
+		SELECT 'trigger ' || tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+		 WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		must(t, rows.Scan(&text))
+		all = append(all, inSchema.ReplaceAllString(text, "ON "))
+	}
+	must(t, rows.Err())
+	slices.Sort(all)
+	return all
 }

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"slices"
@@ -20,9 +19,7 @@ import (
 func TestOtherDriverIsRefused(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	s := postgres.New(db, postgres.Options{})
 	_, scheduled := s.Schedule(t.Context(), noon, schedule("call-1"))
@@ -32,21 +29,6 @@ func TestOtherDriverIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want it to name the driver", what, err)
 		}
 	}
-}
-
-// TestHostForgetsToMigrate uses a host's handle without our tables.
-func TestHostForgetsToMigrate(t *testing.T) {
-	t.Parallel()
-	db := handle(t, pgtest.URL(t))
-	s := postgres.New(db, relaxed)
-	_, err := s.Schedule(t.Context(), noon, schedule("call-1"))
-	if err == nil || !strings.Contains(err.Error(), "postgres.Migrate") || errors.Is(err, timer.ErrFatal) || errors.Is(err, timer.ErrInvalid) {
-		t.Errorf("schedule: %v, want an error that says how to migrate", err)
-	}
-	if err := postgres.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
-	scheduled(t, s, "call-1")
 }
 
 // TestHostWithOtherDefaults uses a database whose sessions begin as ours must not.
@@ -95,63 +77,6 @@ func TestMigrateWithOneConnectionIsRefused(t *testing.T) {
 	}
 }
 
-// TestWaitingForAConnectionGivesUp has a handle whose only connection is taken.
-func TestWaitingForAConnectionGivesUp(t *testing.T) {
-	t.Parallel()
-	db := migrated(t, pgtest.URL(t))
-	db.SetMaxOpenConns(1)
-	s := postgres.New(db, relaxed)
-	scheduled(t, s, "call-1")
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	ctx, end := context.WithCancel(t.Context())
-	waited := make(chan error)
-	go func() {
-		_, err := s.Schedule(ctx, noon, schedule("call-2"))
-		waited <- err
-	}()
-	end()
-	if err := <-waited; !errors.Is(err, context.Canceled) {
-		t.Errorf("schedule: %v, want that the context ended", err)
-	}
-}
-
-// TestWaitingForARowGivesUp waits for a row that a host has locked, until the
-// context ends.
-func TestWaitingForARowGivesUp(t *testing.T) {
-	t.Parallel()
-	s := open(t, pgtest.URL(t), relaxed)
-	scheduled(t, s, "call-1")
-	host, err := s.DB().BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = host.Rollback() }()
-	if _, err := host.ExecContext(t.Context(), `SELECT 1 FROM timer_schedules FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithCancel(t.Context())
-	waited := make(chan error)
-	go func() {
-		_, err := s.Cancel(ctx, noon, cancel("call-1"))
-		waited <- err
-	}()
-	waits(t, s.DB())
-	end()
-	if err := <-waited; !errors.Is(err, context.Canceled) || errors.Is(err, timer.ErrFatal) || errors.Is(err, timer.ErrInvalid) {
-		t.Errorf("cancel: %v, want that the context ended", err)
-	}
-	if err := host.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Cancel(t.Context(), noon, cancel("call-1")); err != nil {
-		t.Error(err)
-	}
-}
-
 // waits returns when a session that uses our tables waits for a lock.
 func waits(t *testing.T, db *sql.DB) {
 	t.Helper()
@@ -162,40 +87,7 @@ func waits(t *testing.T, db *sql.DB) {
 		         JOIN pg_locks AS uses USING (pid)
 		        WHERE NOT waits.granted AND uses.relation = 'timer_schedules'::regclass)`
 	for waiting := false; !waiting; {
-		if err := db.QueryRowContext(t.Context(), query).Scan(&waiting); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// TestCloseWaitsForTheTransactionAtWork closes a store while it writes.
-func TestCloseWaitsForTheTransactionAtWork(t *testing.T) {
-	t.Parallel()
-	place := pgtest.URL(t)
-	s, err := postgres.Open(t.Context(), place, relaxed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := make(chan error, 1)
-	if err := s.Update(t.Context(), func(tx timer.Tx) error {
-		go func() { closed <- s.Close() }()
-		return tx.Emit(t.Context(), timer.DueTimeReached{Key: schedule("call-1").Key, CommandID: "command", DueAt: noon, ReachedAt: noon})
-	}); err != nil {
-		t.Fatalf("the transaction at work: %v", err)
-	}
-	if err := <-closed; err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err == nil {
-		t.Error("a closed store took a command")
-	}
-	r, err := postgres.OpenReader(t.Context(), place)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if st, err := r.Stats(t.Context(), ""); err != nil || st.Outbox != 1 {
-		t.Errorf("stats: %+v, %v, want 1 event", st, err)
+		must(t, db.QueryRowContext(t.Context(), query).Scan(&waiting))
 	}
 }
 
@@ -240,13 +132,9 @@ func TestPurgePassesByWhatAnotherHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, err := s.DB().BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = host.Rollback() }()
-	if _, err := host.ExecContext(t.Context(), `SELECT 1 FROM timer_schedules WHERE service_call_id = 'call-1' FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
+	run(t, host, `SELECT 1 FROM timer_schedules WHERE service_call_id = 'call-1' FOR UPDATE`)
 	deleted, err := s.Purge(t.Context(), noon.Add(time.Hour), 10)
 	if err != nil || deleted != 1 {
 		t.Errorf("purged %d, %v, want the one that is not locked", deleted, err)
@@ -262,13 +150,9 @@ func TestTimerThatIsPurgedMeanwhileIsScheduledAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, err := s.DB().BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = host.Rollback() }()
-	if _, err := host.ExecContext(t.Context(), `SELECT 1 FROM timer_schedules WHERE service_call_id = 'call-1' FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
+	run(t, host, `SELECT 1 FROM timer_schedules WHERE service_call_id = 'call-1' FOR UPDATE`)
 	outcomes := make(chan []timer.Result)
 	go func() {
 		again := []timer.ScheduleTimer{schedule("call-1"), schedule("call-2")}
@@ -285,9 +169,7 @@ func TestTimerThatIsPurgedMeanwhileIsScheduledAnew(t *testing.T) {
 	if deleted, err := s.Purge(t.Context(), noon.Add(time.Hour), 10); err != nil || deleted != 1 {
 		t.Errorf("purged %d, %v, want call-2", deleted, err)
 	}
-	if err := host.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, host.Rollback())
 	if got := <-outcomes; !slices.Equal(got, slices.Repeat([]timer.Result{{Outcome: timer.DidSchedule}}, 2)) {
 		t.Errorf("the commands got %v", got)
 	}

@@ -1,14 +1,10 @@
 package postgres_test
 
 import (
-	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 
-	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/pgtest"
-	"github.com/event-service-agent/timer-service/store/postgres"
 )
 
 // TestInstancesUseOneBroker attaches instances of one database to two brokers.
@@ -60,36 +56,12 @@ func TestOneOfTwoBrokersWins(t *testing.T) {
 	refused := 0
 	for _, broker := range brokers {
 		other, err := s.Attach(t.Context(), broker, broker, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if other != "" {
 			refused++
 		}
 	}
 	if refused != 1 {
 		t.Errorf("%d of two brokers are refused, want one", refused)
-	}
-}
-
-// TestNewDatabaseIsLogged opens one that is new, and again.
-func TestNewDatabaseIsLogged(t *testing.T) {
-	t.Parallel()
-	place, log := pgtest.URL(t), new(logbuf.Buffer)
-	for range 2 {
-		s := open(t, place, postgres.Options{Durability: postgres.Relaxed, Log: slog.New(slog.NewTextHandler(log, nil))})
-		id, _, err := s.Identity(t.Context())
-		if err != nil || strings.Count(log.String(), "made a new database") != 1 || !strings.Contains(log.String(), id) {
-			t.Errorf("%v, and the log says %s", err, log)
-		}
-	}
-}
-
-func TestNameOfADatabase(t *testing.T) {
-	t.Parallel()
-	place := pgtest.URL(t)
-	_, name, err := open(t, place, relaxed).Identity(t.Context())
-	if err != nil || !strings.HasPrefix(name, "postgres ") || !strings.Contains(name, ".timer_test_") || strings.Contains(name, "@") {
-		t.Errorf("name %q, %v", name, err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,23 +61,15 @@ func onHost(t testing.TB) storetest.JoinedStore {
 func beginPgx(t testing.TB, s storetest.JoinedStore) storetest.HostTx {
 	t.Helper()
 	handle, err := s.DB().Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer handle.Close()
 	var config *pgx.ConnConfig
-	if err := handle.Raw(func(c any) error { config = c.(*stdlib.Conn).Conn().Config(); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, handle.Raw(func(c any) error { config = c.(*stdlib.Conn).Conn().Config(); return nil }))
 	conn, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // if it is open then
 	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pgxTx{s.(*postgres.Store).JoinPgx(tx), tx}
 }
 
@@ -133,9 +124,7 @@ func TestOpenTransactionBlocksNoOtherKey(t *testing.T) {
 			if due, err := s.NextDue(ctx, time.Time{}); !due.IsZero() || err != nil {
 				t.Errorf("next due: %v, %v, want none", due, err)
 			}
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tx.Commit())
 			if due, err := s.NextDue(ctx, time.Time{}); !due.Equal(noon) || err != nil {
 				t.Errorf("next due after the commit: %v, %v, want noon", due, err)
 			}
@@ -163,9 +152,7 @@ func TestLockedKeyFailsAlone(t *testing.T) {
 			if !errors.Is(err, timer.ErrLocked) {
 				t.Errorf("%v, %v, want %v", results, err, timer.ErrLocked)
 			}
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tx.Commit())
 			if _, err := s.Schedule(t.Context(), noon, schedule("a"), schedule(lock), schedule("b")); err != nil {
 				t.Error("after the commit: ", err)
 			}
@@ -202,9 +189,7 @@ func TestSerializationFailureLeavesTheTransaction(t *testing.T) {
 		s := postgres.New(migrated(t, pgtest.URL(t)), relaxed)
 		scheduled(t, s, "changed", "other")
 		tx, err := s.DB().BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() { _ = tx.Rollback() }()
 		if _, err := tx.ExecContext(t.Context(), `SELECT 1 FROM timer_schedules`); err != nil { // takes the snapshot
 			t.Fatal(err)
@@ -240,9 +225,7 @@ func TestJoinedInEveryMode(t *testing.T) {
 			t.Parallel()
 			s := postgres.New(migrated(t, pgtest.URL(t)+"&default_query_exec_mode="+mode), relaxed)
 			tx, err := s.DB().BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer func() { _ = tx.Rollback() }()
 			joined := s.Join(tx)
 			first, newer := schedule("call-1"), schedule("call-1")
@@ -256,51 +239,11 @@ func TestJoinedInEveryMode(t *testing.T) {
 				got[0].Outcome != timer.WasStale || got[1].Outcome != timer.DidCancel || got[2].Outcome != timer.DidCancel {
 				t.Errorf("cancel: %v, %v", got, err)
 			}
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tx.Commit())
 			if e := get(t, s, "call-1"); !e.DueAt.Equal(newer.DueAt) || e.Data != newer.Data {
 				t.Errorf("committed: %+v", e)
 			}
 		})
-	}
-}
-
-// TestJoinNeedsTheDatabaseOfTheTimers joins transactions on the schema of the timers
-// through another handle, and on other schemas.
-func TestJoinNeedsTheDatabaseOfTheTimers(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	s := postgres.New(migrated(t, url), relaxed)
-	other := migrated(t, pgtest.URL(t))
-	for _, c := range []struct {
-		name string
-		on   *sql.DB
-		want string // in the error; empty: none
-	}{
-		{"same", handle(t, url), ""},
-		{"other", other, "on another database than the timers"},
-		{"empty", handle(t, pgtest.URL(t)), "sees no timers"},
-	} {
-		tx, err := c.on.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = s.Join(tx).Schedule(t.Context(), noon, schedule(timer.ServiceCallID(c.name)))
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || errors.Is(err, timer.ErrFatal) {
-			t.Errorf("%s: %v, want %q", c.name, err, c.want)
-		}
-		if _, err := tx.ExecContext(t.Context(), `CREATE TABLE goes_on (x integer)`); err != nil {
-			t.Errorf("%s: the transaction does not go on: %v", c.name, err)
-		}
-		if err := tx.Commit(); err != nil {
-			t.Error(err)
-		}
-	}
-	for db, want := range map[*sql.DB]int64{s.DB(): 1, other: 0} {
-		if n, err := postgres.New(db, relaxed).Stats(t.Context(), "acme"); n.Scheduled != want || err != nil {
-			t.Errorf("scheduled %+v, %v, want %d", n, err, want)
-		}
 	}
 }
 

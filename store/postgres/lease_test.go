@@ -4,10 +4,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/internal/proxy"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store/postgres"
 	"github.com/event-service-agent/timer-service/timer"
@@ -23,18 +22,14 @@ import (
 func own(t *testing.T, s *postgres.Store) outbox.Lease {
 	t.Helper()
 	l, err := s.Own(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
 func takeOver(t *testing.T, s *postgres.Store) outbox.Lease {
 	t.Helper()
 	l, err := s.TakeOver(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
@@ -65,9 +60,7 @@ func emit(t *testing.T, s *postgres.Store, call timer.ServiceCallID) {
 func length(t *testing.T, table outbox.Table) int {
 	t.Helper()
 	rows, err := table.Head(t.Context(), 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(rows)
 }
 
@@ -197,90 +190,23 @@ func terminate(t *testing.T, db *sql.DB, shard int) {
 	}
 }
 
-// A silent relay passes bytes on until it is set to keep them: to the server
-// as if the client were stopped, since the connection stays.
-type silent struct {
-	address string
-	mu      sync.Mutex
-	keeps   bool
-	more    *sync.Cond
-}
-
-func newSilent(t *testing.T, server string) *silent {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &silent{address: l.Addr().String()}
-	s.more = sync.NewCond(&s.mu)
-	var running sync.WaitGroup
-	t.Cleanup(func() {
-		_ = l.Close()
-		s.keep(false)
-		running.Wait()
-	})
-	running.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			there, err := new(net.Dialer).DialContext(t.Context(), "tcp", server)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			for _, way := range [][2]net.Conn{{client, there}, {there, client}} {
-				running.Go(func() {
-					_, _ = io.Copy(way[1], gate{way[0], s})
-					_ = way[1].Close()
-				})
-			}
-		}
-	})
-	return s
-}
-
-func (s *silent) keep(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keeps = on
-	s.more.Broadcast()
-}
-
-// A gate is a connection from which nothing comes while the relay is silent.
-type gate struct {
-	net.Conn
-	s *silent
-}
-
-func (g gate) Read(b []byte) (int, error) {
-	n, err := g.Conn.Read(b)
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
-	for g.s.keeps {
-		g.s.more.Wait()
-	}
-	return n, err
-}
-
 // TestALeaderThatIsStoppedLosesItsLead cuts an instance off without an end of its
 // connections. Before others may own its shard it must not read from it any more.
 func TestALeaderThatIsStoppedLosesItsLead(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	relay := newSilent(t, net.JoinHostPort(config.Host, "5432"))
-	host, port, _ := net.SplitHostPort(relay.address)
+	must(t, err)
+	relay := proxy.New(proxy.TCP(net.JoinHostPort(config.Host, fmt.Sprint(config.Port))))
+	address, err := relay.Listen()
+	must(t, err)
+	defer relay.Close()
+	host, port, _ := net.SplitHostPort(address)
 	first, second := open(t, url+"&host="+host+"&port="+port, postgres.Options{}), open(t, url, postgres.Options{})
 	l := own(t, first)
 	emit(t, first, "call-1")
 	defer own(t, second).Release()
-	relay.keep(true)
+	relay.Drop(proxy.ToServer, proxy.ToClient)
 	taken := awaitAbandoned(t, second)
 	if taken.Shard() != l.Shard() {
 		t.Errorf("took shard %d, want %d", taken.Shard(), l.Shard())
@@ -288,7 +214,7 @@ func TestALeaderThatIsStoppedLosesItsLead(t *testing.T) {
 	if rows, err := l.Head(t.Context(), 0, 1); err == nil {
 		t.Errorf("read %d rows though others own the shard", len(rows))
 	}
-	relay.keep(false)
+	relay.Reset()
 	<-l.Lost()
 	l.Release()
 	taken.Release()
@@ -346,9 +272,7 @@ func TestMoreInstancesThanShards(t *testing.T) {
 	db := handle(t, url)
 	s := open(t, url, postgres.Options{})
 	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = tx.Rollback() }()
 	if _, err := tx.ExecContext(t.Context(), `
 		SELECT pg_try_advisory_xact_lock(hashtext('timer_outbox ' || current_schema()), shard) FROM generate_series(0, 255) AS shard`); err != nil {
@@ -408,9 +332,7 @@ func TestAnyReasonIsKept(t *testing.T) {
 	s := open(t, pgtest.URL(t), relaxed)
 	emit(t, s, "call-1")
 	rows, err := s.Head(t.Context(), 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const reason = "refused: \xff\x00!"
 	if err := errors.Join(s.Defer(t.Context(), outbox.Deferral{Place: rows[0].Place, Destination: reason, Reason: reason, RetryAt: noon}), s.Park(t.Context(), noon, outbox.Place{Seq: rows[0].Seq, Deferred: true}, reason)); err != nil {
 		t.Error(err)

@@ -17,15 +17,11 @@ import (
 func TestAConnectionThatIsClosedMeanwhileIsAnError(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("pgx", pgtest.Server(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	for range 5000 {
 		conn, err := db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var closing sync.WaitGroup
 		closing.Go(func() { _ = conn.Close() })
 		for err == nil {

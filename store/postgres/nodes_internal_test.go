@@ -41,20 +41,14 @@ func TestNodesFitIntoAName(t *testing.T) {
 func TestALeaseGivesTheNameBack(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.Context(), pgtest.URL(t), Options{Durability: Relaxed, Version: "v7"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	names := func() (n int) {
-		if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1`, nodeName(s.node)).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1`, nodeName(s.node)).Scan(&n))
 		return n
 	}
 	lease, err := s.Own(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := names(); n != 1 {
 		t.Errorf("%d connections are named for the instance", n)
 	}

@@ -18,17 +18,12 @@ import (
 func deferAll(t *testing.T, table outbox.Table) []outbox.Row {
 	t.Helper()
 	rows, err := table.Head(t.Context(), 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, row := range rows {
-		if err := table.Defer(t.Context(), outbox.Deferral{Place: row.Place, Destination: "refused", Reason: "denied", RetryAt: noon}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, table.Defer(t.Context(), outbox.Deferral{Place: row.Place, Destination: "refused", Reason: "denied", RetryAt: noon}))
 	}
-	if rows, err = table.Deferred(t.Context(), noon, "", 100, 100); err != nil {
-		t.Fatal(err)
-	}
+	rows, err = table.Deferred(t.Context(), noon, "", 100, 100)
+	must(t, err)
 	return rows
 }
 
@@ -36,13 +31,9 @@ func deferAll(t *testing.T, table outbox.Table) []outbox.Row {
 func deleteHead(t *testing.T, table outbox.Table) (deleted []outbox.Row) {
 	t.Helper()
 	deleted, err := table.Head(t.Context(), 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, row := range deleted {
-		if err := table.Delete(t.Context(), row.Place); err != nil {
-			t.Fatal(err)
-		}
+		must(t, table.Delete(t.Context(), row.Place))
 	}
 	return deleted
 }
@@ -63,9 +54,7 @@ func TestNumbersGoOnBehindRowsThatWereMoved(t *testing.T) {
 	moved := pgtest.URL(t)
 	db := migrated(t, moved)
 	u, err := url.Parse(place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	run(t, db, `INSERT INTO timer_outbox_deferred SELECT * FROM `+u.Query().Get("search_path")+`.timer_outbox_deferred`)
 	after := open(t, moved, relaxed)
 	lead = own(t, after)
@@ -123,9 +112,7 @@ func TestMissingRightsAreNamedAtTheStart(t *testing.T) {
 	place := pgtest.URL(t)
 	few := withFewRights(t, place)
 	u, err := url.Parse(few)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	run(t, handle(t, place), `REVOKE INSERT ON timer_outbox_deferred FROM `+u.User.Username())
 	s, err := postgres.Open(t.Context(), few, postgres.Options{})
 	if err == nil {

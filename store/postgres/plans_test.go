@@ -130,14 +130,10 @@ var notOurs = []string{"alone", "checksums", "compatible", "denied", "exists", "
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.Context(), pgtest.URL(t), Options{Durability: Relaxed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	files, err := queries.ReadDir("query")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	names := slices.Sorted(maps.Keys(plans))
 	for _, file := range files {
 		name := strings.TrimSuffix(file.Name(), ".sql")
@@ -309,9 +305,7 @@ func populate(t *testing.T, s *Store) {
 func TestClaimOfATenantReadsNothingThatWaits(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.Context(), pgtest.URL(t), Options{Durability: Relaxed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	if _, err := s.db.ExecContext(t.Context(), `
 		INSERT INTO timer_schedules (tenant_id, service_call_id, command_at, command_id, due_at, registered_at, state)

@@ -10,10 +10,17 @@ import (
 	"github.com/event-service-agent/timer-service/store/storetest"
 )
 
-// TestOwnHandle runs the contract on a database that the store opens itself.
+// TestOwnHandle runs the contract on a database that the store opens itself, with the rights
+// that docs/deploying.md names.
 func TestOwnHandle(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) storetest.Store { return open(t, pgtest.URL(t), relaxed) })
+	storetest.Run(t, func(t testing.TB) storetest.Store { return open(t, withFewRights(t, pgtest.URL(t)), relaxed) })
+}
+
+// TestDatabase runs the tests that all kinds of databases have.
+func TestDatabase(t *testing.T) {
+	t.Parallel()
+	storetest.RunDatabase(t, kind)
 }
 
 // TestHostHandle runs the contract on the handle of a host, which prepares its

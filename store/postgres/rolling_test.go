@@ -36,18 +36,14 @@ func TestInstanceGoesOnBesideANewerSchema(t *testing.T) {
 			t.Parallel()
 			url := pgtest.URL(t)
 			s := open(t, url, relaxed)
-			if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err != nil {
-				t.Fatal(err)
-			}
+			scheduled(t, s, "call-1")
 			run(t, s.DB(), `ALTER TABLE timer_schedules ADD COLUMN added text`, c.comment,
 				fmt.Sprintf(`INSERT INTO timer_schema (version_id, is_applied) VALUES (%d, true)`, c.applied))
 			if err := postgres.CheckRunning(t.Context(), s); (err == nil) != c.may || !c.may && !errors.Is(err, timer.ErrFatal) {
 				t.Errorf("the instance that runs: %v, may go on: %v", err, c.may)
 			}
 			if c.may {
-				if _, err := s.Schedule(t.Context(), noon, schedule("call-2")); err != nil {
-					t.Error(err)
-				}
+				scheduled(t, s, "call-2")
 			}
 			if _, err := postgres.Open(t.Context(), url, relaxed); !errors.Is(err, timer.ErrFatal) {
 				t.Errorf("an instance that starts: %v, want ErrFatal", err)
@@ -66,9 +62,7 @@ func TestStepsSayWhoMayGoOn(t *testing.T) {
 			t.Fatalf("step %d: %v, %v", version, names, err)
 		}
 		text, err := fs.ReadFile(postgres.Migrations(), names[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !strings.Contains(string(text), "SET LOCAL lock_timeout = '2s';") {
 			t.Errorf("%s has no SET LOCAL lock_timeout = '2s';", names[0])
 		}

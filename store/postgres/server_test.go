@@ -37,14 +37,10 @@ func TestServerThatLosesCommitsIsRefused(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Database(t)
 	s, err := Open(t.Context(), url, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	config, err := parse(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := s.db.ExecContext(t.Context(), `ALTER DATABASE `+config.Database+` SET synchronous_commit = off`); err != nil {
 		t.Fatal(err)
 	}
@@ -57,9 +53,7 @@ func TestServerThatLosesCommitsIsRefused(t *testing.T) {
 		}
 	}
 	loose, err := Open(t.Context(), url, Options{Durability: Relaxed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	loose.Close()
 	if err := judge(oldest, "15.0", "on", "off", Strict); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "fsync = off") {
 		t.Errorf("fsync: %v", err)
@@ -75,9 +69,7 @@ func TestDurabilityOfTransactions(t *testing.T) {
 	url := pgtest.URL(t)
 	for durability, want := range map[Durability]string{Strict: "on", Relaxed: "off"} {
 		s, err := Open(t.Context(), url, Options{Durability: durability})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer s.Close()
 		var got string
 		err = s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
@@ -97,15 +89,11 @@ func TestDurabilityOfTransactions(t *testing.T) {
 func TestNoConnectionToAStandbyIsKept(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.Context(), pgtest.URL(t), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	s.db.SetMaxOpenConns(1)
 	process := func() (pid int64) {
-		if err := readTx(t.Context(), s.db, step{text: `SELECT pg_backend_pid()::bigint`, each: scan(&pid)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, readTx(t.Context(), s.db, step{text: `SELECT pg_backend_pid()::bigint`, each: scan(&pid)}))
 		return pid
 	}
 	before := process()
@@ -130,9 +118,7 @@ func TestStatementsArePreparedWhereTheURLSaysSo(t *testing.T) {
 		"": false, "&default_query_exec_mode=exec": false, "&default_query_exec_mode=cache_statement": true,
 	} {
 		s, err := Open(t.Context(), url+mode, Options{Durability: Relaxed})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer s.Close()
 		s.db.SetMaxOpenConns(1)
 		if _, err := s.NextDue(t.Context(), noon); err != nil {
@@ -174,9 +160,7 @@ func TestNoErrorHasTheURL(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
 	refuses, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address := refuses.Addr().String()
 	refuses.Close()
 	for what, url := range map[string]string{

@@ -34,9 +34,7 @@ func TestStalledReaderLetsGo(t *testing.T) {
 	}
 
 	config, err := pgx.ParseConfig(place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stall := &stall{begin: make(chan struct{}), end: make(chan struct{})}
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
@@ -45,9 +43,7 @@ func TestStalledReaderLetsGo(t *testing.T) {
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
 	a := postgres.New(db, relaxed)
-	if err := a.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Prepare(t.Context()))
 	stall.armed.Store(true)
 	reached := make(chan error)
 	go func() {

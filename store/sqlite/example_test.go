@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,36 +41,4 @@ func ExampleNew() {
 	// <nil>
 	// scheduled <nil>
 	// Scheduled 2030-01-01T01:00:00Z <nil>
-}
-
-// One process owns a file. Others may read it meanwhile.
-func ExampleOpen() {
-	dir, err := os.MkdirTemp("", "example")
-	if err != nil {
-		fmt.Println(err)
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "timers.db")
-	ctx := context.Background()
-
-	store, err := sqlite.Open(ctx, path, sqlite.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer store.Close()
-	_, err = sqlite.Open(ctx, path, sqlite.Options{})
-	fmt.Println("a second one is refused:", err != nil)
-
-	reader, err := sqlite.OpenReader(ctx, path)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer reader.Close()
-	_, err = reader.Get(ctx, timer.Key{TenantID: "acme", ServiceCallID: "order-1"})
-	fmt.Println(errors.Is(err, timer.ErrNotFound))
-	// Output:
-	// a second one is refused: true
-	// true
 }
