@@ -106,6 +106,21 @@ type Row struct {
 	Err         error            // why its headers can't be read, and are missing from Message
 }
 
+// ReadRow reads an event that waits: its number, id, payload, headers, attempts and destination.
+func ReadRow(scan func(columns ...any) error) (Row, error) {
+	row := Row{Message: message.NewMessage("", nil)}
+	m := row.Message
+	var headers string
+	if err := scan(&row.Seq, &m.UUID, (*[]byte)(&m.Payload), &headers, &row.Attempts, &row.Destination); err != nil {
+		return row, err
+	}
+	if m.Metadata, row.Err = envelope.DecodeHeaders(headers); row.Err != nil {
+		m.Metadata = message.Metadata{}
+	}
+	row.Deferred = row.Destination != ""
+	return row, nil
+}
+
 // A Deferral says when a row is published again, and why not now.
 type Deferral struct {
 	Place

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
@@ -158,11 +156,11 @@ func (t *transaction) status(ctx context.Context, groups []*store.Group, numbers
 		known[i] = groups[n-1]
 	}
 	found := 0
-	err := t.rows(ctx, sqlStatus, []any{store.Keys(known)}, func(rows pgx.Rows) error {
+	err := t.rows(ctx, sqlStatus, []any{store.Keys(known)}, func(row store.Scanner) error {
 		var n int64
 		var place string
 		var at timer.Status
-		if err := rows.Scan(&n, &place, (*string)(&at.State), &at.Version.TimestampMS, &at.Version.CommandID); err != nil {
+		if err := row.Scan(&n, &place, (*string)(&at.State), &at.Version.TimestampMS, &at.Version.CommandID); err != nil {
 			return fmt.Errorf("read where a timer stands: %w", err)
 		}
 		known[n-1].Before, known[n-1].Place = at, place

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -148,9 +149,9 @@ const readOnly = "25006"
 type step struct {
 	text  string
 	args  []any
-	each  func(pgx.Rows) error    // called for each row; may be nil
-	done  func(pgconn.CommandTag) // called at the end, unless the statement fails; may be nil
-	check func() error            // called after done, may fail; may be nil
+	each  func(store.Scanner) error // called for each row; may be nil
+	done  func(pgconn.CommandTag)   // called at the end, unless the statement fails; may be nil
+	check func() error              // called after done, may fail; may be nil
 }
 
 // send runs statements in one round trip, and stops at the first that fails. The
@@ -188,6 +189,6 @@ func (s step) receive(rows pgx.Rows) error {
 }
 
 // scan returns a function that reads the only row of a statement.
-func scan(dest ...any) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error { return rows.Scan(dest...) }
+func scan(dest ...any) func(store.Scanner) error {
+	return func(row store.Scanner) error { return row.Scan(dest...) }
 }

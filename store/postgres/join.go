@@ -89,20 +89,12 @@ func (s step) run(ctx context.Context, tx *sql.Tx) error {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := s.each(scanned{rows: rows}); err != nil {
+		if err := s.each(rows); err != nil {
 			return err
 		}
 	}
 	return rows.Err()
 }
-
-// A scanned is a row of database/sql. Of its methods only Scan works.
-type scanned struct {
-	pgx.Rows
-	rows *sql.Rows
-}
-
-func (s scanned) Scan(dest ...any) error { return s.rows.Scan(dest...) }
 
 // A joined applies commands in a transaction of the host.
 type joined struct {

@@ -70,9 +70,9 @@ func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
 // TakeOver owns a shard that has rows and no owner, and returns nil if there is none.
 func (s *Store) TakeOver(ctx context.Context) (outbox.Lease, error) {
 	var shards []string
-	err := s.rows(ctx, "find shards of the outbox", sqlAbandoned, nil, func(rows pgx.Rows) error {
+	err := s.rows(ctx, "find shards of the outbox", sqlAbandoned, nil, func(row store.Scanner) error {
 		var n int
-		err := rows.Scan(&n)
+		err := row.Scan(&n)
 		shards = append(shards, strconv.Itoa(n))
 		return err
 	})

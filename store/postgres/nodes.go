@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -20,18 +19,18 @@ import (
 // for the host. Of an instance with a role that ours may not see, or of a version without
 // such a name, only the ID is known, and its start if it can be seen.
 func (s *Store) Nodes(ctx context.Context) (nodes []timer.Node, err error) {
-	err = s.rows(ctx, "list instances", sqlNodes, nil, func(rows pgx.Rows) error {
+	err = s.rows(ctx, "list instances", sqlNodes, nil, func(row store.Scanner) error {
 		var shard int64
 		var name string
-		var began, seen *time.Time
-		if err := rows.Scan(&shard, &name, &began, &seen); err != nil {
+		var began, seen time.Time
+		if err := row.Scan(&shard, &name, (*store.Time)(&began), (*store.Time)(&seen)); err != nil {
 			return err
 		}
 		node, named := parseNode(name)
 		if !named {
-			node = timer.Node{ID: fmt.Sprint("shard-", shard), Started: instant(began)}
+			node = timer.Node{ID: fmt.Sprint("shard-", shard), Started: began}
 		}
-		node.Seen, node.Self = instant(seen), node.ID == s.node.ID
+		node.Seen, node.Self = seen, node.ID == s.node.ID
 		nodes = append(nodes, node)
 		return nil
 	})

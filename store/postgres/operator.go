@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -40,12 +39,12 @@ func (r *Reader) walk(
 			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store", timer.Quote(f.After))
 		}
 	}
-	err = r.rows(ctx, doing, text, append(args, time.UnixMilli(at).UTC(), place, int64(limit+1)), func(rows pgx.Rows) error {
+	err = r.rows(ctx, doing, text, append(args, time.UnixMilli(at).UTC(), place, int64(limit+1)), func(row store.Scanner) error {
 		if len(page.Entries) == limit {
 			page.Next = fmt.Sprintf(form, at, place.BlockNumber, place.OffsetNumber)
 			return nil
 		}
-		e, err := scanEntry(rows, &place)
+		e, err := store.ReadEntryAfter(row, &place)
 		at = of(e).UnixMilli()
 		page.Entries = append(page.Entries, e)
 		return err
@@ -56,9 +55,7 @@ func (r *Reader) walk(
 // Overdue counts timers that were due before now.
 func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (o timer.Overdue, err error) {
 	text, args := sqlOverdue.Of(tenant, timer.RoundDown(now), int64(timer.MaxOverdue))
-	var oldest *time.Time
-	err = r.rows(ctx, "count what is overdue", text, args, scan(&o.Timers, &oldest))
-	o.Oldest = instant(oldest)
+	err = r.rows(ctx, "count what is overdue", text, args, scan(&o.Timers, (*store.Time)(&o.Oldest)))
 	return o, err
 }
 
@@ -69,9 +66,9 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 	}
 	text, args := sqlUpcoming.Of(tenant, timer.RoundUp(from), (width + time.Millisecond - 1).Milliseconds(), int64(n), int64(timer.MaxUpcoming))
 	counts := make([]int64, n)
-	err := r.rows(ctx, "count what is coming", text, args, func(rows pgx.Rows) error {
+	err := r.rows(ctx, "count what is coming", text, args, func(row store.Scanner) error {
 		var number, due int64
-		err := rows.Scan(&number, &due)
+		err := row.Scan(&number, &due)
 		counts[number] = due
 		return err
 	})
@@ -79,36 +76,15 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 }
 
 // Delivery returns where an event is in the outbox.
-func (r *Reader) Delivery(ctx context.Context, eventID string) (timer.Delivery, error) {
-	found := timer.Delivery{State: timer.Published}
-	err := r.rows(ctx, "find an event", sqlDelivery, []any{eventID, int64(timer.DeliveryWalk)}, func(rows pgx.Rows) error {
-		var d timer.Delivery
-		var since, retry *time.Time
-		err := rows.Scan((*string)(&d.State), &since, &d.Attempts, &d.Reason, &d.Destination, &retry)
-		d.Since, d.RetryAt = instant(since), instant(retry)
-		// The first row is the event itself, and a later one only says that there are more.
-		if found.State == timer.Published {
-			found = d
-		}
-		return err
-	})
+func (r *Reader) Delivery(ctx context.Context, eventID string) (found timer.Delivery, err error) {
+	err = r.rows(ctx, "find an event", sqlDelivery, []any{eventID, int64(timer.DeliveryWalk)}, store.ReadDelivery(&found))
 	return found, err
 }
 
 // Parked returns a page of parked events.
 func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, before int64, limit int) (events []timer.ParkedEvent, err error) {
 	text, args := sqlParked.Of(tenant, store.Newest(before), int64(timer.PageSize(limit)))
-	err = r.rows(ctx, "list parked events", text, args, func(rows pgx.Rows) error {
-		var e timer.ParkedEvent
-		var headers string
-		if err := rows.Scan(&e.Seq, &e.ID, &e.Body, &headers, &e.AppendedAt, &e.ParkedAt, &e.Attempts, &e.Reason); err != nil {
-			return err
-		}
-		e.AppendedAt, e.ParkedAt = e.AppendedAt.UTC(), e.ParkedAt.UTC()
-		err := store.ParkedHeaders(&e, headers)
-		events = append(events, e)
-		return err
-	})
+	err = r.rows(ctx, "list parked events", text, args, store.Collect(&events, store.ReadParked))
 	return events, err
 }
 
@@ -179,14 +155,7 @@ func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c
 // Firing returns the pauses that the database keeps.
 func (r *Reader) Firing(ctx context.Context, now time.Time) (timer.Pauses, error) {
 	pauses := make(timer.Pauses)
-	err := r.seek(ctx, "read whether firing is paused", sqlFiring, []any{now}, func(rows pgx.Rows) error {
-		var p timer.Pause
-		var until *time.Time
-		err := rows.Scan((*string)(&p.TenantID), &p.Since, &until, &p.By)
-		p.Since, p.Until = p.Since.UTC(), instant(until)
-		pauses[p.TenantID] = p
-		return err
-	})
+	err := r.seek(ctx, "read whether firing is paused", sqlFiring, []any{now}, store.ReadPauses(pauses))
 	return pauses, err
 }
 

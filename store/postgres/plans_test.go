@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -205,9 +205,11 @@ func ways(t *testing.T, s *Store, name string, steps ...step) (ways []string) {
 	var text []byte
 	err := s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
 		for i := range steps {
-			steps[i].each = func(rows pgx.Rows) error {
-				text = append(text, rows.RawValues()[0]...)
-				return nil
+			steps[i].each = func(row store.Scanner) error {
+				var part []byte
+				err := row.Scan(&part)
+				text = append(text, part...)
+				return err
 			}
 			tx.later(steps[i])
 		}
@@ -329,8 +331,7 @@ func explained(t *testing.T, s *Store, name string, args ...any) (rows, blocks i
 		}
 	}
 	if err := s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
-		err := tx.rows(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+query(name), args,
-			func(rows pgx.Rows) error { return json.Unmarshal(rows.RawValues()[0], &plans) })
+		err := tx.rows(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+query(name), args, scan(&plans))
 		return errors.Join(err, tx.now(ctx, step{text: rollback}))
 	}); err != nil {
 		t.Fatal(err)

@@ -284,15 +284,15 @@ func (t *transaction) commit(ctx context.Context) error {
 }
 
 // rows runs a statement and calls fn for each row.
-func (t *transaction) rows(ctx context.Context, text string, args []any, fn func(pgx.Rows) error) error {
+func (t *transaction) rows(ctx context.Context, text string, args []any, fn func(store.Scanner) error) error {
 	return t.now(ctx, step{text: text, args: args, each: fn})
 }
 
 // numbers runs a statement and returns its only column.
 func (t *transaction) numbers(ctx context.Context, text string, args ...any) (all []int64, err error) {
-	err = t.rows(ctx, text, args, func(rows pgx.Rows) error {
+	err = t.rows(ctx, text, args, func(row store.Scanner) error {
 		var n int64
-		err := rows.Scan(&n)
+		err := row.Scan(&n)
 		all = append(all, n)
 		return err
 	})

@@ -6,9 +6,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -68,10 +67,10 @@ func (b *batch) start(ctx context.Context, t *transaction) (backlogged bool, err
 	}
 	var shares shares
 	total := 0
-	err = t.rows(ctx, sqlDueCounts, []any{b.now, int64(b.limit + 1), b.watermark}, func(rows pgx.Rows) error {
+	err = t.rows(ctx, sqlDueCounts, []any{b.now, int64(b.limit + 1), b.watermark}, func(row store.Scanner) error {
 		var tenant string
 		var n int
-		err := rows.Scan(&tenant, &n)
+		err := row.Scan(&tenant, &n)
 		total += n
 		shares.add(tenant, min(n, b.left(timer.TenantID(tenant))))
 		return err
@@ -166,8 +165,8 @@ func (b *batch) takeShares(ctx context.Context, t *transaction, s shares) error 
 // take takes timers with a statement. Its first column says whether it took none because
 // more are due than the limit.
 func (b *batch) take(ctx context.Context, t *transaction, text string, args ...any) (backlogged bool, err error) {
-	err = t.rows(ctx, text, args, func(rows pgx.Rows) error {
-		e, err := scanEntry(rows, &backlogged)
+	err = t.rows(ctx, text, args, func(row store.Scanner) error {
+		e, err := store.ReadEntryAfter(row, &backlogged)
 		if err != nil || e.TenantID == "" { // nothing was taken
 			return err
 		}
@@ -226,10 +225,10 @@ func (w *walk) from(ctx context.Context, t *transaction, after, until string) er
 		if asked <= 0 {
 			asked = min(minWalk, w.budget+w.spare)
 		}
-		err := t.rows(ctx, sqlTenants, []any{w.batch.now, after, int64(asked), int64(wanted), w.batch.watermark}, func(rows pgx.Rows) error {
+		err := t.rows(ctx, sqlTenants, []any{w.batch.now, after, int64(asked), int64(wanted), w.batch.watermark}, func(row store.Scanner) error {
 			var tenant string
 			var isDue bool
-			if err := rows.Scan(&tenant, &isDue); err != nil || past {
+			if err := row.Scan(&tenant, &isDue); err != nil || past {
 				return err
 			}
 			if until != "" && tenant > until {

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -24,14 +22,14 @@ type Reader struct {
 func (r *Reader) Close() error { return r.db.Close() }
 
 // rows runs a statement and calls fn for each row.
-func (r *Reader) rows(ctx context.Context, doing, text string, args []any, fn func(pgx.Rows) error) error {
+func (r *Reader) rows(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
 	return classify(doing, readTx(ctx, r.db, step{text: text, args: args, each: fn}))
 }
 
 // seek is rows for a statement that reads a row or two by an index, whatever the statistics
 // say. It sets no limits, since it ends before they could matter, and so takes half as long
 // (measured 2026-11).
-func (r *Reader) seek(ctx context.Context, doing, text string, args []any, fn func(pgx.Rows) error) error {
+func (r *Reader) seek(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
 	return classify(doing, onConn(ctx, r.db, func(ctx context.Context, c *pgx.Conn) error {
 		return send(ctx, c, step{text: text, args: args, each: fn})
 	}))
@@ -43,11 +41,7 @@ func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error
 }
 
 func (r *Reader) nextDue(ctx context.Context, after, watermark time.Time) (due time.Time, err error) {
-	err = r.seek(ctx, "find the next due time", sqlNextDue, []any{timer.RoundDown(after), watermark}, func(rows pgx.Rows) error {
-		err := rows.Scan(&due)
-		due = due.UTC()
-		return err
-	})
+	err = r.seek(ctx, "find the next due time", sqlNextDue, []any{timer.RoundDown(after), watermark}, scan((*store.Time)(&due)))
 	return due, err
 }
 
@@ -76,9 +70,9 @@ func (r *Reader) ofTenant(ctx context.Context, f timer.Filter) (page timer.Page,
 		string(f.TenantID), after, string(f.State), bound(f.DueFrom), bound(f.DueBefore), f.CorrelationID,
 		int64(limit + 1), int64(timer.PageWalk), before,
 	}
-	err = r.rows(ctx, "list "+string(f.TenantID), sqlList, args, func(rows pgx.Rows) error {
+	err = r.rows(ctx, "list "+string(f.TenantID), sqlList, args, func(row store.Scanner) error {
 		var edge bool
-		e, err := scanEntry(rows, &edge)
+		e, err := store.ReadEntryAfter(row, &edge)
 		if edge {
 			page.Next = string(e.ServiceCallID)
 		} else {
@@ -108,11 +102,7 @@ func bound(t time.Time) *time.Time {
 }
 
 func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (entries []timer.Entry, err error) {
-	err = r.rows(ctx, doing, text, args, func(rows pgx.Rows) error {
-		e, err := scanEntry(rows)
-		entries = append(entries, e)
-		return err
-	})
+	err = r.rows(ctx, doing, text, args, store.Collect(&entries, store.ReadEntry))
 	return entries, err
 }
 
@@ -122,40 +112,12 @@ func (r *Reader) Stats(ctx context.Context, tenant timer.TenantID) (st timer.Sta
 		err = r.rows(ctx, "read the counts of "+string(tenant), sqlCounts, []any{string(tenant)}, scan(&st.Scheduled, &st.Reached, &st.Expired, &st.Canceled))
 		return st, err
 	}
-	var next, oldest *time.Time
-	var first string // id of the oldest event
-	err = r.rows(ctx, "read the counts", sqlStats, nil, scan(&st.Scheduled, &st.Reached, &st.Expired, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked))
-	if err != nil {
-		return timer.Stats{}, err
-	}
-	st.NextDue, st.Oldest = instant(next), instant(oldest)
-	st.DueAt, _ = envelope.DueAt(first)
-	return st, nil
+	err = r.rows(ctx, "read the counts", sqlStats, nil, store.ReadStats(&st))
+	return st, err
 }
 
 // Tenants returns the counts of tenants, in the order of their ids.
 func (r *Reader) Tenants(ctx context.Context, after timer.TenantID, limit int) (tenants []timer.TenantCounts, err error) {
-	err = r.rows(ctx, "read the counts of tenants", sqlTenantCounts, []any{string(after), int64(timer.PageSize(limit))}, func(rows pgx.Rows) error {
-		var c timer.TenantCounts
-		err := rows.Scan((*string)(&c.TenantID), &c.Scheduled, &c.Reached, &c.Expired, &c.Canceled)
-		tenants = append(tenants, c)
-		return err
-	})
+	err = r.rows(ctx, "read the counts of tenants", sqlTenantCounts, []any{string(after), int64(timer.PageSize(limit))}, store.Collect(&tenants, store.ReadTenantCounts))
 	return tenants, err
-}
-
-// instant returns the time of a column, zero for null.
-func instant(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.UTC()
-}
-
-// A nullable is a text column that may be null, which it reads as "".
-type nullable string
-
-func (n *nullable) ScanText(column pgtype.Text) error {
-	*n = nullable(column.String)
-	return nil
 }

@@ -240,21 +240,17 @@ func (r *Reader) Version(ctx context.Context) (string, error) {
 // give it a deadline.
 func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit int) (u timer.Unprotected, err error) {
 	var waiting int
-	var oldest *int64
-	err = r.rows(ctx, "count timers by their age", sqlRegisteredBefore, []any{before.UnixMilli(), int64(limit)}, scan(&waiting, &u.Timers, &oldest))
+	err = r.rows(ctx, "count timers by their age", sqlRegisteredBefore, []any{before.UnixMilli(), int64(limit)}, scan(&waiting, &u.Timers, (*store.Time)(&u.Oldest)))
 	u.Before, u.More = before.UTC(), waiting == limit
-	if oldest != nil {
-		u.Oldest = time.UnixMilli(*oldest).UTC()
-	}
 	return u, err
 }
 
 // Denied returns the names of the tables that the role may not read or change although it
 // needs to.
 func (r *Reader) Denied(ctx context.Context) (tables []string, err error) {
-	err = r.rows(ctx, "find what the role may do", sqlDenied, nil, func(rows pgx.Rows) error {
+	err = r.rows(ctx, "find what the role may do", sqlDenied, nil, func(row store.Scanner) error {
 		var table string
-		err := rows.Scan(&table)
+		err := row.Scan(&table)
 		tables = append(tables, table)
 		return err
 	})

@@ -7,8 +7,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -69,9 +67,9 @@ func (s *Store) trim(ctx context.Context, found *trimmed) error {
 	next := make(map[string]timer.Position)
 	maps.Copy(next, found.last)
 	err := s.writing(ctx, "trim the positions", func(ctx context.Context, t *transaction) error {
-		return t.rows(ctx, sqlTrimPositions, []any{logs, committed, observed}, func(rows pgx.Rows) error {
+		return t.rows(ctx, sqlTrimPositions, []any{logs, committed, observed}, func(row store.Scanner) error {
 			var p timer.Position
-			err := rows.Scan(&p.Log, &p.Committed, &p.Observed)
+			err := row.Scan(&p.Log, &p.Committed, &p.Observed)
 			next[p.Log] = p
 			return err
 		})
@@ -96,9 +94,9 @@ func (s *Store) compare() (_ step, ok bool) {
 	found := s.positions.Compare()
 	return step{
 		text: sqlPositions,
-		each: func(rows pgx.Rows) error {
+		each: func(row store.Scanner) error {
 			var p timer.Position
-			err := rows.Scan(&p.Log, &p.Committed, &p.Observed)
+			err := row.Scan(&p.Log, &p.Committed, &p.Observed)
 			there = append(there, p)
 			return err
 		},
@@ -122,22 +120,8 @@ func (s *Store) notOlder(ctx context.Context) error {
 
 // Noted returns the recorded positions of the broker's logs.
 func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
-	err = r.rows(ctx, "read the positions", sqlNoted, nil, func(rows pgx.Rows) error {
-		var log *string
-		var committed, observed *int64
-		if err := rows.Scan(&n.Empty, &log, &committed, &observed); err != nil {
-			return err
-		}
-		if log != nil {
-			n.Positions = append(n.Positions, timer.Position{Log: *log, Committed: *committed, Observed: *observed})
-		}
-		return nil
-	})
-	if err != nil {
-		return timer.Noted{}, err
-	}
-	n.Empty = n.Empty && len(n.Positions) == 0
-	return n, nil
+	err = r.rows(ctx, "read the positions", sqlNoted, nil, store.ReadNoted(&n))
+	return n, err
 }
 
 // ReplacePositions replaces all recorded positions.

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store"
@@ -76,19 +73,11 @@ func (s shard) Deferred(ctx context.Context, now time.Time, from string, limit, 
 
 // events reads rows of the outbox.
 func (s shard) events(ctx context.Context, text string, args ...any) (events []outbox.Row, err error) {
-	err = s.rows(ctx, "read the outbox", text, args, func(rows pgx.Rows) error {
-		row := outbox.Row{Message: message.NewMessage("", nil)}
-		m := row.Message
-		var headers string
-		if err := rows.Scan(&row.Seq, &m.UUID, (*[]byte)(&m.Payload), &headers, &row.Attempts, &row.Destination); err != nil {
-			return err
-		}
-		if m.Metadata, row.Err = envelope.DecodeHeaders(headers); row.Err != nil {
-			m.Metadata = message.Metadata{}
-		}
-		row.Shard, row.Deferred = int(s.number), row.Destination != ""
-		events = append(events, row)
-		return nil
+	err = s.rows(ctx, "read the outbox", text, args, func(row store.Scanner) error {
+		event, err := outbox.ReadRow(row.Scan)
+		event.Shard = int(s.number)
+		events = append(events, event)
+		return err
 	})
 	return events, err
 }
@@ -163,12 +152,7 @@ func (s shard) Claim(ctx context.Context, prefix string, limit int) (claimed int
 
 // Unclaimed returns service calls of events that have no handler.
 func (r *Reader) Unclaimed(ctx context.Context, limit int) (calls []timer.ServiceCallID, err error) {
-	err = r.rows(ctx, "find unclaimed events", sqlUnclaimed, []any{int64(limit)}, func(rows pgx.Rows) error {
-		var call timer.ServiceCallID
-		err := rows.Scan(&call)
-		calls = append(calls, call)
-		return err
-	})
+	err = r.rows(ctx, "find unclaimed events", sqlUnclaimed, []any{int64(limit)}, store.Collect(&calls, store.ReadServiceCall))
 	return calls, err
 }
 

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -113,9 +113,8 @@ func (r *Reader) Version(ctx context.Context) (string, error) {
 // which takes about a second a million: give it a deadline.
 func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit int) (u timer.Unprotected, err error) {
 	var rows int
-	var oldest sql.NullInt64
-	err = r.reads.QueryRowContext(ctx, sqlRegisteredBefore, before.UnixMilli(), limit).Scan(&rows, &u.Timers, &oldest)
-	u.Before, u.More, u.Oldest = before.UTC(), rows == limit, instant(oldest)
+	err = r.reads.QueryRowContext(ctx, sqlRegisteredBefore, before.UnixMilli(), limit).Scan(&rows, &u.Timers, (*store.Time)(&u.Oldest))
+	u.Before, u.More = before.UTC(), rows == limit
 	return u, classify("count timers by their age", err)
 }
 

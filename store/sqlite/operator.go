@@ -59,21 +59,21 @@ func (r *Reader) soonest(ctx context.Context, f timer.Filter) (page timer.Page, 
 	for i, p := range places {
 		rowids[i] = p.rowid
 	}
-	page.Entries, err = readEntries(ctx, conn, sqlRows, store.JSON(rowids))
+	err = each(ctx, conn, store.Collect(&page.Entries, store.ReadEntry), sqlRows, store.JSON(rowids))
 	return page, classify(doing, err)
 }
 
 // soonestPlaces returns the places of the first timers behind one that are due before a time, in order.
 func soonestPlaces(ctx context.Context, conn *sql.Conn, before int64, after place, limit int) (first []place, err error) {
-	err = each(ctx, conn, func(tenants *sql.Rows) error {
+	err = each(ctx, conn, func(tenants store.Scanner) error {
 		var tenant string
 		var due int64
 		if err := tenants.Scan(&tenant, &due); err != nil || due >= before {
 			return err
 		}
-		if err := each(ctx, conn, func(rows *sql.Rows) error {
+		if err := each(ctx, conn, func(row store.Scanner) error {
 			var p place
-			err := rows.Scan(&p.at, &p.rowid)
+			err := row.Scan(&p.at, &p.rowid)
 			first = append(first, p)
 			return err
 		}, sqlSoonest, before, after.at, after.rowid, limit, tenant); err != nil {
@@ -96,12 +96,12 @@ func (r *Reader) over(ctx context.Context, f timer.Filter) (page timer.Page, err
 	if err != nil {
 		return page, err
 	}
-	err = r.rows(ctx, "list timers that are over", func(rows *sql.Rows) error {
+	err = r.rows(ctx, "list timers that are over", func(row store.Scanner) error {
 		if len(page.Entries) == limit {
 			page.Next = last.next()
 			return nil
 		}
-		e, err := scanEntry(rows, &last.rowid)
+		e, err := store.ReadEntryAfter(row, &last.rowid)
 		last.at = e.OverAt().UnixMilli()
 		page.Entries = append(page.Entries, e)
 		return err
@@ -112,9 +112,7 @@ func (r *Reader) over(ctx context.Context, f timer.Filter) (page timer.Page, err
 // Overdue counts timers that were due before now.
 func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (o timer.Overdue, err error) {
 	text, args := sqlOverdue.Of(tenant, timer.RoundDown(now).UnixMilli(), timer.MaxOverdue)
-	var oldest sql.NullInt64
-	err = r.reads.QueryRowContext(ctx, text, args...).Scan(&o.Timers, &oldest)
-	o.Oldest = instant(oldest)
+	err = r.reads.QueryRowContext(ctx, text, args...).Scan(&o.Timers, (*store.Time)(&o.Oldest))
 	return o, classify("count what is overdue", err)
 }
 
@@ -150,9 +148,9 @@ const maxOneByOne = 100_000
 
 // integers returns the one column of a statement.
 func (r *Reader) integers(ctx context.Context, doing, text string, args ...any) (all []int64, err error) {
-	err = r.rows(ctx, doing, func(rows *sql.Rows) error {
+	err = r.rows(ctx, doing, func(row store.Scanner) error {
 		var n int64
-		err := rows.Scan(&n)
+		err := row.Scan(&n)
 		all = append(all, n)
 		return err
 	}, text, args...)
@@ -160,32 +158,15 @@ func (r *Reader) integers(ctx context.Context, doing, text string, args ...any) 
 }
 
 // Delivery returns where an event is.
-func (r *Reader) Delivery(ctx context.Context, eventID string) (timer.Delivery, error) {
-	found := timer.Delivery{State: timer.Published}
-	err := r.rows(ctx, "find an event", func(rows *sql.Rows) error {
-		var d timer.Delivery
-		var since, retry sql.NullInt64
-		err := rows.Scan((*string)(&d.State), &since, &d.Attempts, &d.Reason, &d.Destination, &retry)
-		d.Since, d.RetryAt = instant(since), instant(retry)
-		if found.State == timer.Published { // else it is the event itself, and this one that there are more
-			found = d
-		}
-		return err
-	}, sqlDelivery, eventID, timer.DeliveryWalk)
+func (r *Reader) Delivery(ctx context.Context, eventID string) (found timer.Delivery, err error) {
+	err = r.rows(ctx, "find an event", store.ReadDelivery(&found), sqlDelivery, eventID, timer.DeliveryWalk)
 	return found, err
 }
 
 // Firing returns the pauses that the database keeps.
 func (r *Reader) Firing(ctx context.Context, now time.Time) (timer.Pauses, error) {
 	pauses := make(timer.Pauses)
-	err := r.rows(ctx, "read whether firing is paused", func(rows *sql.Rows) error {
-		var p timer.Pause
-		var since, until sql.NullInt64
-		err := rows.Scan((*string)(&p.TenantID), &since, &until, &p.By)
-		p.Since, p.Until = instant(since), instant(until)
-		pauses[p.TenantID] = p
-		return err
-	}, sqlFiring, now.UnixMilli())
+	err := r.rows(ctx, "read whether firing is paused", store.ReadPauses(pauses), sqlFiring, now.UnixMilli())
 	return pauses, err
 }
 
@@ -227,9 +208,9 @@ func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c
 		}
 	}
 	err = s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
-		return each(ctx, t, func(rows *sql.Rows) error {
+		return each(ctx, t, func(row store.Scanner) error {
 			var state timer.State
-			err := rows.Scan((*string)(&state))
+			err := row.Scan((*string)(&state))
 			c.Count(state, 1)
 			return err
 		}, sqlForget, string(tenant), limit)

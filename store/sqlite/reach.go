@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -20,10 +19,9 @@ const maxWalk = 10_000
 
 // NextDue returns the earliest due time after the one given, of all Scheduled
 // timers.
-func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
-	var due sql.NullInt64
-	err := each(ctx, polled{s}, func(rows *sql.Rows) error { return rows.Scan(&due) }, sqlNextDue, after.UnixMilli())
-	return instant(due), classify("find the next due time", err)
+func (s *Store) NextDue(ctx context.Context, after time.Time) (due time.Time, err error) {
+	err = each(ctx, polled{s}, func(row store.Scanner) error { return row.Scan((*store.Time)(&due)) }, sqlNextDue, after.UnixMilli())
+	return due, classify("find the next due time", err)
 }
 
 // Reach marks due timers and returns them. While more are due than the limit it
@@ -106,9 +104,9 @@ var errEnough = errors.New("enough")
 // visit shows the tenants that a statement returns, until look returns false, and says
 // how many there were.
 func (t *transaction) visit(ctx context.Context, look func(tenant string) bool, text string, args ...any) (n int, err error) {
-	err = each(ctx, t, func(rows *sql.Rows) error {
+	err = each(ctx, t, func(row store.Scanner) error {
 		var tenant string
-		if err := rows.Scan(&tenant); err != nil {
+		if err := row.Scan(&tenant); err != nil {
 			return err
 		}
 		if n++; !look(tenant) {
@@ -159,10 +157,10 @@ func (b *batch) share(ctx context.Context, t *transaction, ms int64, limit int) 
 
 // read adds timers that are due.
 func (b *batch) read(ctx context.Context, t *transaction, text string, args ...any) error {
-	return each(ctx, t, func(rows *sql.Rows) error {
+	return each(ctx, t, func(row store.Scanner) error {
 		b.seen++
 		var rowid int64
-		e, err := scanEntry(rows, &rowid)
+		e, err := store.ReadEntryAfter(row, &rowid)
 		if err != nil {
 			return err
 		}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -26,7 +24,7 @@ type querier interface {
 }
 
 // each runs a statement and calls fn for each row, until it returns an error.
-func each(ctx context.Context, from querier, fn func(*sql.Rows) error, text string, args ...any) error {
+func each(ctx context.Context, from querier, fn func(store.Scanner) error, text string, args ...any) error {
 	rows, err := from.QueryContext(ctx, text, args...)
 	if err != nil {
 		return err
@@ -41,7 +39,7 @@ func each(ctx context.Context, from querier, fn func(*sql.Rows) error, text stri
 }
 
 // rows is each on the handle that reads.
-func (r *Reader) rows(ctx context.Context, doing string, fn func(*sql.Rows) error, text string, args ...any) error {
+func (r *Reader) rows(ctx context.Context, doing string, fn func(store.Scanner) error, text string, args ...any) error {
 	return classify(doing, each(ctx, r.reads, fn, text, args...))
 }
 
@@ -94,9 +92,9 @@ func dueAt(t time.Time) any {
 	return timer.RoundUp(t).UnixMilli()
 }
 
-func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) ([]timer.Entry, error) {
-	entries, err := readEntries(ctx, r.reads, text, args...)
-	return entries, classify(doing, err)
+func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (entries []timer.Entry, err error) {
+	err = r.rows(ctx, doing, store.Collect(&entries, store.ReadEntry), text, args...)
+	return entries, err
 }
 
 // Stats returns the counts of a tenant, or adds up those of all.
@@ -108,61 +106,12 @@ func (r *Reader) Stats(ctx context.Context, tenant timer.TenantID) (st timer.Sta
 		}
 		return st, classify("read the counts of "+string(tenant), err)
 	}
-	var next, oldest sql.NullInt64
-	var first nullable // id of the oldest event
-	err = r.reads.QueryRowContext(ctx, sqlStats).
-		Scan(&st.Scheduled, &st.Reached, &st.Expired, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked)
-	if err != nil {
-		return timer.Stats{}, classify("read the counts", err)
-	}
-	st.NextDue, st.Oldest = instant(next), instant(oldest)
-	st.DueAt, _ = envelope.DueAt(string(first))
-	return st, nil
+	err = r.rows(ctx, "read the counts", store.ReadStats(&st), sqlStats)
+	return st, err
 }
 
 // Tenants returns the counts of tenants, in order.
 func (r *Reader) Tenants(ctx context.Context, after timer.TenantID, limit int) (tenants []timer.TenantCounts, err error) {
-	err = r.rows(ctx, "read the counts of tenants", func(rows *sql.Rows) error {
-		var c timer.TenantCounts
-		err := rows.Scan((*string)(&c.TenantID), &c.Scheduled, &c.Reached, &c.Expired, &c.Canceled)
-		tenants = append(tenants, c)
-		return err
-	}, sqlTenantCounts, string(after), timer.PageSize(limit))
+	err = r.rows(ctx, "read the counts of tenants", store.Collect(&tenants, store.ReadTenantCounts), sqlTenantCounts, string(after), timer.PageSize(limit))
 	return tenants, err
-}
-
-// readEntries reads timers, by {columns}.
-func readEntries(ctx context.Context, from querier, text string, args ...any) (entries []timer.Entry, err error) {
-	err = each(ctx, from, func(rows *sql.Rows) error {
-		e, err := scanEntry(rows)
-		entries = append(entries, e)
-		return err
-	}, text, args...)
-	return entries, err
-}
-
-// A nullable is a text column that may be null: then it is empty.
-type nullable string
-
-// Scan keeps a text.
-func (n *nullable) Scan(column any) error {
-	switch text := column.(type) {
-	case nil:
-		*n = ""
-	case string:
-		*n = nullable(text)
-	case []byte:
-		*n = nullable(text)
-	default:
-		return fmt.Errorf("is %T, want a text", column)
-	}
-	return nil
-}
-
-// instant returns the time of a column, zero for null.
-func instant(ms sql.NullInt64) time.Time {
-	if !ms.Valid {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms.Int64).UTC()
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/event-service-agent/timer-service/store"
@@ -45,16 +44,7 @@ func (t *transaction) note(ctx context.Context, advances []store.Advance) error 
 
 // Noted returns the positions that the database has noted of the broker's logs.
 func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
-	err = r.rows(ctx, "read the positions", func(rows *sql.Rows) error {
-		var committed, observed sql.NullInt64
-		var log sql.NullString
-		err := rows.Scan(&n.Empty, &log, &committed, &observed)
-		if log.Valid {
-			n.Positions = append(n.Positions, timer.Position{Log: log.String, Committed: committed.Int64, Observed: observed.Int64})
-		}
-		return err
-	}, sqlNoted)
-	n.Empty = n.Empty && len(n.Positions) == 0
+	err = r.rows(ctx, "read the positions", store.ReadNoted(&n), sqlNoted)
 	return n, err
 }
 

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"time"
@@ -103,7 +102,7 @@ func (t *transaction) put(ctx, endless context.Context, a *store.Application, gr
 // write writes the timers that change. No other transaction can change them between the
 // two statements, since this one holds the write lock.
 func (t *transaction) write(ctx context.Context, a *store.Application, groups []*store.Group) error {
-	err := each(ctx, t, func(found *sql.Rows) error {
+	err := each(ctx, t, func(found store.Scanner) error {
 		var n int
 		var before timer.Status
 		err := found.Scan(&n, (*string)(&before.State), &before.Version.TimestampMS, &before.Version.CommandID)

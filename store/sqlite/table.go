@@ -2,13 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store"
@@ -32,19 +28,10 @@ func (s *Store) Deferred(ctx context.Context, now time.Time, from string, limit,
 
 // events reads rows of the outbox, with a statement of [polling].
 func (s *Store) events(ctx context.Context, text string, args ...any) (events []outbox.Row, err error) {
-	err = each(ctx, polled{s}, func(rows *sql.Rows) error {
-		row := outbox.Row{Message: message.NewMessage("", nil)}
-		m := row.Message
-		var headers string
-		if err := rows.Scan(&row.Seq, &m.UUID, (*[]byte)(&m.Payload), &headers, &row.Attempts, &row.Destination); err != nil {
-			return err
-		}
-		if m.Metadata, row.Err = envelope.DecodeHeaders(headers); row.Err != nil {
-			m.Metadata = message.Metadata{}
-		}
-		row.Deferred = row.Destination != ""
-		events = append(events, row)
-		return nil
+	err = each(ctx, polled{s}, func(row store.Scanner) error {
+		event, err := outbox.ReadRow(row.Scan)
+		events = append(events, event)
+		return err
 	}, text, args...)
 	return events, classify("read the outbox", err)
 }
@@ -110,12 +97,7 @@ func (s *Store) Claim(ctx context.Context, prefix string, limit int) (claimed in
 
 // Unclaimed returns service calls whose events no handler wants.
 func (r *Reader) Unclaimed(ctx context.Context, limit int) (calls []timer.ServiceCallID, err error) {
-	err = r.rows(ctx, "find unclaimed events", func(rows *sql.Rows) error {
-		var call timer.ServiceCallID
-		err := rows.Scan(&call)
-		calls = append(calls, call)
-		return err
-	}, sqlUnclaimed, limit)
+	err = r.rows(ctx, "find unclaimed events", store.Collect(&calls, store.ReadServiceCall), sqlUnclaimed, limit)
 	return calls, err
 }
 
@@ -140,18 +122,7 @@ func (s *Store) Park(ctx context.Context, now time.Time, row outbox.Place, reaso
 // Parked returns a page of parked events.
 func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, before int64, limit int) (events []timer.ParkedEvent, err error) {
 	text, args := sqlParked.Of(tenant, store.Newest(before), timer.PageSize(limit))
-	err = r.rows(ctx, "list parked events", func(rows *sql.Rows) error {
-		var e timer.ParkedEvent
-		var headers string
-		var appended, parked int64
-		if err := rows.Scan(&e.Seq, &e.ID, &e.Body, &headers, &appended, &parked, &e.Attempts, &e.Reason); err != nil {
-			return err
-		}
-		e.AppendedAt, e.ParkedAt = time.UnixMilli(appended).UTC(), time.UnixMilli(parked).UTC()
-		err := store.ParkedHeaders(&e, headers)
-		events = append(events, e)
-		return err
-	}, text, args...)
+	err = r.rows(ctx, "list parked events", store.Collect(&events, store.ReadParked), text, args...)
 	return events, err
 }
 

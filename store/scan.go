@@ -1,0 +1,164 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Scanner is a row that a database returns.
+type Scanner interface{ Scan(columns ...any) error }
+
+// A Text is a column with a text or null, which is empty.
+type Text string
+
+// Scan keeps the text.
+func (t *Text) Scan(column any) error {
+	switch text := column.(type) {
+	case nil:
+		*t = ""
+	case string:
+		*t = Text(text)
+	case []byte:
+		*t = Text(text)
+	default:
+		return fmt.Errorf("is %T, want a text", column)
+	}
+	return nil
+}
+
+// A Number is a column with a number or null, which is zero.
+type Number int64
+
+// Scan keeps the number.
+func (n *Number) Scan(column any) error {
+	switch number := column.(type) {
+	case nil:
+		*n = 0
+	case int64:
+		*n = Number(number)
+	default:
+		return fmt.Errorf("is %T, want a number", column)
+	}
+	return nil
+}
+
+// A Time is a column with a time or null, which is the zero time. SQLite has Unix milliseconds,
+// PostgreSQL timestamps.
+type Time time.Time
+
+// Scan keeps the time, in UTC.
+func (t *Time) Scan(column any) error {
+	switch at := column.(type) {
+	case nil:
+		*t = Time{}
+	case int64:
+		*t = Time(time.UnixMilli(at).UTC())
+	case time.Time:
+		*t = Time(at.UTC())
+	default:
+		return fmt.Errorf("is %T, want a time", column)
+	}
+	return nil
+}
+
+// Collect returns a function that appends what read returns for each row to a list.
+func Collect[T any](list *[]T, read func(Scanner) (T, error)) func(Scanner) error {
+	return func(row Scanner) error {
+		v, err := read(row)
+		*list = append(*list, v)
+		return err
+	}
+}
+
+// ReadEntry reads a timer, in the order of [Columns].
+func ReadEntry(row Scanner) (timer.Entry, error) { return ReadEntryAfter(row) }
+
+// ReadEntryAfter is [ReadEntry] after other columns. Columns that are all null are the zero Entry.
+func ReadEntryAfter(row Scanner, columns ...any) (e timer.Entry, err error) {
+	err = row.Scan(append(columns,
+		(*Text)(&e.TenantID), (*Text)(&e.ServiceCallID), (*Number)(&e.TimestampMS), (*Text)(&e.CommandID), (*Text)(&e.State),
+		(*Time)(&e.RegisteredAt), (*Time)(&e.DueAt), (*Time)(&e.ExpiresAt), (*Time)(&e.ReachedAt), (*Time)(&e.CanceledAt),
+		(*Text)(&e.CorrelationID), (*Text)(&e.Trace.Parent), (*Text)(&e.Trace.State), (*Text)(&e.Data))...)
+	if err != nil {
+		return e, fmt.Errorf("read a timer: %w", err)
+	}
+	return e, nil
+}
+
+// ReadTenantCounts reads the counts of a tenant.
+func ReadTenantCounts(row Scanner) (c timer.TenantCounts, err error) {
+	err = row.Scan((*string)(&c.TenantID), &c.Scheduled, &c.Reached, &c.Expired, &c.Canceled)
+	return c, err
+}
+
+// ReadStats returns a function that reads the counts of all tenants.
+func ReadStats(st *timer.Stats) func(Scanner) error {
+	return func(row Scanner) error {
+		var first Text // id of the oldest event
+		err := row.Scan(&st.Scheduled, &st.Reached, &st.Expired, &st.Canceled, &st.Outbox, (*Time)(&st.NextDue), (*Time)(&st.Oldest), &first, &st.Parked)
+		st.DueAt, _ = envelope.DueAt(string(first))
+		return err
+	}
+}
+
+// ReadServiceCall reads the only column of a row.
+func ReadServiceCall(row Scanner) (call timer.ServiceCallID, err error) {
+	err = row.Scan((*string)(&call))
+	return call, err
+}
+
+// ReadDelivery returns a function that reads where an event is. The first row is the event itself; a
+// later one says only that there are more.
+func ReadDelivery(found *timer.Delivery) func(Scanner) error {
+	found.State = timer.Published
+	return func(row Scanner) error {
+		var d timer.Delivery
+		err := row.Scan((*string)(&d.State), (*Time)(&d.Since), &d.Attempts, &d.Reason, &d.Destination, (*Time)(&d.RetryAt))
+		if found.State == timer.Published {
+			*found = d
+		}
+		return err
+	}
+}
+
+// ReadPauses returns a function that reads a pause.
+func ReadPauses(all timer.Pauses) func(Scanner) error {
+	return func(row Scanner) error {
+		var p timer.Pause
+		err := row.Scan((*string)(&p.TenantID), (*Time)(&p.Since), (*Time)(&p.Until), &p.By)
+		all[p.TenantID] = p
+		return err
+	}
+}
+
+// ReadParked reads an event that is parked.
+func ReadParked(row Scanner) (e timer.ParkedEvent, err error) {
+	var headers string
+	if err := row.Scan(&e.Seq, &e.ID, &e.Body, &headers, (*Time)(&e.AppendedAt), (*Time)(&e.ParkedAt), &e.Attempts, &e.Reason); err != nil {
+		return e, err
+	}
+	h, err := envelope.DecodeHeaders(headers)
+	if err != nil {
+		return e, fmt.Errorf("event %d: %w", e.Seq, err)
+	}
+	e.TenantID, e.ServiceCallID = timer.TenantID(h[envelope.HeaderTenantID]), timer.ServiceCallID(h[envelope.HeaderServiceCallID])
+	e.CorrelationID = h[envelope.HeaderCorrelationID]
+	return e, nil
+}
+
+// ReadNoted returns a function that reads a position, or that there is none, and whether the
+// database is empty beside positions.
+func ReadNoted(n *timer.Noted) func(Scanner) error {
+	return func(row Scanner) error {
+		var p timer.Position
+		err := row.Scan(&n.Empty, (*Text)(&p.Log), (*Number)(&p.Committed), (*Number)(&p.Observed))
+		if p.Log != "" {
+			n.Positions = append(n.Positions, p)
+		}
+		n.Empty = n.Empty && len(n.Positions) == 0
+		return err
+	}
+}
