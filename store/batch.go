@@ -7,6 +7,8 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -29,8 +31,8 @@ const (
 	batchingDelay  = 3 * time.Millisecond // how long
 )
 
-// A transaction outlives the deadline of the caller that leads it, since others share it; that
-// caller returns at the deadline. These bound the transaction:
+// A transaction outlives the context of the caller that began it, since others share it. These
+// bound the transaction:
 const (
 	commitTimeout = 30 * time.Second // in any case
 	stopTimeout   = time.Second      // after all callers were canceled, which means that the service stops
@@ -38,9 +40,10 @@ const (
 
 // A Batch is a [timer.Store] around a store that lets concurrent commands share
 // a commit: those that arrive while one commit is being synced make up the next.
-// A command alone is not delayed. A Batch has no goroutine: the caller that comes first
-// commits for all callers that have come. Then the first of the callers that came meanwhile
-// does the same for them.
+// A command alone is not delayed. The caller that comes first begins a commit for all callers that
+// have come. Then one of the callers that came meanwhile does the same for them. A commit has a
+// goroutine of its own, for which the store's Close waits: a caller whose context ends returns at
+// once, since the commit may wait for a transaction of that very caller.
 type Batch struct {
 	timer.Store
 	schedules group[timer.ScheduleTimer]
@@ -77,9 +80,8 @@ func (a Alone) Cancel(ctx context.Context, now time.Time, commands ...timer.Canc
 	return a.cancels.apart(ctx, now, commands)
 }
 
-// Schedule applies commands, in a transaction that others may share. If ctx ends
-// while they wait it returns at once, or when the commit that they are part of has
-// ended; they may be applied all the same. After a [timer.ErrLocked], which any of them may
+// Schedule applies commands, in a transaction that others may share. If ctx ends it returns
+// at once; they may be applied all the same. After a [timer.ErrLocked], which any of them may
 // have caused, each call is applied by itself.
 func (b *Batch) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
 	return b.schedules.do(ctx, now, commands)
@@ -108,7 +110,7 @@ type group[C any] struct {
 	apply func(context.Context, time.Time, ...C) ([]timer.Result, error)
 	limit int
 	slots chan struct{} // holds one for each call that has a commit of its own
-	lead  chan struct{} // holds one while a caller commits, or the next one is to wait a little
+	lead  chan struct{} // holds one during a commit, and while the next one is to wait a little
 
 	mu      sync.Mutex
 	waiting []*call[C]
@@ -137,7 +139,7 @@ func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer
 		select {
 		case <-c.done:
 		case g.lead <- struct{}{}:
-			g.commitUntil(ctx)
+			go g.commit(ctx)
 		case <-ctx.Done():
 			return nil, g.leave(ctx, c)
 		}
@@ -179,42 +181,19 @@ func (g *group[C]) leave(ctx context.Context, c *call[C]) error {
 	return ctx.Err()
 }
 
-// errPanicked is the error of the callers whose commit ended in a panic of its leader.
-var errPanicked = errors.New("the shared commit panicked")
+// errUnfinished is the error of callers whose commit has ended without one.
+var errUnfinished = errors.New("the shared commit did not finish")
 
-// commitUntil commits, and returns at the deadline of the caller if that comes first: the
-// commit may wait for a transaction of that very caller.
-func (g *group[C]) commitUntil(ctx context.Context) {
-	if _, has := ctx.Deadline(); !has {
-		g.commit(ctx)
-		return
-	}
-	var panicked any
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer func() { panicked = recover() }()
-		g.commit(ctx)
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return
-		}
-		<-ended // soon: the service stops
-	}
-	if panicked != nil {
-		panic(panicked)
-	}
-}
-
-// commit applies the commands that have gathered, in most cases with those of the caller, and
-// lets the next caller lead.
+// commit applies the commands that have gathered, in most cases with those of the caller whose
+// context it gets, and lets the next caller lead.
 func (g *group[C]) commit(ctx context.Context) {
 	batch, commands := g.take()
-	defer func() { // also after a panic, else the others wait for ever
+	defer func() {
+		panicked := recover()
 		for _, c := range batch {
+			if panicked != nil {
+				c.err = fmt.Errorf("%w: panic: %v\n%s", errUnfinished, panicked, debug.Stack())
+			}
 			close(c.done)
 		}
 		if commands >= batchThreshold && commands < g.limit {
@@ -262,7 +241,7 @@ func (g *group[C]) take() (batch []*call[C], commands int) {
 func (g *group[C]) applyAll(ctx context.Context, batch []*call[C], commands []C) {
 	now := batch[0].now
 	for _, c := range batch {
-		c.err = errPanicked // until it is known better
+		c.err = errUnfinished // until it is known better
 		c.shared = len(batch) > 1
 		commands = append(commands, c.commands...)
 		if c.now.After(now) {
