@@ -3,8 +3,8 @@ package store_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -163,44 +163,6 @@ func TestCallLargerThanTheLimitIsOneCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([]int{3}, inner.sizes()); diff != "" {
-			t.Errorf("commands of each commit (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// TestRefusedCommandFailsAlone puts bad commands among a thousand good ones, which
-// are committed together all the same.
-func TestRefusedCommandFailsAlone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const callers = 1000
-		inner := newSlow(nil)
-		b := store.NewBatch(inner, store.BatchOptions{})
-		var refused atomic.Int32
-		var running sync.WaitGroup
-		for i := range callers {
-			call := timer.ServiceCallID(fmt.Sprint("call-", i))
-			if i == 300 || i == 999 {
-				call = "bad"
-			}
-			running.Go(func() {
-				results, err := b.Schedule(t.Context(), time.Now(), command(call, 1))
-				switch {
-				case err != nil || len(results) != 1:
-					t.Errorf("%s: %v, %v", call, results, err)
-				case call == "bad" && errors.Is(results[0].Err, timer.ErrInvalid):
-					refused.Add(1)
-				case call == "bad" || results[0].Err != nil:
-					t.Errorf("%s: %v", call, results)
-				}
-			})
-			synctest.Wait()
-		}
-		running.Wait()
-		if n := refused.Load(); n != 2 {
-			t.Errorf("%d commands were refused, want 2", n)
-		}
-		if diff := cmp.Diff([]int{1, callers - 1}, inner.sizes()); diff != "" {
 			t.Errorf("commands of each commit (-want +got):\n%s", diff)
 		}
 	})
@@ -431,5 +393,73 @@ func TestPanicOfACommitLetsTheOthersGoOn(t *testing.T) {
 		if _, err := b.Schedule(t.Context(), time.Now(), command("a", 1)); err != nil {
 			t.Errorf("afterwards: %v", err)
 		}
+	})
+}
+
+// TestLockedCommandFailsAlone has a commit of several that fails as long as another
+// transaction holds a lock for one of them.
+func TestLockedCommandFailsAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := newSlow(func(_ context.Context, calls []timer.ServiceCallID) error {
+			if slices.Contains(calls, "locked") {
+				return timer.ErrLocked
+			}
+			return nil
+		})
+		b := store.NewBatch(inner, store.BatchOptions{})
+		var running sync.WaitGroup
+		for _, call := range []timer.ServiceCallID{"first", "a", "locked", "b"} {
+			running.Go(func() {
+				_, err := b.Schedule(t.Context(), time.Now(), command(call, 1))
+				if failed := errors.Is(err, timer.ErrLocked); failed != (call == "locked") {
+					t.Errorf("%s: %v", call, err)
+				}
+			})
+			synctest.Wait()
+		}
+		running.Wait()
+	})
+}
+
+// TestFewLockedCommandsWaitAtOnce has many that wait for locks, for as long as a commit
+// takes, and one that needs a connection too.
+func TestFewLockedCommandsWaitAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var at, most atomic.Int64
+		inner := newSlow(func(context.Context, []timer.ServiceCallID) error {
+			defer at.Add(-1)
+			most.Store(max(most.Load(), at.Add(1)))
+			time.Sleep(commitTime)
+			return timer.ErrLocked
+		})
+		inner.writer = make(chan struct{}, 100) // several at once, as in a server
+		b := store.NewBatch(inner, store.BatchOptions{})
+		var running sync.WaitGroup
+		for i := range 20 {
+			schedule := b.Schedule
+			if i%2 == 0 {
+				schedule = store.Alone{Batch: b}.Schedule
+			}
+			running.Go(func() {
+				if _, err := schedule(t.Context(), time.Now(), command("locked", 1)); !errors.Is(err, timer.ErrLocked) {
+					t.Error(err)
+				}
+			})
+		}
+		running.Wait()
+		if n := most.Load(); n > 3 {
+			t.Errorf("%d transactions at once, want one that is shared and two that are not", n)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			running.Go(func() {
+				_, _ = store.Alone{Batch: b}.Schedule(ctx, time.Now(), command("locked", 1))
+			})
+		}
+		synctest.Wait()
+		cancel()
+		running.Wait()
 	})
 }

@@ -136,20 +136,14 @@ func timers(ctx context.Context, from Source, tenant timer.TenantID, yield func(
 // timersOf calls yield with each timer of a tenant, in order.
 func timersOf(ctx context.Context, from Source, tenant timer.TenantID, yield func(*timer.Entry) error) error {
 	filter := timer.Filter{TenantID: tenant, Limit: timer.MaxPage}
-	for {
-		page, err := from.List(ctx, filter)
-		if err != nil {
-			return err
-		}
-		for i := range page.Entries {
-			if err := yield(&page.Entries[i]); err != nil {
+	return timer.EachPage(ctx, &filter, from.List, func(entries []timer.Entry) error {
+		for i := range entries {
+			if err := yield(&entries[i]); err != nil {
 				return err
 			}
 		}
-		if filter.After = page.Next; filter.After == "" {
-			return nil
-		}
-	}
+		return nil
+	})
 }
 
 // Import adds the timers of an export of all tenants to a store that is empty, reads the

@@ -333,21 +333,6 @@ func many(n int) []timer.Entry {
 	return entries
 }
 
-func TestDataAreExportedByteForByte(t *testing.T) {
-	t.Parallel()
-	entries := samples()
-	entries[0].Data, entries[1].Data = "{\"a\" :\t1,\n \"b\":\"\\u00e9\u2028<>\"}", "null"
-	to := open(t, sqlite.Options{})
-	if _, err := store.Import(t.Context(), to, strings.NewReader(export(t, entries)), noon, nil); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries[:2] {
-		if got, err := to.Get(t.Context(), e.Key); err != nil || got.Data != e.Data {
-			t.Errorf("%s has %q, %v, want %q", e.Key, got.Data, err, e.Data)
-		}
-	}
-}
-
 func TestExportFailsWithItsSourceAndItsFile(t *testing.T) {
 	t.Parallel()
 	entries := samples()

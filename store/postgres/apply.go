@@ -41,9 +41,9 @@ func apply(ctx context.Context, to applier, a *store.Application, first, end int
 	})
 }
 
-// results returns the results of the commands that were applied.
-func results(a *store.Application, err error) ([]timer.Result, error) {
-	if err != nil {
+// applyAll applies all commands and returns their results.
+func applyAll(ctx context.Context, to applier, a *store.Application) ([]timer.Result, error) {
+	if err := apply(ctx, to, a, 0, len(a.Results)); err != nil {
 		return nil, err
 	}
 	return a.Results, nil
@@ -178,12 +178,11 @@ func (t *transaction) status(ctx context.Context, groups []*store.Group, numbers
 
 // Schedule applies commands in one transaction, and those of one key in the order given.
 func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	a := store.Schedule(now, commands)
-	err := apply(ctx, s, a, 0, len(commands))
+	results, err := applyAll(ctx, s, store.Schedule(now, commands))
 	if err == nil && len(commands) > 0 {
 		s.watermark.set(earliest(commands))
 	}
-	return results(a, err)
+	return results, err
 }
 
 // earliest returns the earliest due time of commands.
@@ -194,8 +193,7 @@ func earliest(commands []timer.ScheduleTimer) time.Time {
 // Cancel applies commands in one transaction, as Schedule does. If there is a foreign key and
 // a service call does not exist, there is nothing to cancel.
 func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
-	a := store.Cancel(now, commands)
-	return results(a, apply(ctx, s, a, 0, len(commands)))
+	return applyAll(ctx, s, store.Cancel(now, commands))
 }
 
 const (

@@ -22,9 +22,7 @@ func TestCheckFindsALock(t *testing.T) {
 		}
 		tx, err := other.DB().BeginTx(t.Context(), nil)
 		must(t, err)
-		if _, err := tx.ExecContext(t.Context(), lock); err != nil {
-			t.Fatal(err)
-		}
+		run(t, tx, lock)
 		if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "another transaction holds a lock") {
 			t.Errorf("%s: %v", lock, err)
 		}

@@ -13,13 +13,11 @@ import (
 func TestForgetDeletesWhatItWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := open(t, pgtest.URL(t), relaxed)
-	var commands []timer.ScheduleTimer
+	var calls []timer.ServiceCallID
 	for i := range 20 {
-		commands = append(commands, schedule(timer.ServiceCallID(fmt.Sprintf("call-%02d", i))))
+		calls = append(calls, timer.ServiceCallID(fmt.Sprintf("call-%02d", i)))
 	}
-	if _, err := s.Schedule(t.Context(), noon, commands...); err != nil {
-		t.Fatal(err)
-	}
+	scheduled(t, s, calls...)
 	forgotten := make(chan timer.Counts, 1)
 	if err := s.Update(t.Context(), func(tx timer.Tx) error {
 		if _, err := tx.Reach(t.Context(), noon, 5, nil); err != nil {

@@ -141,9 +141,18 @@ func scheduled(t testing.TB, s *postgres.Store, calls ...timer.ServiceCallID) {
 	for i, call := range calls {
 		commands[i] = schedule(call)
 	}
-	if _, err := s.Schedule(t.Context(), noon, commands...); err != nil {
-		t.Fatal(err)
+	_, err := s.Schedule(t.Context(), noon, commands...)
+	must(t, err)
+}
+
+func canceled(t testing.TB, s *postgres.Store, calls ...timer.ServiceCallID) {
+	t.Helper()
+	commands := make([]timer.CancelTimer, len(calls))
+	for i, call := range calls {
+		commands[i] = cancel(call)
 	}
+	_, err := s.Cancel(t.Context(), noon, commands...)
+	must(t, err)
 }
 
 func must(t testing.TB, err error) {

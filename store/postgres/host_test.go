@@ -128,9 +128,7 @@ func TestReachPassesByWhatAnotherHolds(t *testing.T) {
 func TestPurgePassesByWhatAnotherHolds(t *testing.T) {
 	t.Parallel()
 	s := open(t, pgtest.URL(t), relaxed)
-	if _, err := s.Cancel(t.Context(), noon, cancel("call-1"), cancel("call-2")); err != nil {
-		t.Fatal(err)
-	}
+	canceled(t, s, "call-1", "call-2")
 	host, err := s.DB().BeginTx(t.Context(), nil)
 	must(t, err)
 	defer func() { _ = host.Rollback() }()
@@ -146,9 +144,7 @@ func TestPurgePassesByWhatAnotherHolds(t *testing.T) {
 func TestTimerThatIsPurgedMeanwhileIsScheduledAnew(t *testing.T) {
 	t.Parallel()
 	s := open(t, pgtest.URL(t), relaxed)
-	if _, err := s.Cancel(t.Context(), noon, cancel("call-1"), cancel("call-2")); err != nil {
-		t.Fatal(err)
-	}
+	canceled(t, s, "call-1", "call-2")
 	host, err := s.DB().BeginTx(t.Context(), nil)
 	must(t, err)
 	defer func() { _ = host.Rollback() }()

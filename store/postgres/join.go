@@ -106,11 +106,7 @@ type joined struct {
 // Schedule applies the commands in the transaction. If it returns an error, it has applied
 // none.
 func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	a := store.Schedule(now, commands)
-	err := j.ready(ctx, a.Doing)
-	if err == nil {
-		err = apply(ctx, j, a, 0, len(commands))
-	}
+	results, err := j.applyAll(ctx, store.Schedule(now, commands))
 	switch {
 	case err != nil, len(commands) == 0:
 	case j.in != nil:
@@ -118,25 +114,23 @@ func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.
 	default:
 		j.store.watermark.expect(earliest(commands))
 	}
-	return results(a, err)
+	return results, err
 }
 
 // Cancel applies the commands in the transaction. If it returns an error, it has applied
 // none.
 func (j *joined) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
-	a := store.Cancel(now, commands)
-	err := j.ready(ctx, a.Doing)
-	if err == nil {
-		err = apply(ctx, j, a, 0, len(commands))
-	}
-	return results(a, err)
+	return j.applyAll(ctx, store.Cancel(now, commands))
 }
 
-func (j *joined) ready(ctx context.Context, doing string) error {
+func (j *joined) applyAll(ctx context.Context, a *store.Application) ([]timer.Result, error) {
 	if err := ctx.Err(); err != nil {
-		return inTransaction(doing, err)
+		return nil, inTransaction(a.Doing, err)
 	}
-	return classify(doing, j.store.ready(ctx))
+	if err := j.store.ready(ctx); err != nil {
+		return nil, classify(a.Doing, err)
+	}
+	return applyAll(ctx, j, a)
 }
 
 // apply applies commands in a savepoint.
@@ -232,6 +226,28 @@ type hosted struct {
 	due  time.Time // earliest due time; zero if none was scheduled
 }
 
+// hosting runs a transaction of Transact. It returns the error of the host's function as it is,
+// which transact returns first.
+func (s *Store) hosting(ctx context.Context, transact func(*hosted) (failed, err error)) error {
+	const doing = "transact"
+	s.working.begin()
+	defer s.working.end()
+	if err := s.ready(ctx); err != nil {
+		return classify(doing, err)
+	}
+	h := new(hosted)
+	failed, err := transact(h)
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil:
+		return classify(doing, err)
+	case !h.due.IsZero():
+		s.watermark.set(h.due)
+	}
+	return nil
+}
+
 // beginHosted sets the mode of a transaction of Transact, whatever the database has as its
 // default.
 const beginHosted = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE"
@@ -240,43 +256,34 @@ const beginHosted = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE"
 // if they have the same rows. The timeouts are those of the handle, and the transaction is as
 // durable as the database makes it, even with Relaxed.
 func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
-	const doing = "transact"
-	s.working.begin()
-	defer s.working.end()
-	if err := s.ready(ctx); err != nil {
-		return classify(doing, err)
-	}
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return classify(doing, err)
-	}
-	defer conn.Close()
-	tx, err := conn.BeginTx(ctx, nil)
-	if err != nil {
-		return classify(doing, err)
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after a commit
-	if _, err := tx.ExecContext(ctx, beginHosted); err != nil {
-		return classify(doing, err)
-	}
-	h := &hosted{send: func(ctx context.Context, steps ...step) error {
-		return onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error { return sendOpen(ctx, c, steps...) })
-	}}
-	s.hosted.Store(tx, h)
-	defer s.hosted.Delete(tx)
-	if err := fn(tx); err != nil {
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) { // database/sql has rolled it back
+	return s.hosting(ctx, func(h *hosted) (failed, err error) {
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close()
+		tx, err := conn.BeginTx(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = tx.Rollback() }() // does nothing after a commit
+		if _, err := tx.ExecContext(ctx, beginHosted); err != nil {
+			return nil, err
+		}
+		h.send = func(ctx context.Context, steps ...step) error {
+			return onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error { return sendOpen(ctx, c, steps...) })
+		}
+		s.hosted.Store(tx, h)
+		defer s.hosted.Delete(tx)
+		if failed = fn(tx); failed != nil {
+			return failed, nil
+		}
+		err = tx.Commit()
+		if ended := ctx.Err(); err != nil && ended != nil && !errors.Is(err, ended) { // database/sql has rolled it back
 			err = fmt.Errorf("%w: %w", ended, err)
 		}
-		return classify(doing, err)
-	}
-	if !h.due.IsZero() {
-		s.watermark.set(h.due)
-	}
-	return nil
+		return nil, err
+	})
 }
 
 // TakeEvent deletes an event of the outbox in a transaction of Transact.
@@ -312,41 +319,27 @@ func (s *Store) Pgx() Pgx { return Pgx{s} }
 // Transact is [Store.Transact] with a transaction of pgx, on a connection of the store's
 // handle. A handle of stdlib.OpenDBFromPool uses the connections of the pool.
 func (p Pgx) Transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	const doing = "transact"
 	s := p.store
-	s.working.begin()
-	defer s.working.end()
-	if err := s.ready(ctx); err != nil {
-		return classify(doing, err)
-	}
-	var failed error // the error of fn
-	h := new(hosted)
-	err := withConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
-		tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
-		if err != nil {
-			return err
-		}
-		defer rollBack(ctx, c) // does nothing after a commit
-		h.send = func(ctx context.Context, steps ...step) error { return sendOpen(ctx, c, steps...) }
-		s.hosted.Store(tx, h)
-		defer s.hosted.Delete(tx)
-		if failed = fn(tx); failed != nil {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return tx.Commit(ctx)
+	return s.hosting(ctx, func(h *hosted) (failed, err error) {
+		err = withConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
+			tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+			if err != nil {
+				return err
+			}
+			defer rollBack(ctx, c) // does nothing after a commit
+			h.send = func(ctx context.Context, steps ...step) error { return sendOpen(ctx, c, steps...) }
+			s.hosted.Store(tx, h)
+			defer s.hosted.Delete(tx)
+			if failed = fn(tx); failed != nil {
+				return nil
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return tx.Commit(ctx)
+		})
+		return failed, err
 	})
-	switch {
-	case failed != nil:
-		return failed
-	case err != nil:
-		return classify(doing, err)
-	case !h.due.IsZero():
-		s.watermark.set(h.due)
-	}
-	return nil
 }
 
 // Join returns a value that applies commands in a transaction, which may also be one that the

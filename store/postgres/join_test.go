@@ -174,9 +174,7 @@ func TestAbortedTransactionTakesNothing(t *testing.T) {
 			}
 			_, err := tx.Schedule(t.Context(), noon, schedule("ours"))
 			wantCode(t, err, "25P02")
-			if err := tx.Rollback(); err != nil {
-				t.Error(err)
-			}
+			must(t, tx.Rollback())
 		})
 	}
 }
@@ -191,12 +189,8 @@ func TestSerializationFailureLeavesTheTransaction(t *testing.T) {
 		tx, err := s.DB().BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
 		must(t, err)
 		defer func() { _ = tx.Rollback() }()
-		if _, err := tx.ExecContext(t.Context(), `SELECT 1 FROM timer_schedules`); err != nil { // takes the snapshot
-			t.Fatal(err)
-		}
-		if _, err := s.Cancel(t.Context(), noon, cancel("changed"), cancel("none")); err != nil {
-			t.Fatal(err)
-		}
+		run(t, tx, `SELECT 1 FROM timer_schedules`) // takes the snapshot
+		canceled(t, s, "changed", "none")
 		for _, call := range []timer.ServiceCallID{"changed", "none"} {
 			c := schedule(call)
 			c.TimestampMS = 3
@@ -206,9 +200,7 @@ func TestSerializationFailureLeavesTheTransaction(t *testing.T) {
 		if got, err := s.Join(tx).Cancel(t.Context(), noon, cancel("other")); err != nil || got[0].Outcome != timer.DidCancel {
 			t.Errorf("%s: cancel after the failure: %v, %v", level, got, err)
 		}
-		if err := tx.Commit(); err != nil {
-			t.Error(err)
-		}
+		must(t, tx.Commit())
 		c, err := s.Stats(t.Context(), "acme")
 		if want := (timer.Counts{Canceled: 3}); c.Counts != want || err != nil {
 			t.Errorf("%s: %+v, %v, want %+v", level, c, err, want)

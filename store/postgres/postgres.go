@@ -84,7 +84,7 @@ type Store struct {
 
 	referenced atomic.Bool // the server has refused a command without a service call
 
-	working working // calls for which Close waits
+	working *working // calls for which Close waits
 
 	mu    sync.Mutex
 	known bool   // the database was checked
@@ -143,7 +143,10 @@ func New(db *sql.DB, opt Options) *Store {
 
 func newStore(db *sql.DB, opt Options) *Store {
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
-	return &Store{Reader: &Reader{db: db}, opt: opt, node: store.NewNode(opt.Version), watermark: watermark{began: time.Now()}} //nolint:forbidigo // for the pace, not for timers
+	return &Store{
+		Reader: &Reader{db: db}, opt: opt, node: store.NewNode(opt.Version), working: newWorking(),
+		watermark: watermark{began: time.Now()}, //nolint:forbidigo // for the pace, not for timers
+	}
 }
 
 // OpenReader connects to the database for reading only, also while services run on it: call

@@ -96,12 +96,15 @@ func referenced(t testing.TB, opt postgres.Options, calls []timer.ServiceCallID)
 // TestOthersAreCommittedTogether has one command among a thousand refused.
 func TestOthersAreCommittedTogether(t *testing.T) {
 	t.Parallel()
-	calls := make([]timer.ServiceCallID, 1000)
+	calls, commands := make([]timer.ServiceCallID, 1000), make([]timer.ScheduleTimer, 1000)
 	for i := range calls {
 		calls[i] = timer.ServiceCallID(fmt.Sprint("call-", i))
+		commands[i] = schedule(calls[i])
+		commands[i].CommandID = string(calls[i]) // each came in a message of its own
 	}
 	s, db := referenced(t, relaxed, calls[1:])
-	scheduled(t, s, calls...)
+	_, err := s.Schedule(t.Context(), noon, commands...)
+	must(t, err)
 	var rows, transactions int
 	must(t, db.QueryRowContext(t.Context(), `SELECT count(*), count(DISTINCT xmin::text) FROM timer_schedules`).Scan(&rows, &transactions))
 	if rows != 999 || transactions != 1 {
@@ -121,9 +124,7 @@ func TestHostRefusesOnlyWhatItNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, db := referenced(t, relaxed, []timer.ServiceCallID{"call"})
-			if _, err := db.ExecContext(t.Context(), text); err != nil {
-				t.Fatal(err)
-			}
+			run(t, db, text)
 			commands := []timer.ScheduleTimer{schedule("call"), schedule("call")}
 			commands[0].TenantID = "refused"
 			results, err := s.Schedule(t.Context(), noon, commands...)

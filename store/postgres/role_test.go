@@ -48,9 +48,7 @@ func withFewRights(t testing.TB, place string) string {
 		`GRANT USAGE ON SCHEMA ` + schema + ` TO ` + role,
 		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ` + schema + ` TO ` + role,
 	} {
-		if _, err := admin.ExecContext(t.Context(), text); err != nil {
-			t.Fatal(err)
-		}
+		run(t, admin, text)
 	}
 	t.Cleanup(func() {
 		if _, err := admin.ExecContext(context.WithoutCancel(t.Context()), fmt.Sprintf(`DROP OWNED BY %s; DROP ROLE %s`, role, role)); err != nil {

@@ -7,36 +7,32 @@ import "sync"
 // [Store.Transact] may use the store.
 type working struct {
 	mu    sync.Mutex
+	ended *sync.Cond // a call has ended
 	calls int
-	none  chan struct{} // closed when no call is running; nil if no Close waits
 }
 
-func (w *working) begin() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.calls++
+func newWorking() *working {
+	w := new(working)
+	w.ended = sync.NewCond(&w.mu)
+	return w
 }
 
-func (w *working) end() {
+func (w *working) begin() { w.add(1) }
+
+func (w *working) end() { w.add(-1) }
+
+func (w *working) add(calls int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.calls--; w.calls == 0 && w.none != nil {
-		close(w.none)
-		w.none = nil
-	}
+	w.calls += calls
+	w.ended.Broadcast()
 }
 
 // wait returns when no call is running.
 func (w *working) wait() {
 	w.mu.Lock()
-	if w.calls == 0 {
-		w.mu.Unlock()
-		return
+	defer w.mu.Unlock()
+	for w.calls > 0 {
+		w.ended.Wait()
 	}
-	if w.none == nil {
-		w.none = make(chan struct{})
-	}
-	none := w.none
-	w.mu.Unlock()
-	<-none
 }

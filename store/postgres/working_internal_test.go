@@ -10,7 +10,7 @@ import (
 func TestCallInsideACallDoesNotWaitForClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var w working
+		w := newWorking()
 		w.wait() // for none
 		closed := make(chan struct{}, 2)
 		w.begin()

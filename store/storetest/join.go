@@ -45,7 +45,6 @@ func RunJoined(t *testing.T, open func(testing.TB) JoinedStore, begin Begin) {
 		test func(*joinedSuite)
 	}{
 		{"What is rolled back never was, what is committed is there", joinedEnds},
-		{"Several calls in one transaction see each other", joinedCalls},
 		{"Commands after the end of the transaction change nothing", joinedAfterEnd},
 		{"Commands of a context that has ended change nothing, and the transaction goes on", joinedEndedContext},
 		{"Receipts are committed with the effects, or not at all", joinedReceipts},

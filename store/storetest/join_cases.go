@@ -27,18 +27,6 @@ func joinedEnds(s *joinedSuite) {
 	s.same("reached", len(s.reach(noon, 10)), 2)
 }
 
-func joinedCalls(s *joinedSuite) {
-	k := key("acme", "call-1")
-	tx := s.begin()
-	s.same("first", s.outcomes(tx.Schedule(s.Context(), noon, schedule(k, 1, noon.Add(time.Hour)))), []timer.Outcome{timer.DidSchedule})
-	s.same("newer", s.outcomes(tx.Schedule(s.Context(), noon, schedule(k, 2, noon))), []timer.Outcome{timer.DidReschedule})
-	s.same("older", s.outcomes(tx.Cancel(s.Context(), noon, cancel(k, 1))), []timer.Outcome{timer.WasStale})
-	s.same("newest", s.outcomes(tx.Cancel(s.Context(), noon, cancel(k, 3))), []timer.Outcome{timer.DidCancel})
-	s.absent("call-1") // for all others
-	s.must(tx.Commit())
-	s.same("state", s.get(k).State, timer.Canceled)
-}
-
 func joinedAfterEnd(s *joinedSuite) {
 	for _, end := range []func(HostTx) error{HostTx.Commit, HostTx.Rollback} {
 		tx := s.begin()

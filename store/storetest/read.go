@@ -53,81 +53,55 @@ func listPages(s *suite) {
 	s.same("greatest page", len(s.list("great", timer.Filter{Limit: 5000}).Entries), 1000)
 }
 
-func listStates(s *suite) {
-	s.timers("acme", 6, noon)
-	s.reach(noon.Add(time.Millisecond), 10)
-	s.cancel(cancel(key("acme", "call-000004"), 2))
-	for state, want := range map[timer.State][]timer.ServiceCallID{
-		timer.Reached:   {"call-000000", "call-000001"},
-		timer.Canceled:  {"call-000004"},
-		timer.Scheduled: {"call-000002", "call-000003", "call-000005"},
-		"":              {"call-000000", "call-000001", "call-000002", "call-000003", "call-000004", "call-000005"},
-	} {
-		var calls []timer.ServiceCallID
-		for _, e := range s.list("acme", timer.Filter{State: state}).Entries {
+// calls returns the service calls of all pages of a list.
+func (s *suite) calls(f timer.Filter) (calls []timer.ServiceCallID) {
+	s.Helper()
+	s.must(timer.EachPage(s.Context(), &f, s.store.List, func(entries []timer.Entry) error {
+		for _, e := range entries {
 			calls = append(calls, e.ServiceCallID)
 		}
-		s.same(fmt.Sprintf("state %q", state), calls, want)
-	}
-	page := s.list("acme", timer.Filter{State: timer.Scheduled, After: "call-000002", Limit: 1})
-	s.same("a page of a state", page.Entries[0].Key, key("acme", "call-000003"))
-	s.same("next", page.Next, "call-000003")
+		return nil
+	}))
+	return calls
 }
 
+// listFilters lists timers by each filter and by several, in pages of two.
 func listFilters(s *suite) {
-	s.timers("acme", 10, noon) // one a millisecond
-	s.cancel(cancel(key("acme", "tombstone"), 1))
+	s.timers("acme", 6, noon) // one a millisecond
+	s.same("reached", len(s.reach(noon.Add(time.Millisecond), 10)), 2)
 	related := schedule(key("acme", "related"), 1, noon.Add(4*time.Millisecond))
 	related.CorrelationID = "request-7"
 	s.schedule(related)
-	calls := func(f timer.Filter) (calls []timer.ServiceCallID) {
-		page := s.list("acme", f)
-		s.same("next", page.Next, "")
-		for _, e := range page.Entries {
-			calls = append(calls, e.ServiceCallID)
-		}
-		return calls
-	}
-	from, before := noon.Add(3*time.Millisecond), noon.Add(5*time.Millisecond)
-	s.same("window", calls(timer.Filter{DueFrom: from, DueBefore: before}),
-		[]timer.ServiceCallID{"call-000003", "call-000004", "related"})
-	s.same("from", calls(timer.Filter{DueFrom: noon.Add(8 * time.Millisecond)}), []timer.ServiceCallID{"call-000008", "call-000009"})
-	s.same("before", calls(timer.Filter{DueBefore: noon.Add(time.Millisecond)}), []timer.ServiceCallID{"call-000000"})
-	s.same("a bound between milliseconds", calls(timer.Filter{DueFrom: noon.Add(8*time.Millisecond + 1)}), []timer.ServiceCallID{"call-000009"})
-	s.same("correlation", calls(timer.Filter{CorrelationID: "request-7"}), []timer.ServiceCallID{"related"})
-	s.same("all filters", calls(timer.Filter{State: timer.Scheduled, DueFrom: from, DueBefore: before, CorrelationID: "request-7", After: "r"}),
-		[]timer.ServiceCallID{"related"})
-	s.same("nothing", calls(timer.Filter{State: timer.Reached, DueFrom: from}), []timer.ServiceCallID(nil))
-}
-
-// listPrefix lists timers whose service calls begin so, among their neighbors.
-func listPrefix(s *suite) {
 	for _, call := range []timer.ServiceCallID{"order-1", "order-16zzz", "order-17", "order-17.a", "order-17.z", "order-170", "order-18", "-", ".a", "z", "zz"} {
-		s.schedule(schedule(key("acme", call), 1, noon))
+		s.schedule(schedule(key("acme", call), 1, noon.Add(time.Hour)))
 	}
-	s.cancel(cancel(key("acme", "order-17.z"), 2))
-	for prefix, want := range map[string][]timer.ServiceCallID{
-		"order-17":   {"order-17", "order-17.a", "order-17.z", "order-170"},
-		"order-17.":  {"order-17.a", "order-17.z"},
-		"order-17.a": {"order-17.a"},
-		"order-19":   nil,
-		"-":          {"-"},
-		".":          {".a"},
-		"z":          {"z", "zz"},
+	s.cancel(cancel(key("acme", "call-000004"), 2), cancel(key("acme", "order-17.z"), 2), cancel(key("acme", "tombstone"), 1))
+	ms := func(n float64) time.Time { return noon.Add(time.Duration(n * float64(time.Millisecond))) }
+	for _, c := range []struct {
+		filter timer.Filter
+		want   []timer.ServiceCallID
+	}{
+		{timer.Filter{State: timer.Reached}, []timer.ServiceCallID{"call-000000", "call-000001"}},
+		{timer.Filter{State: timer.Canceled}, []timer.ServiceCallID{"call-000004", "order-17.z", "tombstone"}},
+		{timer.Filter{State: timer.Scheduled, DueBefore: noon.Add(time.Hour)}, []timer.ServiceCallID{"call-000002", "call-000003", "call-000005", "related"}},
+		{timer.Filter{DueFrom: ms(3), DueBefore: ms(5)}, []timer.ServiceCallID{"call-000003", "call-000004", "related"}},
+		{timer.Filter{DueFrom: ms(4.5), DueBefore: ms(10)}, []timer.ServiceCallID{"call-000005"}},
+		{timer.Filter{DueBefore: ms(1)}, []timer.ServiceCallID{"call-000000"}},
+		{timer.Filter{CorrelationID: "request-7"}, []timer.ServiceCallID{"related"}},
+		{timer.Filter{State: timer.Scheduled, DueFrom: ms(3), DueBefore: ms(5), CorrelationID: "request-7", After: "r"}, []timer.ServiceCallID{"related"}},
+		{timer.Filter{State: timer.Reached, DueFrom: ms(3)}, nil},
+		{timer.Filter{Prefix: "order-17"}, []timer.ServiceCallID{"order-17", "order-17.a", "order-17.z", "order-170"}},
+		{timer.Filter{Prefix: "order-17."}, []timer.ServiceCallID{"order-17.a", "order-17.z"}},
+		{timer.Filter{Prefix: "order-17.", State: timer.Scheduled}, []timer.ServiceCallID{"order-17.a"}},
+		{timer.Filter{Prefix: "order-17.a"}, []timer.ServiceCallID{"order-17.a"}},
+		{timer.Filter{Prefix: "order-19"}, nil},
+		{timer.Filter{Prefix: "-"}, []timer.ServiceCallID{"-"}},
+		{timer.Filter{Prefix: "."}, []timer.ServiceCallID{".a"}},
+		{timer.Filter{Prefix: "z"}, []timer.ServiceCallID{"z", "zz"}},
 	} {
-		var calls []timer.ServiceCallID
-		for f := (timer.Filter{Prefix: prefix, Limit: 2}); ; {
-			page := s.list("acme", f)
-			for _, e := range page.Entries {
-				calls = append(calls, e.ServiceCallID)
-			}
-			if f.After = page.Next; f.After == "" {
-				break
-			}
-		}
-		s.same("prefix "+prefix, calls, want)
+		c.filter.TenantID, c.filter.Limit = "acme", 2
+		s.same(fmt.Sprintf("%+v", c.filter), s.calls(c.filter), c.want)
 	}
-	s.same("with a state", keys(s.list("acme", timer.Filter{Prefix: "order-17.", State: timer.Scheduled}).Entries), []timer.Key{key("acme", "order-17.a")})
 	_, err := s.store.List(s.Context(), timer.Filter{TenantID: "acme", Prefix: "order 17"})
 	if !errors.Is(err, timer.ErrInvalid) {
 		s.Errorf("a prefix with a space: %v", err)
@@ -173,20 +147,15 @@ func listWalks(s *suite) {
 	s.timers("great", n, noon)
 	s.cancel(cancel(key("great", "call-000005"), 2), cancel(key("great", timer.ServiceCallID(fmt.Sprintf("call-%06d", n-1))), 2))
 	var found []timer.Key
-	steps := 0
-	for f := (timer.Filter{State: timer.Canceled}); ; steps++ {
-		page := s.list("great", f)
-		found = append(found, keys(page.Entries)...)
-		if page.Next == "" {
-			break
-		}
-		if page.Next <= f.After {
-			s.Fatalf("from %s to %s", f.After, page.Next)
-		}
-		f.After = page.Next
-	}
+	pages := 0
+	f := timer.Filter{TenantID: "great", State: timer.Canceled}
+	s.must(timer.EachPage(s.Context(), &f, s.store.List, func(entries []timer.Entry) error {
+		found = append(found, keys(entries)...)
+		pages++
+		return nil
+	}))
 	s.same("found", found, []timer.Key{key("great", "call-000005"), key("great", timer.ServiceCallID(fmt.Sprintf("call-%06d", n-1)))})
-	s.same("steps", steps, 2)
+	s.same("pages", pages, 3)
 }
 
 func correlated(s *suite) {

@@ -88,10 +88,8 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 
 		{"Get what is not there: ErrNotFound", getNothing},
 		{"List in pages, by service call, of one tenant", listPages},
-		{"List by state", listStates},
 		{"Correlated finds timers of all tenants", correlated},
-		{"List by due time and correlation", listFilters},
-		{"List by a prefix of the service call", listPrefix},
+		{"List by state, due time, correlation and prefix", listFilters},
 		{"Many timers are canceled by prefix, correlation or name", cancelSelected},
 		{"List goes over many timers that do not match in bounded steps", listWalks},
 		{"Due: timers of all tenants, soonest first, in pages", duePages},

@@ -19,7 +19,6 @@ func Together(t *testing.T, open func(testing.TB) (a, b Store)) {
 		name string
 		test func(a, b *suite)
 	}{
-		{"Both see what either has done", seeEachOther},
 		{"Reach by both at once: each timer to exactly one", bothReach},
 		{"Reach by both while more is due than a batch: each timer to exactly one, and all tenants are served", bothReachBacklogged},
 		{"Commands by both against Reach by both: the result of a command is what happens", bothRaceReach},
@@ -53,20 +52,6 @@ func atOnce(a, b *suite, fn func(s *suite, n int)) {
 		running.Go(func() { fn(s, n) })
 	}
 	running.Wait()
-}
-
-func seeEachOther(a, b *suite) {
-	a.timers("acme", 3, noon)
-	next, err := b.store.NextDue(b.Context(), time.Time{})
-	b.must(err)
-	b.same("next due", next, noon)
-	b.same("stale", b.schedule(schedule(key("acme", "call-000000"), 0, noon)), []timer.Outcome{timer.WasStale})
-	b.same("canceled", b.cancel(cancel(key("acme", "call-000000"), 2)), []timer.Outcome{timer.DidCancel})
-	a.same("known", a.cancel(cancel(key("acme", "call-000000"), 2)), []timer.Outcome{timer.WasSame})
-	b.same("fired", len(b.fire(noon.Add(time.Hour), 10)), 2)
-	a.same("reached", a.schedule(schedule(key("acme", "call-000001"), 2, noon)), []timer.Outcome{timer.WasReached})
-	a.same("nothing left", len(a.fire(noon.Add(time.Hour), 10)), 0)
-	a.same("states", a.stats().Counts, timer.Counts{Reached: 2, Canceled: 1})
 }
 
 // takenByBoth reaches with both until there is nothing left, and returns how often
