@@ -42,15 +42,20 @@ func TestBatchIsAStore(t *testing.T) {
 func open(t testing.TB, opt sqlite.Options) *sqlite.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // commitTime is what a commit of a slow store takes.
@@ -159,9 +164,8 @@ func TestCallLargerThanTheLimitIsOneCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newSlow(nil)
 		b := store.NewBatch(inner, store.BatchOptions{Limit: 2})
-		if _, err := b.Schedule(t.Context(), time.Now(), command("a", 1), command("b", 1), command("c", 1)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Schedule(t.Context(), time.Now(), command("a", 1), command("b", 1), command("c", 1))
+		must(t, err)
 		if diff := cmp.Diff([]int{3}, inner.sizes()); diff != "" {
 			t.Errorf("commands of each commit (-want +got):\n%s", diff)
 		}

@@ -20,9 +20,7 @@ import (
 func TestMoveThereAndBack(t *testing.T) {
 	t.Parallel()
 	there, err := postgres.Open(t.Context(), pgtest.URL(t), postgres.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = there.Close() })
 	from := open(t, sqlite.Options{})
 	live(t, from)
@@ -43,9 +41,7 @@ func TestMoveThereAndBack(t *testing.T) {
 		for _, call := range []timer.ServiceCallID{"a12", "a0-tombstone", "a48", "new"} {
 			c := timer.ScheduleTimer{Key: timer.Key{TenantID: "A", ServiceCallID: call}, Version: timer.Version{TimestampMS: 50, CommandID: "again"}, DueAt: noon}
 			results, err := to.Schedule(t.Context(), noon, c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			outcomes = append(outcomes, results[0].Outcome)
 		}
 		if want := []timer.Outcome{timer.WasReached, timer.WasStale, timer.DidReschedule, timer.DidSchedule}; !slices.Equal(outcomes, want) {

@@ -82,9 +82,7 @@ func TestClockThatIsAheadForgetsNothing(t *testing.T) {
 				var p script
 				var log bytes.Buffer
 				opt := store.RetentionOptions{Reference: func(context.Context) (time.Time, error) { return time.Now().Add(tt.said), tt.err }}
-				if err := run(t, &p, &log, opt, time.Second); err != nil {
-					t.Fatal(err)
-				}
+				must(t, run(t, &p, &log, opt, time.Second))
 				switch {
 				case tt.none:
 					if len(p.calls) > 0 || !strings.Contains(log.String(), "no answer") {
@@ -104,9 +102,7 @@ func TestSweepGoesOnInSmallSteps(t *testing.T) {
 		began := time.Now()
 		p := &script{steps: []step{{1000, nil}, {1000, nil}, {3, nil}}}
 		var log bytes.Buffer
-		if err := run(t, p, &log, store.RetentionOptions{}, 90*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must(t, run(t, p, &log, store.RetentionOptions{}, 90*time.Second))
 		if len(p.calls) != 4 {
 			t.Fatalf("%d steps, want three of the first sweep and one of the second", len(p.calls))
 		}
@@ -135,9 +131,7 @@ func TestSweepsThatFindNothingBecomeRare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := new(script)
-		if err := run(t, p, new(bytes.Buffer), store.RetentionOptions{}, 24*time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must(t, run(t, p, new(bytes.Buffer), store.RetentionOptions{}, 24*time.Hour))
 		if n := len(p.calls); n < 24 || n > 32 {
 			t.Errorf("%d sweeps in a day, want about one an hour", n)
 		}
@@ -153,9 +147,7 @@ func TestSweepIsTriedAgainAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &script{steps: []step{{10, nil}, {0, errBusy}}}
 		var log bytes.Buffer
-		if err := run(t, p, &log, store.RetentionOptions{Every: time.Minute, Batch: 10}, 90*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must(t, run(t, p, &log, store.RetentionOptions{Every: time.Minute, Batch: 10}, 90*time.Second))
 		if len(p.calls) < 3 || p.calls[2].at.Sub(p.calls[1].at) != time.Minute/64 {
 			t.Errorf("steps %+v, want a new sweep after the one that failed", p.calls)
 		}
@@ -180,9 +172,8 @@ func TestFatalErrorEndsRetention(t *testing.T) {
 func TestIdleSweepWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite.Options{})
-	if _, err := s.Schedule(t.Context(), noon, timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "a"}, Version: timer.Version{CommandID: "command"}, DueAt: noon}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Schedule(t.Context(), noon, timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "a"}, Version: timer.Version{CommandID: "command"}, DueAt: noon})
+	must(t, err)
 	if err := s.Update(t.Context(), func(tx timer.Tx) error {
 		if _, err := tx.Reach(t.Context(), noon, 1, nil); err != nil {
 			return err

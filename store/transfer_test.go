@@ -50,9 +50,8 @@ func samples() []timer.Entry {
 func export(t testing.TB, entries []timer.Entry) string {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := store.WriteExport(&b, exportedAt, nil, each(entries)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.WriteExport(&b, exportedAt, nil, each(entries))
+	must(t, err)
 	return b.String()
 }
 
@@ -71,9 +70,8 @@ func each(entries []timer.Entry) func(func(*timer.Entry) error) error {
 func exportOf(t testing.TB, from store.Source) string {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := store.Export(t.Context(), from, exportedAt, &b, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Export(t.Context(), from, exportedAt, &b, nil)
+	must(t, err)
 	return b.String()
 }
 
@@ -103,14 +101,10 @@ func TestFormat(t *testing.T) {
 	path := filepath.Join("testdata", "export.jsonl")
 	got := export(t, samples())
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("export (-want +got):\n%s", diff)
 	}
@@ -118,17 +112,13 @@ func TestFormat(t *testing.T) {
 		t.Error("the checksum is not that of the lines between the first and the last")
 	}
 	entries, err := read(bytes.NewReader(want))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(samples(), entries); diff != "" {
 		t.Errorf("read (-exported +read):\n%s", diff)
 	}
 	to := open(t, sqlite.Options{})
 	sum, err := store.Import(t.Context(), to, bytes.NewReader(want), noon, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := "4 timers (1 Scheduled, 1 Reached, 0 Expired, 2 Canceled)"; sum.String() != want {
 		t.Errorf("summary is %s, want %s", sum, want)
 	}
@@ -142,13 +132,10 @@ func TestFormat(t *testing.T) {
 func TestImportFromBeforeTheFirstRelease(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("testdata", "before.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	to := open(t, sqlite.Options{})
-	if _, err := store.Import(t.Context(), to, bytes.NewReader(text), noon, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err = store.Import(t.Context(), to, bytes.NewReader(text), noon, nil)
+	must(t, err)
 	want := samples()
 	want[0].Version.TimestampMS, want[3].Version.TimestampMS = 1893455999000, 1
 	if got := exportOf(t, to); got != export(t, want) {
@@ -259,9 +246,8 @@ func TestImportRefuses(t *testing.T) {
 func TestExportOfATenant(t *testing.T) {
 	t.Parallel()
 	from := open(t, sqlite.Options{})
-	if _, err := store.Import(t.Context(), from, strings.NewReader(export(t, samples())), noon, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Import(t.Context(), from, strings.NewReader(export(t, samples())), noon, nil)
+	must(t, err)
 	var b bytes.Buffer
 	sum, err := store.Export(t.Context(), from, store.Header{TenantID: "acme", ExportedAt: noon}, &b, nil)
 	if err != nil || sum.Timers != (timer.Counts{Scheduled: 1, Canceled: 1}) {
@@ -294,9 +280,7 @@ func TestExportRefusesAStoreWithEvents(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite.Options{})
 	event := samples()[0].Event()
-	if err := s.Update(t.Context(), func(tx timer.Tx) error { return tx.Emit(t.Context(), event) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Update(t.Context(), func(tx timer.Tx) error { return tx.Emit(t.Context(), event) }))
 	refuses := func(want string) {
 		t.Helper()
 		if _, err := store.Export(t.Context(), s, exportedAt, io.Discard, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -311,12 +295,8 @@ func TestExportRefusesAStoreWithEvents(t *testing.T) {
 	}
 	refuses("events wait for the broker (1) or are parked (0)")
 	rows, err := s.Head(t.Context(), 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Park(t.Context(), noon, rows[0].Place, "refused"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.Park(t.Context(), noon, rows[0].Place, "refused"))
 	refuses("events wait for the broker (0) or are parked (1)")
 }
 
@@ -361,12 +341,10 @@ func TestTransferReportsProgress(t *testing.T) {
 	calls := 0
 	progress := func(stage string, n int) { reported[stage] += n; calls++ }
 	to := open(t, sqlite.Options{})
-	if _, err := store.Import(t.Context(), to, strings.NewReader(export(t, many(1300))), noon, progress); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Export(t.Context(), to, exportedAt, io.Discard, progress); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Import(t.Context(), to, strings.NewReader(export(t, many(1300))), noon, progress)
+	must(t, err)
+	_, err = store.Export(t.Context(), to, exportedAt, io.Discard, progress)
+	must(t, err)
 	if diff := cmp.Diff(map[string]int{store.StageExport: 1300, store.StageCheck: 1300, store.StageImport: 1300, store.StageVerify: 1300}, reported); diff != "" || calls != 12 {
 		t.Errorf("reported in %d calls, want 12 (-want +got):\n%s", calls, diff)
 	}
