@@ -56,26 +56,6 @@ func offsetsOf(deliveries []*delivery) (offsets []int64) {
 	return offsets
 }
 
-// TestOffsetBelowWhichAllIsHandled acks in an order of its own.
-func TestOffsetBelowWhichAllIsHandled(t *testing.T) {
-	t.Parallel()
-	g, p := newTestGroup(t)
-	if p.low() != -1 {
-		t.Errorf("the position is %d before the first record", p.low())
-	}
-	g.receive(fetched(0, "x", 10, 11, 13, 14)) // there may be gaps
-	had := takeAll(g)
-	for _, step := range []struct {
-		ack int
-		low int64
-	}{{2, 10}, {0, 11}, {1, 14}, {3, 15}} {
-		had[step.ack].Ack()
-		if p.low() != step.low {
-			t.Errorf("the position is %d after the ack of %d, want %d", p.low(), had[step.ack].record.Offset, step.low)
-		}
-	}
-}
-
 // TestLowestOpenOffset acks in any order, with gaps in the log and cuts of it.
 func TestLowestOpenOffset(t *testing.T) {
 	t.Parallel()
@@ -215,27 +195,6 @@ func TestPartitionThatIsRevokedIsNotDelivered(t *testing.T) {
 	})
 }
 
-// TestRetryIsHeldThenDue nacks a message for a short time.
-func TestRetryIsHeldThenDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, p := newTestGroup(t)
-		g.receive(fetched(0, "x", 10))
-		d := g.take(t.Context())
-		d.Retry(25 * time.Second)
-		if p.busy() || g.held != 1 {
-			t.Errorf("in flight %v, %d held, want that it waits outside of the window", p.busy(), g.held)
-		}
-		began := time.Now()
-		if again := g.take(t.Context()); again != d || again.count != 1 || time.Since(began) != 25*time.Second {
-			t.Errorf("delivered after %v", time.Since(began))
-		}
-		d.Ack()
-		if p.low() != 11 || g.held != 0 || g.heldBytes != 0 {
-			t.Errorf("the position is %d, %d held", p.low(), g.held)
-		}
-	})
-}
-
 // TestHeadersOfARetryAreBounded reads what a hostile producer may have set.
 func TestHeadersOfARetryAreBounded(t *testing.T) {
 	t.Parallel()
@@ -258,28 +217,5 @@ func TestHeadersOfARetryAreBounded(t *testing.T) {
 		if wait := max(0, at.Sub(now)); wait != test.wait || count != test.count {
 			t.Errorf("%q, %q: wait %v and count %d, want %v and %d", test.at, test.deliveries, wait, count, test.wait, test.count)
 		}
-	}
-}
-
-// TestRetryKeepsTheRecord compares a record with the one that is published for
-// its retry.
-func TestRetryKeepsTheRecord(t *testing.T) {
-	t.Parallel()
-	old := &kgo.Record{Topic: "topic", Key: []byte("acme.call"), Value: []byte("body"), Headers: []kgo.RecordHeader{
-		{Key: "traceparent", Value: []byte("00-1")}, {Key: headerDeliveries, Value: []byte("1")}, {Key: "a", Value: nil}, {Key: headerRetryAt, Value: []byte("5")},
-	}}
-	d := &delivery{record: old, count: 2, notBefore: time.UnixMilli(7000)}
-	want := &kgo.Record{Topic: "topic", Key: []byte("acme.call"), Value: []byte("body"), Headers: []kgo.RecordHeader{
-		{Key: "traceparent", Value: []byte("00-1")}, {Key: "a", Value: nil}, {Key: headerRetryAt, Value: []byte("7000")}, {Key: headerDeliveries, Value: []byte("2")},
-	}}
-	got := d.again()
-	if got.Topic != want.Topic || string(got.Key) != string(want.Key) || string(got.Value) != string(want.Value) {
-		t.Errorf("record %v", got)
-	}
-	if diff := cmp.Diff(want.Headers, got.Headers); diff != "" {
-		t.Errorf("headers (-want +got):\n%s", diff)
-	}
-	if len(old.Headers) != 4 {
-		t.Error("the old record was changed")
 	}
 }

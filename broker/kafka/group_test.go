@@ -100,63 +100,6 @@ func committed(t *testing.T, c *cluster, topic string, number int32, offset int6
 	})
 }
 
-// TestCommitOfAnOldVersionIsRead begins at an offset with the metadata of a former
-// version, which kept what was handled above the offset there. It comes again.
-func TestCommitOfAnOldVersionIsRead(t *testing.T) {
-	t.Parallel()
-	c, r := serve(t), routing()
-	topic := r.EventsOf("acme")
-	one(t, c, topic)
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
-	publish(t, b, topic, numbers(5)...)
-	old := make(kadm.Offsets)
-	old.Add(kadm.Offset{Topic: topic, Partition: 0, At: 2, LeaderEpoch: -1, Metadata: "acked:AQE"}) // 2 is not, 3 is
-	if err := kadm.NewClient(client(t, c)).CommitAllOffsets(t.Context(), "reader."+topic, old); err != nil {
-		t.Fatal(err)
-	}
-	messages, _ := subscribe(t, b, topic)
-	for _, body := range []string{"2", "3", "4"} {
-		expect(t, messages, body)
-	}
-	committed(t, c, topic, 0, 5)
-}
-
-// TestMembersThatComeAndGoLoseNothing adds instances and stops them while
-// messages of many keys are published, and reads all of them.
-func TestMembersThatComeAndGoLoseNothing(t *testing.T) {
-	t.Parallel()
-	const keys, each, members = 30, 40, 6
-	c, r := serve(t), routing()
-	opt, topic := kafka.Options{URL: c.url(), Routing: r}, r.EventsOf("acme")
-	b := ready(t, opt)
-	merged := make(chan *message.Message)
-	first, _ := subscribe(t, b, topic)
-	join := func(messages <-chan *message.Message) {
-		for msg := range messages {
-			merged <- msg
-		}
-	}
-	go join(first)
-	go func() {
-		for n := range each {
-			load(b, topic, keys, n+1)
-		}
-	}()
-	in := reader{t: t}
-	for i := range members {
-		if i%2 == 0 {
-			other, s := subscribe(t, ready(t, opt), topic)
-			go join(other)
-			in.read(merged, keys, (i+1)*each/members)
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-		} else {
-			in.read(merged, keys, (i+1)*each/members)
-		}
-	}
-}
-
 // TestTopicThatIsMadeAgainIsRead deletes a topic while it is subscribed to, and
 // makes it again, where offsets begin at zero.
 func TestTopicThatIsMadeAgainIsRead(t *testing.T) {
@@ -180,36 +123,6 @@ func TestTopicThatIsMadeAgainIsRead(t *testing.T) {
 		})
 		expect(t, messages, "again")
 	})
-}
-
-// TestLogThatWasCutIsReadFromWhatIsLeft removes records that were not read.
-func TestLogThatWasCutIsReadFromWhatIsLeft(t *testing.T) {
-	t.Parallel()
-	c, r := serve(t), routing()
-	opt, topic := kafka.Options{URL: c.url(), Routing: r}, r.EventsOf("acme")
-	one(t, c, topic)
-	b := ready(t, opt)
-	messages, s := subscribe(t, b, topic)
-	publish(t, b, topic, "0")
-	expect(t, messages, "0")
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	publish(t, b, topic, numbers(10)...)
-	if err := c.DeleteRecords(topic, 0, 6); err != nil {
-		t.Fatal(err)
-	}
-	messages, _ = subscribe(t, b, topic)
-	var got []string
-	for range 5 {
-		msg := <-messages
-		got = append(got, string(msg.Payload)) // there is no order
-		msg.Ack()
-	}
-	slices.Sort(got)
-	if diff := cmp.Diff(numbers(10)[5:], got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
 }
 
 // TestPartitionsThatAreAddedAreRead adds partitions to a topic that is
@@ -295,25 +208,6 @@ func TestForeignRecordsArrive(t *testing.T) {
 	}
 }
 
-// TestBatchesFitTheTopic publishes more at once than the topic takes in a batch.
-func TestBatchesFitTheTopic(t *testing.T) {
-	t.Parallel()
-	c, r := serve(t), routing()
-	topic := r.EventsOf("acme")
-	limit := "131072"
-	if err := c.CreateTopic(topic, 1, map[string]string{"max.message.bytes": limit}); err != nil {
-		t.Fatal(err)
-	}
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
-	var batch []*message.Message
-	for i := range 1000 {
-		batch = append(batch, message.NewMessage(strconv.Itoa(i), []byte(strings.Repeat("x", 1000))))
-	}
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, batch...); err != nil {
-		t.Errorf("a thousand small messages to a topic that takes %s bytes at once: %v", limit, err)
-	}
-}
-
 // TestBatchThatIsRefusedFailsWhatIsAtFault publishes a message that is too large
 // for its topic, between others that are not, as a client that can't read the
 // topic's settings.
@@ -336,35 +230,5 @@ func TestBatchThatIsRefusedFailsWhatIsAtFault(t *testing.T) {
 	}
 	if n := stored(c, topic); n != 3 {
 		t.Errorf("%d messages are stored, want 3", n)
-	}
-}
-
-// TestCatchUpReachesTheEndOfATransaction has a log whose last records are none:
-// markers that end transactions.
-func TestCatchUpReachesTheEndOfATransaction(t *testing.T) {
-	t.Parallel()
-	c := serve(t)
-	b := ready(t, kafka.Options{URL: c.url()})
-	messages, err := b.Subscriber("timer-service").Subscribe(t.Context(), "timer.commands")
-	if err != nil {
-		t.Fatal(err)
-	}
-	producer, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID("producer"), kgo.DefaultProduceTopic("timer.commands"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer producer.Close()
-	if err := producer.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	if err := producer.ProduceSync(t.Context(), kgo.StringRecord("command")).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
-	if err := producer.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, messages, "command")
-	if err := b.CatchUp(t.Context(), "timer-service"); err != nil {
-		t.Errorf("CatchUp: %v", err)
 	}
 }

@@ -3,17 +3,13 @@ package kafka_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/event-service-agent/timer-service/internal/longtest"
-
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kversion"
 
@@ -116,39 +112,6 @@ func TestPositionsOfCommands(t *testing.T) {
 	}
 }
 
-// TestPositionsOfWhatWasPublished has events and dead letters of two tenants.
-func TestPositionsOfWhatWasPublished(t *testing.T) {
-	t.Parallel()
-	c, r := serve(t), routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Partitions: 3})
-	for n, tenant := range []timer.TenantID{"acme", "umbra"} {
-		spread(t, b, r.EventsOf(tenant), 0, 100*(n+1))
-		spread(t, b, r.DeadLettersOf(tenant), 0, 10*(n+1))
-	}
-	spread(t, b, r.Commands, 0, 100)
-	sums := make(map[string]int64)
-	for name, p := range positions(b) {
-		topic, _, _ := strings.Cut(name, "/")
-		sums[topic] += p.Observed
-		if p.Committed != 0 {
-			t.Errorf("%s: %+v", name, p)
-		}
-	}
-	want := map[string]int64{r.EventsOf("acme"): 100, r.EventsOf("umbra"): 200, r.DeadLettersOf("acme"): 10, r.DeadLettersOf("umbra"): 20}
-	if diff := cmp.Diff(want, sums); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	before := positions(b)
-	spread(t, b, r.EventsOf("acme"), 0, 1)
-	raised := 0
-	for name, p := range positions(b) {
-		raised += int(p.Observed - before[name].Observed)
-	}
-	if raised != 1 {
-		t.Errorf("one event raised the positions by %d", raised)
-	}
-}
-
 // TestLogsOfCommands has partitions that are acked in part.
 func TestLogsOfCommands(t *testing.T) {
 	t.Parallel()
@@ -199,8 +162,6 @@ func TestLogsOfCommands(t *testing.T) {
 	}
 }
 
-// TestReplayEndsWhereNoRecordIs has logs that end with markers of transactions, whose
-// TestReplayDoesNotWaitForEver has logs whose last record is not there. Kafka may have
 // TestHistoryNeedsAConnection asks before there is one.
 func TestHistoryNeedsAConnection(t *testing.T) {
 	t.Parallel()
@@ -211,48 +172,6 @@ func TestHistoryNeedsAConnection(t *testing.T) {
 		if !errors.Is(err, broker.ErrUnavailable) {
 			t.Errorf("%s: %v, want ErrUnavailable", name, err)
 		}
-	}
-}
-
-// TestLogsOfATopicThatIsMadeAgainHaveOtherNames deletes commands and events, on the
-// oldest servers that are taken, and on new ones.
-func TestLogsOfATopicThatIsMadeAgainHaveOtherNames(t *testing.T) {
-	t.Parallel()
-	for name, opts := range map[string][]kfake.Opt{"now": nil, "3.1": {kfake.MaxVersions(kversion.V3_1_0())}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c, r := serve(t, opts...), routing()
-			var names [2][]string
-			for round := range names {
-				b, stop := start(t, kafka.Options{URL: c.url(), Routing: r, Partitions: 1})
-				publish(t, b, r.Commands, "command")
-				publish(t, b, r.EventsOf("acme"), "event")
-				handle(t, b, 1)
-				acked(t, b, r.Commands, 1)
-				for _, p := range b.Positions("reader") {
-					names[round] = append(names[round], p.Log)
-				}
-				logs, err := b.Logs(t.Context(), "reader")
-				if err != nil || len(logs) != 1 || len(names[round]) != 2 || !slices.Contains(names[round], logs[0].Name) {
-					t.Errorf("logs %v, positions %v, %v", logs, names[round], err)
-				}
-				got := replay(t, b, broker.Events, b.Positions("reader")...)
-				if len(got) != 0 {
-					t.Errorf("behind the positions there is %v", got)
-				}
-				stop()
-				for _, topic := range []string{r.Commands, r.EventsOf("acme")} {
-					if err := c.DeleteTopic(topic); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			for _, name := range names[0] {
-				if slices.Contains(names[1], name) {
-					t.Errorf("names before %v, after %v", names[0], names[1])
-				}
-			}
-		})
 	}
 }
 
@@ -267,69 +186,23 @@ func TestServerThatIsTooOldEndsRun(t *testing.T) {
 	}
 }
 
-// TestUsedIsAboutOthers has a group with this process, and with others.
-func TestUsedIsAboutOthers(t *testing.T) {
+// TestOwnInstanceIsNotUsedByAnother has a member of our own name in the group, such as
+// this process before its restart.
+func TestOwnInstanceIsNotUsedByAnother(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name       string
-		own, other string // instances
-		between    bool   // whether it is used with the other one alone
-	}{
-		{name: "without names", between: true},
-		{name: "with names", own: "one", other: "two", between: true},
-		{name: "with our own", own: "one", other: "one", between: false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			if test.own != "" && test.between {
-				longtest.Skip(t, "waits for the session of a member that has a name")
-			}
-			c, r := serve(t), routing()
-			member := func(instance string) (*kafka.Broker, message.Subscriber) {
-				b := ready(t, kafka.Options{URL: c.url(), Routing: r, Instance: instance})
-				_, s := subscribe(t, b, r.Commands)
-				return b, s
-			}
-			used := func(b *kafka.Broker, want bool) {
-				t.Helper()
-				if got, err := b.Used(t.Context(), "reader"); err != nil || got != want {
-					t.Errorf("it is used: %v, %v, want %v", got, err, want)
-				}
-			}
-			stable := func(members int) {
-				t.Helper()
-				if _, err := c.WaitGroupStable(t.Context(), "reader."+r.Commands, members); err != nil {
-					t.Fatal(err)
-				}
-			}
-			b := ready(t, kafka.Options{URL: c.url(), Routing: r, Instance: test.own})
-			used(b, false)
-			_, s := member(test.other)
-			stable(1)
-			used(b, test.between)
-			if test.own == test.other && test.own != "" {
-				return
-			}
-			own, _ := subscribe(t, b, r.Commands)
-			stable(2)
-			used(b, true)
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			admin := kadm.NewClient(client(t, c))
-			if test.other != "" { // a member with a name does not leave
-				if _, err := admin.LeaveGroup(t.Context(), kadm.LeaveGroup("reader."+r.Commands).InstanceIDs(test.other)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			publish(t, b, r.Commands, numbers(100)...)
-			for range 100 {
-				(<-own).Ack() // of all partitions
-			}
-			until(t, "a group of our own", func() bool {
-				got, err := b.Used(t.Context(), "reader")
-				return err == nil && !got
-			})
-		})
+	c, r := serve(t), routing()
+	for instance, want := range map[string]bool{"one": false, "two": true} {
+		other := ready(t, kafka.Options{URL: c.url(), Routing: r, Instance: "one"})
+		_, s := subscribe(t, other, r.Commands)
+		if _, err := c.WaitGroupStable(t.Context(), "reader."+r.Commands, 1); err != nil {
+			t.Fatal(err)
+		}
+		b := ready(t, kafka.Options{URL: c.url(), Routing: r, Instance: instance})
+		if used, err := b.Used(t.Context(), "reader"); err != nil || used != want {
+			t.Errorf("for instance %s the group is used: %v, %v; want %v", instance, used, err, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker/kafka"
@@ -17,11 +16,7 @@ func TestSettingThatIsChangedWhileItRunsIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
 		b, stop := start(t, opt)
 		defer stop()
-		cl, err := kgo.NewClient(append(opt.Connect, kgo.SeedBrokers(opt.URL))...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cl.Close()
+		cl := client(t, c, opt.Connect...)
 		set := func(bytes string) {
 			change := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.bytes", Value: &bytes}}
 			if _, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), change, "timer.commands"); err != nil {

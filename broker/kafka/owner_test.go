@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -18,9 +17,7 @@ import (
 // not each time.
 func TestOwnerIsWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := new(kfake.VirtualNetwork)
-		c := serve(t, kfake.ListenFn(network.Listen), kfake.Ports(9092))
-		dialer := kgo.Dialer(network.DialContext)
+		c, dialer := virtual(t)
 		b := ready(t, kafka.Options{URL: c.url(), Connect: []kgo.Opt{dialer}})
 		mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
 		claim := func() {
@@ -31,12 +28,7 @@ func TestOwnerIsWrittenAgain(t *testing.T) {
 		}
 		claim()
 
-		client, err := kgo.NewClient(kgo.SeedBrokers(c.url()), dialer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		admin, group := kadm.NewClient(client), "timer-service.timer.commands.owner"
+		admin, group := kadm.NewClient(client(t, c, dialer)), "timer-service.timer.commands.owner"
 		const mark = 7
 		var marked kadm.Offsets
 		marked.Add(kadm.Offset{Topic: "timer.commands", At: mark, LeaderEpoch: -1, Metadata: mine.String()})

@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"slices"
@@ -232,18 +231,8 @@ func TestTailThatMayNotReadSaysSo(t *testing.T) {
 		c, dialer := virtual(t, kfake.EnableSASL(), kfake.EnableACLs(),
 			kfake.User("PLAIN", "onlooker", password, allow(topic, "service.events", prefixed, kmsg.ACLOperationDescribe)...))
 		one(t, c, "service.events")
-		b := kafka.New(kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: "onlooker", Password: password, Client: true, Connect: []kgo.Opt{dialer}}, quiet)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- b.Run(ctx) }()
-		defer func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}()
-		until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
-		if _, err := b.Tail().Subscribe(ctx, "service.events"); !errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), "Read on topic service.events") {
+		b := ready(t, kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: "onlooker", Password: password, Client: true, Connect: []kgo.Opt{dialer}})
+		if _, err := b.Tail().Subscribe(t.Context(), "service.events"); !errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), "Read on topic service.events") {
 			t.Errorf("it listens: %v, want that it is denied", err)
 		}
 	})

@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -80,59 +78,8 @@ func count(from, to int) (numbers []int) {
 	return numbers
 }
 
-// TestReplayGoesOnBehindPositions replays what a first replay has left.
-func TestReplayGoesOnBehindPositions(t *testing.T) {
-	t.Parallel()
-	c, r := serve(t), routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Partitions: 3})
-	spread(t, b, r.Commands, 0, 5000)
-	spread(t, b, r.EventsOf("acme"), 0, 3000)
-	spread(t, b, r.EventsOf("umbra"), 3000, 4000)
-	spread(t, b, r.DeadLettersOf("acme"), 0, 10)
-	spread(t, b, r.DeadLettersOf(timer.NoTenant), 10, 30)
-	s := handle(t, b, 5000)
-	acked(t, b, r.Commands, 5000)
-	before := b.Positions("reader")
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	spread(t, b, r.Commands, 5000, 5500) // never delivered
-	topics := map[broker.Kind][]string{
-		broker.Commands:   {r.Commands},
-		broker.Events:     {r.EventsOf("acme"), r.EventsOf("umbra")},
-		broker.DeadLetter: {r.DeadLettersOf("acme"), r.DeadLettersOf(timer.NoTenant)},
-	}
-	check := func(when string, from []timer.Position, want map[broker.Kind][]int) {
-		t.Helper()
-		for kind, topics := range topics {
-			var all []int
-			got := replay(t, b, kind, from...)
-			for _, topic := range topics {
-				all = append(all, merged(got, topic)...)
-			}
-			if diff := cmp.Diff(want[kind], all); diff != "" {
-				t.Errorf("%s, kind %d (-want +got):\n%.1000s", when, kind, diff)
-			}
-		}
-	}
-	check("from the beginning", nil, map[broker.Kind][]int{
-		broker.Commands: count(0, 5000), broker.Events: count(0, 4000), broker.DeadLetter: count(0, 30),
-	})
-	check("from the end", before, map[broker.Kind][]int{})
-	spread(t, b, r.EventsOf("umbra"), 4000, 4005)
-	spread(t, b, r.DeadLettersOf("stark"), 30, 35)
-	topics[broker.DeadLetter] = append(topics[broker.DeadLetter], r.DeadLettersOf("stark"))
-	s = handle(t, b, 500)
-	acked(t, b, r.Commands, 5500)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	check("behind the positions", before, map[broker.Kind][]int{
-		broker.Commands: count(5000, 5500), broker.Events: count(4000, 4005), broker.DeadLetter: count(30, 35),
-	})
-}
-
-// records were compacted away, and that were cut.
+// TestReplayEndsWhereNoRecordIs has logs that were cut, and a log whose records were
+// compacted away.
 func TestReplayEndsWhereNoRecordIs(t *testing.T) {
 	t.Parallel()
 	c, r := serve(t), routing()
@@ -147,27 +94,9 @@ func TestReplayEndsWhereNoRecordIs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	producer := client(t, c, kgo.TransactionalID("producer"), kgo.DefaultProduceTopic(events))
-	for n, commit := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort} {
-		if err := producer.BeginTransaction(); err != nil {
-			t.Fatal(err)
-		}
-		if err := producer.ProduceSync(t.Context(), kgo.StringRecord(strconv.Itoa(10+n))).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-		if err := producer.EndTransaction(t.Context(), commit); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got := replay(t, b, broker.Events)
-	if diff := cmp.Diff(count(0, 11), merged(got, events)); diff != "" { // the last one was aborted
-		t.Errorf("with transactions (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string][]string{cut + "/0": numbers(10)[6:]}, map[string][]string{cut + "/0": got[cut+"/0"]}); diff != "" {
-		t.Errorf("a log that was cut (-want +got):\n%s", diff)
-	}
-	if len(got) != 2 {
-		t.Errorf("a log without records: %v", got)
+	want := map[string][]string{events + "/0": numbers(10), cut + "/0": numbers(10)[6:]}
+	if diff := cmp.Diff(want, replay(t, b, broker.Events)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 
 	if err := c.CreateTopic(letters, 1, map[string]string{"cleanup.policy": "compact", "delete.retention.ms": "0"}); err != nil {
@@ -184,7 +113,8 @@ func TestReplayEndsWhereNoRecordIs(t *testing.T) {
 	}
 }
 
-// compacted the last dead letters away. Of events it is an error.
+// TestReplayDoesNotWaitForEver has logs whose last record is not there. Kafka may have
+// compacted the last dead letters away. A missing event is an error.
 func TestReplayDoesNotWaitForEver(t *testing.T) {
 	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
 		opt.Partitions = 1
@@ -222,73 +152,11 @@ func TestReplayDoesNotWaitForEver(t *testing.T) {
 	})
 }
 
-// TestReplayEndsWithTheFirstError fails in the middle.
-func TestReplayEndsWithTheFirstError(t *testing.T) {
-	t.Parallel()
-	c, r := serve(t), routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
-	spread(t, b, r.EventsOf("acme"), 0, 5000)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	refused := errors.New("refused")
-	for _, test := range []struct {
-		name  string
-		visit func() error
-		want  error
-	}{
-		{"of visit", func() error { return refused }, refused},
-		{"of the context", func() error { cancel(); return nil }, context.Canceled},
-		{"of the context before", func() error { t.Error("visited"); return nil }, context.Canceled},
-	} {
-		visits := 0
-		err := broker.Replay(ctx, b, "reader", broker.Events, nil, func([]broker.Stored) error {
-			visits++
-			return test.visit()
-		})
-		if !errors.Is(err, test.want) || visits > 1 {
-			t.Errorf("%s: %v after %d visits", test.name, err, visits)
-		}
-	}
-}
-
-// TestReplaySurvivesARestart stops the server in the middle.
-func TestReplaySurvivesARestart(t *testing.T) {
-	t.Parallel()
-	const n = 40_000 // more than one fetch
-	c, r := serve(t), routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
-	for from := 0; from < n; from += 10_000 {
-		spread(t, b, r.EventsOf("acme"), from, from+10_000)
-	}
-	got, stopped := make(map[int]int), false
-	err := broker.Replay(t.Context(), b, "reader", broker.Events, nil, func(batch []broker.Stored) error {
-		if !stopped {
-			stopped = true
-			c.stop()
-			c.start()
-		}
-		for _, s := range batch {
-			number, _ := strconv.Atoi(string(s.Message.Payload))
-			got[number]++
-		}
-		return nil
-	})
-	if err != nil || len(got) != n {
-		t.Errorf("%v after %d events of %d", err, len(got), n)
-	}
-	for number, times := range got {
-		if times != 1 {
-			t.Errorf("event %d came %d times", number, times)
-		}
-	}
-}
-
 // TestReplayEndsWithTheServer stops the server in the middle, for good.
 func TestReplayEndsWithTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := new(kfake.VirtualNetwork)
-		c := serve(t, kfake.ListenFn(network.Listen), kfake.Ports(9092))
-		b := ready(t, kafka.Options{URL: c.url(), Partitions: 1, Connect: []kgo.Opt{kgo.Dialer(network.DialContext)}})
+		c, dialer := virtual(t)
+		b := ready(t, kafka.Options{URL: c.url(), Partitions: 1, Connect: []kgo.Opt{dialer}})
 		for range 4 { // more than one fetch
 			spread(t, b, b.Routing().EventsOf("acme"), 0, 10_000)
 		}
@@ -301,25 +169,4 @@ func TestReplayEndsWithTheServer(t *testing.T) {
 			t.Errorf("%v after %v, want ErrUnavailable", err, took)
 		}
 	})
-}
-
-// BenchmarkReplay replays 200,000 events of twelve partitions.
-func BenchmarkReplay(b *testing.B) {
-	const n = 200_000
-	c, r := serve(b), routing()
-	k := ready(b, kafka.Options{URL: c.url(), Routing: r})
-	for from := 0; from < n; from += 10_000 {
-		spread(b, k, r.EventsOf("acme"), from, from+10_000)
-	}
-	for b.Loop() {
-		left := n
-		err := broker.Replay(b.Context(), k, "reader", broker.Events, nil, func(batch []broker.Stored) error {
-			left -= len(batch)
-			return nil
-		})
-		if err != nil || left != 0 {
-			b.Fatalf("%v, %d are missing", err, left)
-		}
-	}
-	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "messages/s")
 }

@@ -1,13 +1,11 @@
 package kafka_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
@@ -257,27 +255,4 @@ func TestForeignDeadLettersAreRemoved(t *testing.T) {
 			t.Errorf("tombstones %q lack %q", tombstones, tombstone)
 		}
 	}
-}
-
-// TestPublishEndsWhenTheServerGoes stops the server without a word.
-func TestPublishEndsWhenTheServerGoes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c, dialer := virtual(t)
-		r := routing()
-		b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}})
-		topic := r.EventsOf("acme")
-		publish(t, b, topic, "before")
-		c.stop()
-		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("1", nil)); err == nil {
-			t.Error("Publish works without a server")
-		}
-		c.start()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		until(t, "a broker that is ready again", func() bool { return b.Ready(ctx) == nil })
-		until(t, "a publish that works", func() bool { // a call to what has failed gives up after 200 ms
-			return broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("2", []byte("after"))) == nil
-		})
-	})
 }
