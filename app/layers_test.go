@@ -44,6 +44,7 @@ var layers = map[string]int{
 	"internal/rabbitd":   0,
 	"internal/retry":     0,
 	"internal/symptom":   0,
+	"internal/testcert":  0,
 
 	"timer":              0,
 	"envelope":           1,
