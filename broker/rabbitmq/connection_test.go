@@ -3,12 +3,10 @@ package rabbitmq_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,43 +17,6 @@ import (
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 )
-
-func TestNothingIsLostWhenTheConnectionDies(t *testing.T) {
-	t.Parallel()
-	r := open(t)
-	b := r.ready(r.opt)
-	messages := subscribe(t, b, "timer-service", r.opt.Routing.Commands)
-	const n, each, deaths = 3000, 10, 6
-	var work sync.WaitGroup
-	work.Go(func() {
-		for i := 0; i < n; i += each {
-			batch := make([]*message.Message, each)
-			for again := true; again; {
-				for j := range batch {
-					batch[j] = text(fmt.Sprint(i + j))
-				}
-				if again = broker.NewWatermillPublisher(b.Publisher()).Publish(r.opt.Routing.Commands, batch...) != nil; again {
-					until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
-				}
-			}
-		}
-	})
-	seen := make(map[string]bool)
-	for death := range deaths {
-		for len(seen) < (death+1)*n/(deaths+1) {
-			msg := next(t, messages)
-			seen[string(msg.Payload)] = true
-			msg.Ack()
-		}
-		r.proxy.Reset()
-	}
-	for len(seen) < n {
-		msg := next(t, messages)
-		seen[string(msg.Payload)] = true
-		msg.Ack()
-	}
-	work.Wait()
-}
 
 func TestWhatIsNotAckedComesBackWithTheNextConnection(t *testing.T) {
 	t.Parallel()
@@ -96,11 +57,7 @@ func TestStopSendsAcksToAServerThatAnswersLate(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	topic := r.topic()
-	b := r.broker(r.opt)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+	b, stop := r.start(r.opt)
 	messages := subscribe(t, b, "reader", topic)
 	const n = 50
 	var bodies []string
@@ -117,9 +74,6 @@ func TestStopSendsAcksToAServerThatAnswersLate(t *testing.T) {
 		msg.Ack()
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 	r.proxy.Pass()
 	other := r.ready(r.opt)
 	rest := subscribe(t, other, "reader", topic)
@@ -147,20 +101,15 @@ func TestCredentialsMayBeCorrectedLater(t *testing.T) {
 	right := r.opt.URL
 	r.opt.URL = strings.Replace(right, "guest:guest", "guest:hunter2", 1)
 	b := rabbitmq.New(r.opt, slog.New(slog.NewTextHandler(&log, nil)))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
+	stop := run(t, b)
 	until(t, "an answer about the password", func() bool {
-		err := b.Ready(ctx)
+		err := b.Ready(t.Context())
 		return err != nil && strings.Contains(strings.ToLower(err.Error()), "refuses the user")
 	})
-	if _, err := b.Provision(ctx, true); err == nil || strings.Contains(err.Error(), "hunter2") {
+	if _, err := b.Provision(t.Context(), true); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("Provision: %v", err)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("Run: %v", err)
-	}
+	stop()
 	if strings.Contains(log.String(), "hunter2") || log.String() == "" {
 		t.Errorf("the log has the password, or nothing: %s", log.String())
 	}
@@ -173,31 +122,19 @@ func TestCredentialsMayBeCorrectedLater(t *testing.T) {
 func TestReadyAndRunNeverWaitForAServerThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	b := r.broker(r.opt)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+	b, stop := r.start(r.opt)
 	messages := subscribe(t, b, "reader", r.topic())
 	publish(t, b, r.topic(), "event")
 	next(t, messages)
 	r.proxy.Drop(proxy.ToServer, proxy.ToClient)
 	began := time.Now()
-	if b.Ready(ctx) == nil {
+	if b.Ready(t.Context()) == nil {
 		t.Error("ready without a server")
 	}
 	if took := time.Since(began); took > 5*time.Second { // a busy machine
 		t.Errorf("Ready took %v", took)
 	}
-	cancel()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("Run does not end")
-	}
+	stop()
 	r.proxy.Reset() // the server may let go of what it knows
 }
 
@@ -216,7 +153,7 @@ func TestVisitEndsWithTheConnection(t *testing.T) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want an error about the connection", err)
 	}
-	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	awaitReady(t, b)
 	var all []string
 	until(t, "the dead letters that the server requeues", func() bool {
 		all = nil

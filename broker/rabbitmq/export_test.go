@@ -14,14 +14,6 @@ func (b *Broker) OnQueue(f func(queue string)) {
 	}
 }
 
-// KillChannel has the server end the channel that b publishes on, as it does
-// after an error.
-func KillChannel(b *Broker) {
-	if c := b.channel.Load(); c != nil {
-		_ = c.channel.ExchangeDeclarePassive("does not exist", "direct", true, false, false, false, nil)
-	}
-}
-
 // OpenChannel opens a channel to publish on, as Publish does.
 func OpenChannel(ctx context.Context, b *Broker) error {
 	_, err := b.openConfirmChannel(ctx)

@@ -123,57 +123,6 @@ func TestQueueThatIsFullRepeatsNothingOfOthers(t *testing.T) {
 	once(t, all, counts)
 }
 
-func TestQueueThatIsDeletedRepeatsNothingOfOthers(t *testing.T) {
-	t.Parallel()
-	r := open(t)
-	b := r.ready(r.opt)
-	all := r.events()
-	counts := make(map[string]int)
-	if left := published(t, b, all); len(left) > 0 {
-		t.Fatalf("%d messages fail", len(left))
-	}
-	r.take(r.failing(), counts)
-	if _, err := r.raw.QueueDelete(r.failing(), false, false, false); err != nil {
-		t.Fatal(err)
-	}
-	more := r.events()
-	left := published(t, b, more)
-	if len(left) != each {
-		t.Errorf("%d messages fail, want %d", len(left), each)
-	}
-	if left = published(t, b, left); len(left) > 0 {
-		t.Errorf("%d messages fail again", len(left))
-	}
-	for j := range others {
-		r.take(r.opt.Routing.EventsOf(tenant(j)), counts)
-	}
-	r.take(r.failing(), counts)
-	once(t, append(all, more...), counts)
-}
-
-// A consumer that does not take what is in its queue is nothing to a publisher,
-// nor to the consumers of other queues.
-func TestConsumerThatIsSlowDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	r := open(t)
-	b := r.ready(r.opt)
-	slow := subscribe(t, b, "timer-service", r.failing())
-	fast := subscribe(t, b, "timer-service", r.opt.Routing.EventsOf(tenant(0)))
-	for range 5 {
-		if left := published(t, b, r.events()); len(left) > 0 {
-			t.Fatalf("%d messages fail", len(left))
-		}
-	}
-	held := next(t, slow)
-	for range 5 * each {
-		next(t, fast).Ack()
-	}
-	held.Ack()
-	for range 5*each - 1 {
-		next(t, slow).Ack()
-	}
-}
-
 // suspend has the queue of a topic neither take nor confirm messages, as one
 // without a majority of its nodes, until resume is called.
 func (o *own) suspend(topic string) (resume func()) {
@@ -186,7 +135,7 @@ func TestQueueThatConfirmsNothingDelaysAndRepeatsNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	o := serve(t)
 	r := o.rabbit()
-	b := o.ready(r.opt)
+	b := r.ready(r.opt)
 	published(t, b, r.events())
 	resume := o.suspend(r.failing())
 	more := r.events()

@@ -133,28 +133,47 @@ func (r *rabbit) logging(opt rabbitmq.Options, log *slog.Logger) *rabbitmq.Broke
 	return b
 }
 
-// run runs a broker until the test ends.
-func (r *rabbit) run(opt rabbitmq.Options) *rabbitmq.Broker {
+// run runs a broker until the test ends, or until stop is called.
+func (r *rabbit) run(opt rabbitmq.Options) (b *rabbitmq.Broker, stop func()) {
 	r.Helper()
-	b := r.broker(opt)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	r.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			r.Errorf("Run: %v", err)
-		}
-	})
-	return b
+	b = r.broker(opt)
+	return b, run(r, b)
+}
+
+// start runs a broker like run, and waits until it is ready.
+func (r *rabbit) start(opt rabbitmq.Options) (b *rabbitmq.Broker, stop func()) {
+	r.Helper()
+	b, stop = r.run(opt)
+	awaitReady(r, b)
+	return b, stop
 }
 
 // ready runs a broker until the test ends, and waits until it is ready.
 func (r *rabbit) ready(opt rabbitmq.Options) *rabbitmq.Broker {
 	r.Helper()
-	b := r.run(opt)
-	until(r, "a broker that is ready", func() bool { return b.Ready(r.Context()) == nil })
+	b, _ := r.start(opt)
 	return b
+}
+
+// run runs a broker until the test ends, or until stop is called.
+func run(t testing.TB, b *rabbitmq.Broker) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// awaitReady waits until a broker is ready.
+func awaitReady(t testing.TB, b *rabbitmq.Broker) {
+	t.Helper()
+	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 }
 
 // topic is one for events.

@@ -60,7 +60,7 @@ func TestRetryQueueThatHangsHoldsUpNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	resume := o.suspend("timer.commands.retry.10m")
-	b := o.ready(r.opt)
+	b := r.ready(r.opt)
 	commands := subscribe(t, b, "timer-service", "timer.commands")
 	publish(t, b, "timer.commands", "command")
 	expect(t, commands, "command")
@@ -163,11 +163,7 @@ func TestRunEndsWhileQueuesHang(t *testing.T) {
 	t.Parallel()
 	o := serve(t)
 	r := o.rabbit()
-	b := rabbitmq.New(r.opt, quiet)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+	b, stop := r.start(r.opt)
 	commands := subscribe(t, b, "timer-service", "timer.commands")
 	until(t, "retry queues", func() bool { return rabbitmq.Retries(b) })
 	publish(t, b, "timer.commands", "one", "two")
@@ -179,9 +175,6 @@ func TestRunEndsWhileQueuesHang(t *testing.T) {
 	<-time.After(100 * time.Millisecond) // it is published
 	began := time.Now()
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("Run ended after %v, want a second at most", took)
 	}
@@ -193,9 +186,9 @@ func TestQueueThatHangsWhileItIsDeclaredTakesOneChannel(t *testing.T) {
 	o := serve(t)
 	r := o.rabbit()
 	hangs := r.opt.Routing.EventsOf("hangs")
-	publish(t, o.ready(r.opt), hangs, "event")
+	publish(t, r.ready(r.opt), hangs, "event")
 	resume := o.suspend(hangs)
-	b := o.ready(r.opt) // which does not know the queue
+	b := r.ready(r.opt) // which does not know the queue
 	publish(t, b, r.topic(), "event")
 	before := o.channels()
 	for range 4 {

@@ -57,6 +57,7 @@ func TestOwnerWithALongName(t *testing.T) {
 func TestOwnerInAVirtualHostWithALongName(t *testing.T) {
 	t.Parallel()
 	o := serve(t)
+	r := o.rabbit()
 	vhost := strings.Repeat("v", 80)
 	o.ctl("add_vhost", vhost)
 	o.ctl("set_permissions", "-p", vhost, "guest", ".*", ".*", ".*")
@@ -65,5 +66,5 @@ func TestOwnerInAVirtualHostWithALongName(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.Path = "/" + vhost
-	ownsWhole(t, func() *rabbitmq.Broker { return o.ready(rabbitmq.Options{URL: u.String()}) })
+	ownsWhole(t, func() *rabbitmq.Broker { return r.ready(rabbitmq.Options{URL: u.String()}) })
 }

@@ -45,7 +45,7 @@ func TestProvisionMakesWhatIsMissingAndTellsBefore(t *testing.T) {
 	r := open(t)
 	opt := r.opt
 	opt.Verify = true // as the service does, which an administrator provisions for
-	service := r.run(opt)
+	service, _ := r.run(opt)
 	b := r.broker(r.opt)
 	commands, deadLetters := r.opt.Routing.Commands, r.opt.Routing.DeadLettersOf(timer.NoTenant)
 	want := []string{"exchange " + r.opt.Exchange, "queue " + commands, "queue " + deadLetters}
@@ -73,7 +73,7 @@ func TestProvisionMakesWhatIsMissingAndTellsBefore(t *testing.T) {
 			t.Errorf("again, dry %v: %v, %v; want nothing", dry, changes, err)
 		}
 	}
-	until(t, "a service that is ready", func() bool { return service.Ready(t.Context()) == nil })
+	awaitReady(t, service)
 	if _, err := r.raw.QueueDelete(deadLetters, false, false, false); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -80,73 +79,11 @@ func (o *own) rabbit() *rabbit {
 	return r
 }
 
-// run runs a broker until the test ends.
-func (o *own) run(opt rabbitmq.Options) *rabbitmq.Broker {
-	o.Helper()
-	b := rabbitmq.New(opt, quiet)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	o.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			o.Errorf("Run: %v", err)
-		}
-	})
-	return b
-}
-
-func (o *own) ready(opt rabbitmq.Options) *rabbitmq.Broker {
-	o.Helper()
-	b := o.run(opt)
-	until(o, "a broker that is ready", func() bool { return b.Ready(o.Context()) == nil })
-	return b
-}
-
-// A confirmed message is on the disk of a server that is killed, and a message
-// that was not acked comes back.
-func TestServerThatIsKilledUnderLoadLosesNothing(t *testing.T) {
-	t.Parallel()
-	o := serve(t)
-	b := o.ready(rabbitmq.Options{URL: o.URL()})
-	messages := subscribe(t, b, "timer-service", "timer.commands")
-	const n, kills = 1500, 2
-	var work sync.WaitGroup
-	work.Go(func() {
-		for i := range n / 10 {
-			for again := true; again; {
-				var batch []*message.Message
-				for j := range 10 {
-					batch = append(batch, text(fmt.Sprint(i*10+j)))
-				}
-				if again = broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", batch...) != nil; again {
-					until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
-				}
-			}
-		}
-	})
-	seen := make(map[string]bool)
-	for i := range kills {
-		for len(seen) < (i+1)*n/(kills+1) {
-			msg := next(t, messages)
-			seen[string(msg.Payload)] = true
-			msg.Ack()
-		}
-		o.Kill()
-		o.start()
-	}
-	for len(seen) < n {
-		msg := next(t, messages)
-		seen[string(msg.Payload)] = true
-		msg.Ack()
-	}
-	work.Wait()
-}
-
 func TestServerThatIsLowOnMemoryIsReported(t *testing.T) {
 	t.Parallel()
 	o := serve(t)
-	b := o.ready(rabbitmq.Options{URL: o.URL()})
+	r := o.rabbit()
+	b := r.ready(r.opt)
 	messages := subscribe(t, b, "timer-service", "timer.commands")
 	publish(t, b, "timer.commands", "before")
 	held := next(t, messages)
@@ -164,7 +101,7 @@ func TestServerThatIsLowOnMemoryIsReported(t *testing.T) {
 	}
 	held.Ack() // which does not depend on it
 	o.ctl("set_vm_memory_high_watermark", "0.4")
-	until(t, "a server that takes messages", func() bool { return b.Ready(t.Context()) == nil })
+	awaitReady(t, b)
 	publish(t, b, "timer.commands", "after")
 	for {
 		msg := next(t, messages)
@@ -182,13 +119,14 @@ func TestServerThatIsLowOnMemoryIsReported(t *testing.T) {
 func TestIdleServiceKnowsThatTheServerIsLowOnDisk(t *testing.T) {
 	t.Parallel()
 	o := serve(t)
-	idle := o.ready(rabbitmq.Options{URL: o.URL()})
+	r := o.rabbit()
+	idle := r.ready(r.opt)
 	o.ctl("set_disk_free_limit", "1000000GB")
 	until(t, "an idle broker that is blocked", func() bool { return errors.Is(idle.Ready(t.Context()), rabbitmq.ErrBlocked) })
 	if err := idle.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "disk") {
 		t.Errorf("Ready: %v, want the reason of the server", err)
 	}
-	late := o.run(rabbitmq.Options{URL: o.URL()})
+	late, _ := r.run(r.opt)
 	until(t, "a broker that is blocked from its start", func() bool { return errors.Is(late.Ready(t.Context()), rabbitmq.ErrBlocked) })
 	o.ctl("set_disk_free_limit", "50MB")
 	until(t, "brokers that are ready", func() bool { return idle.Ready(t.Context()) == nil && late.Ready(t.Context()) == nil })
@@ -203,6 +141,7 @@ func TestIdleServiceKnowsThatTheServerIsLowOnDisk(t *testing.T) {
 func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	t.Parallel()
 	o := serve(t)
+	r := o.rabbit()
 	page, err := os.ReadFile("../../docs/brokers/rabbitmq.md")
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +169,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 		t.Fatalf("docs/brokers/rabbitmq.md has no permissions for %s", who)
 		return rabbitmq.Options{}
 	}
-	service := o.ready(of("service, `provision: create`"))
+	service := r.ready(of("service, `provision: create`"))
 	commands := subscribe(t, service, "timer-service", "timer.commands")
 	mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
 	if got, err := service.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
@@ -239,7 +178,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 
 	opt := of("a producer that listens")
 	opt.Client = true
-	client := o.ready(opt)
+	client := r.ready(opt)
 	events, err := client.Tail().Subscribe(t.Context(), "svc.acme.q")
 	if err != nil {
 		t.Fatal(err)
@@ -251,19 +190,19 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 
 	opt = of("a producer")
 	opt.Client = true
-	publish(t, o.ready(opt), "timer.commands", "another")
+	publish(t, r.ready(opt), "timer.commands", "another")
 	expect(t, commands, "another")
 	opt = of("a consumer of a tenant")
 	opt.Client = true
-	expect(t, subscribe(t, o.ready(opt), "timer-service", "svc.acme.q"), "event")
+	expect(t, subscribe(t, r.ready(opt), "timer-service", "svc.acme.q"), "event")
 	publish(t, service, "svc.acme.receipts", "receipt")
 	opt = of("a consumer of its receipts")
 	opt.Client = true
-	expect(t, subscribe(t, o.ready(opt), "timer-service", "svc.acme.receipts"), "receipt")
+	expect(t, subscribe(t, r.ready(opt), "timer-service", "svc.acme.receipts"), "receipt")
 
 	opt = of("service, `provision: verify`")
 	opt.Verify = true
-	verified := o.ready(opt)
+	verified := r.ready(opt)
 	if got, err := verified.Claim(t.Context(), "timer-service", broker.Owner{Database: "other"}, false); err != nil || got != mine {
 		t.Errorf("for who verifies the owner is %v, %v", got, err)
 	}
@@ -295,7 +234,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	for _, who := range []string{"the same, optional: the API, the page and `dlq` read, replay and discard dead letters", "the same, optional: `timer-service tail`, and `?wait` of the API, too"} {
 		opt = of(who)
 		opt.Verify = true
-		b := o.ready(opt)
+		b := r.ready(opt)
 		if n, err := visits(b); n != 1 || err != nil {
 			t.Errorf("%s: %d dead letters, %v", who, n, err)
 		}
@@ -305,7 +244,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	}
 	opt = of("a consumer of a tenant")
 	opt.Client = true
-	if err := broker.NewWatermillPublisher(o.ready(opt).Publisher()).Publish("timer.commands", text("forged")); !errors.Is(err, broker.ErrDenied) {
+	if err := broker.NewWatermillPublisher(r.ready(opt).Publisher()).Publish("timer.commands", text("forged")); !errors.Is(err, broker.ErrDenied) {
 		t.Errorf("a consumer publishes: %v", err)
 	}
 }
@@ -315,8 +254,9 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 func TestMessageThatIsHandledForTooLongComesAgain(t *testing.T) {
 	t.Parallel()
 	o := serve(t)
+	r := o.rabbit()
 	o.ctl("eval", "application:set_env(rabbit, consumer_timeout, 1000), application:set_env(rabbit, channel_tick_interval, 1000).")
-	b := o.ready(rabbitmq.Options{URL: o.URL()})
+	b := r.ready(r.opt)
 	messages := subscribe(t, b, "timer-service", "timer.commands")
 	publish(t, b, "timer.commands", "slow")
 	slow := next(t, messages)
