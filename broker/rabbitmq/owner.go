@@ -24,8 +24,7 @@ const (
 	noOwner       = "?" // owner in a declaration that only reads the existing one
 	maxOwnerQueue = 60
 	maxError      = 255 // bytes of an error; the server cuts off the rest
-	wholeOwner    = 80  // bytes that both ids of an owner need
-	minOwner      = 35  // bytes that the digests of both ids need
+	wholeOwner    = 80  // bytes of most owners; with less space the queue has a short name
 	ownerTries    = 10  // attempts while others claim the same queue
 )
 
@@ -55,12 +54,10 @@ func (b *Broker) ownerOf(owned queue, conn *serverConn) ownerQueue {
 }
 
 // text returns an owner as the queue keeps it. It is short enough that the server cuts
-// nothing off. Different owners have different texts.
+// nothing off. It holds both ids, and as much of the name as fits.
 func (q ownerQueue) text(o broker.Owner) string {
-	if q.limit < wholeOwner {
-		o.Database = digest(o.Database)
-	}
-	return shorten(o.String(), q.limit)
+	text := o.String()
+	return strings.ToValidUTF8(text[:min(len(text), q.limit)], "")
 }
 
 // Claim keeps the owner of the queue from which a role takes commands.
@@ -72,37 +69,37 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	q := b.ownerOf(b.queueOf(role, b.opt.Routing.Subscription()), conn)
-	if q.limit < minOwner {
+	if ids := len(owner.Database) + len(owner.Broker) + 2; ids > q.limit {
 		return broker.Owner{}, fmt.Errorf("own the commands: the name of the virtual host %s is too long; use one of at most %d bytes",
-			timer.Quote(conn.Config.Vhost), len(conn.Config.Vhost)+q.limit-minOwner)
+			timer.Quote(conn.Config.Vhost), len(conn.Config.Vhost)+q.limit-ids)
 	}
 	text := q.text(owner)
-	if kept, ok := b.owners.Load(q.name); ok && q.same(kept.(string), owner).Database == owner.Database {
+	if kept, ok := b.owners.Load(q.name); ok && broker.ParseOwner(kept.(string)).Database == owner.Database {
 		text = kept.(string) // the same text leaves no error in the server's log
 	}
 	for range ownerTries {
 		err := q.declare(ctx, text)
 		if err == nil {
 			b.owners.Store(q.name, text)
-			return q.same(text, owner), nil
+			return broker.ParseOwner(text), nil
 		}
 		if code(err) != amqp.PreconditionFailed {
 			return broker.Owner{}, q.explain(err)
 		}
 		// The error above has no space for two whole owners, so the other one is read alone.
-		kept, err := q.read(ctx)
+		found, err := q.read(ctx)
 		if err != nil {
 			return broker.Owner{}, err
 		}
-		is := q.same(kept, owner)
+		kept := broker.ParseOwner(found)
 		switch {
-		case kept == "": // the owner was removed meanwhile
-		case is.Database == owner.Database:
-			text = kept
+		case found == "": // the owner was removed meanwhile
+		case kept.Database == owner.Database:
+			text = found
 		case !takeover:
-			return is, nil
+			return kept, nil
 		default:
-			owner.Broker = is.Broker
+			owner.Broker = kept.Broker
 			text = q.text(owner)
 			if err := q.remove(ctx); err != nil {
 				return broker.Owner{}, err
@@ -110,20 +107,6 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 		}
 	}
 	return broker.Owner{}, errors.New("other services claim the commands again and again")
-}
-
-// same returns the owner of a text. A text may leave parts of an owner out. If it is a
-// text of the owner as, these parts are taken from there.
-func (q ownerQueue) same(text string, as broker.Owner) broker.Owner {
-	kept := broker.ParseOwner(text)
-	as.Broker = kept.Broker
-	if kept.Database == broker.ParseOwner(q.text(as)).Database {
-		kept.Database = as.Database
-	}
-	if text == q.text(as) {
-		return as
-	}
-	return kept
 }
 
 // read returns the text of the owner, or "" if there is none.

@@ -42,8 +42,7 @@ func (b *Broker) provision(conn *serverConn, dry bool) (changes []broker.Change,
 	for _, q := range retryQueues(b.queueOf(b.opt.Role, b.opt.Routing.Subscription())) {
 		objects = append(objects, b.object(conn, q))
 	}
-	unbound := false
-	for i, o := range objects {
+	for _, o := range objects {
 		err := onChannel(conn, o.compare)
 		absent := code(err) == amqp.NotFound
 		if absent {
@@ -52,14 +51,11 @@ func (b *Broker) provision(conn *serverConn, dry bool) (changes []broker.Change,
 		if err == nil && !dry {
 			err = onChannel(conn, o.make)
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return changes, b.explain(o, err)
-		case absent:
+		}
+		if absent {
 			changes = append(changes, broker.Change{Object: o.name, Detail: o.detail})
-			unbound = unbound || i == 0 // the exchange
-		case unbound:
-			changes = append(changes, broker.Change{Object: "binding of " + o.name, Detail: o.binding})
 		}
 	}
 	return changes, nil

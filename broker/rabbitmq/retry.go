@@ -36,7 +36,6 @@ type retries struct {
 	*subscription
 	publishing context.Context // for publishing to retry queues; ends soon after the term
 	stop       func()          // ends publishing
-	warned     sync.Once
 	state      atomic.Int32
 	why        string // the reason that was logged last
 }
@@ -193,15 +192,7 @@ func (r *retries) hold(ctx context.Context, d *delivery, longest time.Duration) 
 // confirmed. If it returns false, the message was not published and is still in flight.
 func (r *retries) put(d *delivery, delay time.Duration, deliveries int) bool {
 	begun := now() + 1 // rounded up, so that no message comes before its time
-	if !r.usable(delay) {
-		if r.broker.opt.Client {
-			r.warned.Do(func() {
-				r.broker.log.Info("nacked messages wait in memory: this client has no retry queues", "queue", r.queue.name)
-			})
-		}
-		return false
-	}
-	if len(d.in.Body) > maxRetryBody {
+	if !r.usable(delay) || len(d.in.Body) > maxRetryBody {
 		return false
 	}
 	n := 0

@@ -60,7 +60,6 @@ func (b *Broker) required(conn *serverConn) []object {
 type object struct {
 	name    string // kind and name, such as "queue timer.commands"
 	detail  string // settings, for people
-	binding string // binding, for people
 	exists  func(*amqp.Channel) error
 	declare func(*amqp.Channel) error // creates it; fails if it exists with other arguments
 	bind    func(*amqp.Channel) error
@@ -81,9 +80,9 @@ func (b *Broker) exchange() object {
 
 // object returns the object of a queue, for the server of a connection.
 func (b *Broker) object(conn *serverConn, q queue) object {
-	binding := fmt.Sprintf("to exchange %s under the key %s", b.opt.Exchange, q.key)
 	return object{
-		name: "queue " + q.name, detail: fmt.Sprintf("durable, %s, bound %s", b.opt.QueueType, binding), binding: binding,
+		name:    "queue " + q.name,
+		detail:  fmt.Sprintf("durable, %s, bound to exchange %s under the key %s", b.opt.QueueType, b.opt.Exchange, q.key),
 		exists:  q.exists,
 		declare: func(ch *amqp.Channel) error { return q.declare(ch, conn.version()) },
 		bind: func(ch *amqp.Channel) error {
