@@ -34,7 +34,7 @@ func newKeeper(b *Broker) *connection.Keeper[*kgo.Client] {
 			if !before.IsZero() {
 				err = answers(ctx, client)
 			}
-			if now := b.opt.Clock.Now(); err == nil && now.Sub(before) >= verifyInterval {
+			if now := clock(); err == nil && now.Sub(before) >= verifyInterval {
 				err, prepared = b.prepare(ctx, client), now
 			}
 			if err != nil {

@@ -156,7 +156,7 @@ func (g *group) enqueue(d *delivery) {
 
 // receive accepts polled records. Rebalances wait until it returns.
 func (g *group) receive(fetches kgo.Fetches) {
-	now := g.broker.opt.Clock.Now()
+	now := clock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	received := false

@@ -34,7 +34,7 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 	if err != nil {
 		return found, err
 	}
-	found.Oldest = oldest(logs, b.opt.Clock.Now())
+	found.Oldest = oldest(logs, clock())
 	found.Owner, _, err = b.owner(ctx, client, role)
 	return found, err
 }

@@ -73,7 +73,6 @@ import (
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/option"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 var (
@@ -96,8 +95,7 @@ type Options struct {
 	// TLS returns the configuration for kafka+ssl. It is called for each new connection.
 	// With nil the certificates of the system are trusted.
 	TLS     func() (*tls.Config, error)
-	Connect []kgo.Opt   // more options for every connection; they win over the driver's own
-	Clock   timer.Clock // clock for retries; default: the system's clock
+	Connect []kgo.Opt // more options for every connection; they win over the driver's own
 
 	Routing    broker.Routing // default [DefaultRouting]
 	Partitions int32          // partitions of created topics for commands and events; default 12
@@ -149,9 +147,6 @@ func New(opt Options, log *slog.Logger) *Broker {
 	opt.Routing = cmp.Or(opt.Routing, DefaultRouting())
 	opt.Partitions = option.Positive(opt.Partitions, defaultPartitions)
 	opt.MaxAge = option.Positive(opt.MaxAge, defaultMaxAge)
-	if opt.Clock == nil {
-		opt.Clock = timer.ClockFunc(time.Now) //nolint:forbidigo // the default of a clock
-	}
 	b := &Broker{
 		opt: opt, log: log,
 		term:    inflight.NewTerm(),
@@ -186,5 +181,10 @@ func (b *Broker) Tail() message.Subscriber {
 // Ready returns nil while connected and provisioned, after a round trip to the
 // cluster.
 func (b *Broker) Ready(ctx context.Context) error { return b.keeper.Ready(ctx) }
+
+// clock returns the time for checks and retries.
+func clock() time.Time {
+	return time.Now() //nolint:forbidigo // it decides nothing about timers
+}
 
 var _ broker.Broker = (*Broker)(nil)

@@ -74,7 +74,7 @@ func (b *Broker) ownerTopic() string {
 func (b *Broker) outdated(role string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.opt.Clock.Now().Sub(b.owned[role]) > ownerRefresh
+	return clock().Sub(b.owned[role]) > ownerRefresh
 }
 
 // owner returns the owner of a role's commands, and whether there is one.
@@ -107,6 +107,6 @@ func (b *Broker) own(ctx context.Context, client *kgo.Client, role string, owner
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.owned[role] = b.opt.Clock.Now()
+	b.owned[role] = clock()
 	return nil
 }

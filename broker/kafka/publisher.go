@@ -131,7 +131,7 @@ func (b *Broker) learn(r *kgo.Record, err error) {
 		return
 	}
 	t := b.topics[r.Topic]
-	t.failed = b.opt.Clock.Now()
+	t.failed = clock()
 	t.fresh = t.fresh && !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.UnknownTopicID)
 	b.topics[r.Topic] = t
 }
@@ -181,7 +181,7 @@ func (p publisher) send(ctx context.Context, client *kgo.Client, sent []*outgoin
 	defer cancel()
 	first, next := silence, giveUp
 	for i, o := range sent {
-		if p.opt.Clock.Now().Sub(o.topic.failed) < failingTime {
+		if clock().Sub(o.topic.failed) < failingTime {
 			first, next = failingWait, failingWait
 		}
 		o.err = errNoAnswer

@@ -54,7 +54,7 @@ func (d *delivery) again() *kgo.Record {
 
 // Retry schedules the next delivery of the record after a delay.
 func (d *delivery) Retry(delay time.Duration) bool {
-	g, now := d.part.group, d.part.group.broker.opt.Clock.Now()
+	g, now := d.part.group, clock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	d.count++
@@ -82,7 +82,7 @@ func (g *group) schedule(d *delivery, now time.Time) {
 
 // wake schedules a delivery that was held.
 func (d *delivery) wake() {
-	g, now := d.part.group, d.part.group.broker.opt.Clock.Now()
+	g, now := d.part.group, clock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if d.state == held {
@@ -106,7 +106,7 @@ func (d *delivery) republish() {
 }
 
 func (d *delivery) republished(err error) {
-	g, now := d.part.group, d.part.group.broker.opt.Clock.Now()
+	g, now := d.part.group, clock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err == nil {
