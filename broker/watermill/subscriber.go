@@ -67,40 +67,29 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, inflight.ErrClosed
 	}
 	intake, stop := s.Until(ctx)
-	w := inflight.New(intake, inflight.Options{Messages: s.broker.opt.InFlight})
+	w := inflight.New(intake, inflight.Options{})
 	sub := &subscription{subscriber: s, topic: topic, window: w, intake: intake, deliveries: make(map[string]int)}
-	var tried sync.WaitGroup
-	tried.Add(s.broker.opt.Subscriptions)
+	tried := make(chan struct{})
 	go func() {
 		defer s.broker.term.Done()
-		sub.run(ctx, stop, &tried)
-	}()
-	first := make(chan struct{})
-	go func() {
-		defer close(first)
-		tried.Wait()
+		sub.run(ctx, stop, sync.OnceFunc(func() { close(tried) }))
 	}()
 	late := time.NewTimer(s.broker.opt.SubscribeTimeout)
 	defer late.Stop()
 	select {
-	case <-first:
+	case <-tried:
 	case <-late.C:
 	}
 	return w.Messages(), nil
 }
 
-// run delivers messages until the intake ends. The subscriptions of the pair end when no
+// run delivers messages until the intake ends. The subscription of the pair ends when no
 // message is in flight any more, or the subscriber is closed. Until then messages can be
-// acked.
-func (s *subscription) run(ctx context.Context, stop func(), tried *sync.WaitGroup) {
+// acked. It calls tried after the first attempt to subscribe.
+func (s *subscription) run(ctx context.Context, stop, tried func()) {
 	pair, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	var feeding sync.WaitGroup
-	ins := make([]<-chan *message.Message, s.broker.opt.Subscriptions)
-	for i := range ins {
-		feeding.Go(func() { ins[i] = s.feed(pair, sync.OnceFunc(tried.Done)) })
-	}
-	feeding.Wait()
+	in := s.feed(pair, tried)
 	s.window.Close()
 	stop()
 	s.Left()
@@ -108,10 +97,8 @@ func (s *subscription) run(ctx context.Context, stop func(), tried *sync.WaitGro
 	s.held.Wait()
 	s.report(nil)
 	var draining sync.WaitGroup
-	for _, in := range ins {
-		if in != nil {
-			draining.Go(func() { drain(in, pair.Done()) })
-		}
+	if in != nil {
+		draining.Go(func() { drain(in, pair.Done()) })
 	}
 	pause.For(pair, ackDelay)
 	end()

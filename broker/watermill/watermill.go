@@ -47,18 +47,12 @@ type Subscribers func(role string) (message.Subscriber, error)
 
 // Options tune a [Broker]. The zero value is ready to use.
 type Options struct {
-	Routing  broker.Routing // default [DefaultRouting]; the commands topic can't name the tenant
-	Calls    int            // calls of the publisher at once; default 16
-	InFlight int            // messages in flight of one Subscribe; default 4096
+	Routing broker.Routing // default [DefaultRouting]; the commands topic can't name the tenant
+	Calls   int            // calls of the publisher at once; default 16
 
 	// Batch is the most messages of one call; default 1. It may be larger only if a call
 	// that fails has published none of its messages.
 	Batch int
-
-	// Subscriptions is how many subscriptions of the pair one Subscribe opens; default 1. It
-	// is for pairs whose subscriptions have only one message in flight, and share the
-	// messages of a role.
-	Subscriptions int
 
 	// MaxDelay is the longest delay of a retry; default 20s. The message stays unacked at
 	// the pair meanwhile, so MaxDelay must be shorter than the time after which the pair
@@ -115,7 +109,6 @@ func New(pub message.Publisher, subscribers Subscribers, opt Options, log *slog.
 	}
 	opt.Calls = option.Positive(opt.Calls, 16)
 	opt.Batch = option.Positive(opt.Batch, 1)
-	opt.Subscriptions = option.Positive(opt.Subscriptions, 1)
 	opt.SubscribeTimeout = option.Positive(opt.SubscribeTimeout, time.Second)
 	opt.MaxDelay = option.Positive(opt.MaxDelay, 20*time.Second)
 	if opt.Classify == nil {
