@@ -14,11 +14,11 @@ type Publisher struct {
 	Decide Decide
 }
 
-// Publish publishes those messages that do not fail before they are published.
+// Publish publishes the messages that do not fail before they are published.
 func (p *Publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
 	results := make([]error, len(messages))
 	var sent []broker.Message
-	var of []int // which of messages each of sent is
+	var of []int // index in messages of each message in sent
 	for i, m := range messages {
 		if kind := p.Decide.kind("publish"); kind != None {
 			results[i] = ErrInjected
@@ -39,11 +39,10 @@ func (p *Publisher) Publish(ctx context.Context, messages ...broker.Message) []e
 	return results
 }
 
-// A Subscriber is a subscriber whose Subscribe fails as "subscribe", and the
-// answers to its messages as "ack" and "nack". A handler does not learn that its
-// answer failed: one that fails before it takes effect is lost, and the message comes
-// again as if it had been handed back; one that fails after it took effect has
-// arrived.
+// A Subscriber is a subscriber whose Subscribe fails as "subscribe". The acks and nacks of
+// its messages fail as "ack" and "nack", and handlers do not learn of that. An ack that
+// fails before it takes effect is lost, and the message is redelivered as after a nack. An
+// ack that fails after it took effect has arrived.
 type Subscriber struct {
 	message.Subscriber
 	Decide Decide
@@ -74,7 +73,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	return out, nil
 }
 
-// answer passes on what the copy is answered.
+// answer forwards the ack or nack of the copy.
 func (s *Subscriber) answer(m, c *message.Message) {
 	select {
 	case <-c.Acked():

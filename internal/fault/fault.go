@@ -1,12 +1,11 @@
-// Package fault makes stores and brokers fail on purpose, in tests: every
-// operation of every port, by its name. A call fails before it takes effect, or
-// after: "done, but reported as failed" is the failure that real databases and
-// brokers are best at.
+// Package fault makes stores and brokers fail on purpose in tests: every operation of every
+// port, by its name. A call fails before it takes effect, or after. "Done, but reported as
+// failed" is how real databases and brokers often fail.
 package fault
 
 import "errors"
 
-// ErrInjected is what every injected failure wraps.
+// ErrInjected is wrapped by every injected failure.
 var ErrInjected = errors.New("injected failure")
 
 // A Kind says how a call fails.
@@ -23,7 +22,7 @@ const (
 // "publish", fails. It is called from many goroutines.
 type Decide func(op string) Kind
 
-// kind is the decision, which a nil Decide never has.
+// kind returns how the next call fails. A nil Decide never fails.
 func (d Decide) kind(op string) Kind {
 	if d == nil {
 		return None
@@ -31,7 +30,7 @@ func (d Decide) kind(op string) Kind {
 	return d(op)
 }
 
-// call runs do as the decision has it.
+// call calls do, and fails as decided.
 func (d Decide) call(op string, do func() error) error {
 	kind := d.kind(op)
 	if kind == Before {

@@ -310,7 +310,7 @@ func (t *tx) Emit(ctx context.Context, events ...timer.DueTimeReached) error {
 	return t.decide.call("emit", func() error { return t.Tx.Emit(ctx, events...) })
 }
 
-// get runs do as the decision has it, and returns what it returned.
+// get calls do, fails as decided, and returns the result of do.
 func get[T any](d Decide, op string, do func() (T, error)) (result T, err error) {
 	err = d.call(op, func() (err error) {
 		result, err = do()

@@ -1,7 +1,6 @@
-// Command kafkad is Kafka in one small process, for tests that need a broker
-// which outlives the service, and for trying the service without Kafka. It
-// speaks the protocol, keeps its data on disk, and is no replacement for Kafka:
-// it has one broker and no replicas.
+// Command kafkad is Kafka in one small process, for tests that need a broker which outlives
+// the service, and for trying the service without Kafka. It speaks the protocol and keeps
+// its data on disk. It does not replace Kafka, since it has one broker and no replicas.
 package main
 
 import (

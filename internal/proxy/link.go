@@ -10,16 +10,16 @@ import (
 
 const (
 	chunkBytes = 32 << 10
-	chunks     = 1 << 13 // on their way at once; then the sender has to wait
+	chunks     = 1 << 13 // chunks that are under way at most; then the sender waits
 )
 
-// A link is a connection of a client and the one with the server that it is
-// passed on to.
+// A link is a connection with a client, and the connection with the server to which it is
+// forwarded.
 type link struct {
 	proxy *Proxy
-	dead  [2]atomic.Bool // by direction: something was lost, so nothing arrives any more
+	dead  [2]atomic.Bool // something that was sent in a direction was dropped, so nothing arrives any more
 
-	readers atomic.Int32 // that have come to an end
+	readers atomic.Int32 // readers that have ended
 	once    sync.Once
 	over    chan struct{} // closed when the link is to end
 
@@ -28,17 +28,17 @@ type link struct {
 	conns [2]net.Conn // by the direction in which they are written to; the server's is nil until it is made
 }
 
-// A chunk is something sent. Nil bytes are the end.
+// A chunk is a part of what was sent. Nil bytes are its end.
 type chunk struct {
 	bytes []byte
 	due   time.Time // when it arrives
 }
 
-// run passes on until both sides have ended, or the link has.
+// run forwards what both sides send, until both or the link have ended.
 func (l *link) run() {
 	defer l.end()
-	if l.dead[ToServer].Load() { // the server hears of nothing
-		l.swallow(l.conns[ToClient])
+	if l.dead[ToServer].Load() { // the server does not learn of this connection
+		_, _ = io.Copy(io.Discard, l.conns[ToClient]) // until the client ends
 		return
 	}
 	server, err := l.proxy.dial()
@@ -77,16 +77,16 @@ func (l *link) end() {
 	}
 }
 
-// reset closes a connection with what is on its way, if it is one of TCP.
+// reset closes a connection. If it is a TCP connection, what is under way is dropped.
 func reset(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0) // fails only if it is closed
 	}
-	_ = c.Close() // nothing can be done about it
+	_ = c.Close() // an error does not matter any more
 }
 
-// pump passes on what is sent in a direction. What gets lost is read all the
-// same, or the sender would notice.
+// pump forwards what is sent in a direction. It also reads what is dropped, or the sender
+// would notice.
 func (l *link) pump(d Direction) {
 	way := make(chan chunk, chunks)
 	var writer sync.WaitGroup
@@ -102,7 +102,7 @@ func (l *link) pump(d Direction) {
 		}
 		if err != nil {
 			if l.readers.Add(1) == 2 && (l.dead[0].Load() || l.dead[1].Load()) {
-				l.end() // both sides are gone, and don't hear of each other
+				l.end() // both sides are gone, and neither learns of the end of the other
 			}
 			if !l.dead[d].Load() {
 				way <- chunk{nil, time.Now().Add(late)}
@@ -112,7 +112,7 @@ func (l *link) pump(d Direction) {
 	}
 }
 
-// arrive writes what is on the way when it is due.
+// arrive writes each chunk when it is due.
 func (l *link) arrive(d Direction, way <-chan chunk) {
 	for c := range way {
 		if !l.await(c.due) || l.dead[d].Load() {
@@ -124,15 +124,15 @@ func (l *link) arrive(d Direction, way <-chan chunk) {
 			continue
 		}
 		if _, err := to.Write(c.bytes); err != nil && !l.dead[1-d].Load() {
-			l.end() // the receiver is gone, and can still tell
+			l.end() // the receiver is gone, and the sender may learn of it
 		}
 	}
 	if l.dead[d].Load() {
-		<-l.over // the receiver waits for more, in vain
+		<-l.over // meanwhile the receiver waits for more
 	}
 }
 
-// await waits until a moment. It returns false if the link ended before.
+// await waits until a time. It returns false if the link ended before.
 func (l *link) await(due time.Time) bool {
 	if !time.Now().Before(due) {
 		return true
@@ -147,12 +147,7 @@ func (l *link) await(due time.Time) bool {
 	}
 }
 
-// swallow reads and throws away until the sender ends.
-func (l *link) swallow(from io.Reader) {
-	_, _ = io.Copy(io.Discard, from) // whatever ends it
-}
-
-// closeWrite tells the receiver that there is no more.
+// closeWrite tells the receiver that nothing more comes.
 func closeWrite(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite() // fails only if it is closed

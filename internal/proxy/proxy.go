@@ -1,7 +1,7 @@
-// Package proxy stands between clients and a server and harms their
-// connections, for tests: what they send is late, gets lost without a word, or
-// ends in a reset. It takes connections over TCP, or within the process, where
-// it works in a bubble of testing/synctest too.
+// Package proxy stands between clients and a server, and harms their connections in tests:
+// it delays what they send, drops it silently, or resets the connections. It accepts
+// connections over TCP, or within the process, where it also works in a bubble of
+// testing/synctest.
 package proxy
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A Direction is a way that bytes go.
+// A Direction is the direction in which bytes are sent.
 type Direction int
 
 // Directions.
@@ -21,11 +21,10 @@ const (
 	ToClient
 )
 
-// dialTimeout is the longest wait for the server to take a connection.
+// dialTimeout is the longest wait for the server to accept a connection.
 const dialTimeout = 5 * time.Second
 
-// A Proxy passes on connections to a server. All methods are safe for
-// concurrent use.
+// A Proxy forwards connections to a server. All methods are safe for concurrent use.
 type Proxy struct {
 	dial func() (net.Conn, error)
 
@@ -38,29 +37,28 @@ type Proxy struct {
 	work     sync.WaitGroup
 }
 
-// A state is the harm that is done.
+// A state is the harm that a proxy does now.
 type state struct {
-	refuse bool             // no new connections
-	drop   [2]bool          // by direction: nothing arrives
-	delay  [2]time.Duration // by direction: what is sent arrives later
+	refuse bool             // it refuses new connections
+	drop   [2]bool          // it drops what is sent in a direction
+	delay  [2]time.Duration // how much later what is sent in a direction arrives
 }
 
-// New returns a proxy for a server that dial connects with. It passes
-// everything on, and starts nothing: call [Proxy.Listen] or
-// [Proxy.InProcessConn].
+// New returns a proxy for a server that dial connects with. It does no harm yet, and starts
+// nothing: call [Proxy.Listen] or [Proxy.InProcessConn].
 func New(dial func() (net.Conn, error)) *Proxy {
 	return &Proxy{dial: dial, links: make(map[*link]struct{})}
 }
 
-// TCP returns what dials an address, for [New].
+// TCP returns a function for [New] that dials an address.
 func TCP(address string) func() (net.Conn, error) {
 	return func() (net.Conn, error) {
 		return (&net.Dialer{Timeout: dialTimeout}).DialContext(context.Background(), "tcp", address)
 	}
 }
 
-// Listen takes connections on a free port of this machine until
-// [Proxy.Close], and returns its address. It is called once.
+// Listen accepts connections on a free port of this machine until [Proxy.Close], and
+// returns its address. It is called once.
 func (p *Proxy) Listen() (address string, err error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -78,7 +76,7 @@ func (p *Proxy) Listen() (address string, err error) {
 			if err != nil {
 				return // closed
 			}
-			if err := p.take(conn); err != nil {
+			if err := p.accept(conn); err != nil {
 				reset(conn)
 			}
 		}
@@ -86,27 +84,27 @@ func (p *Proxy) Listen() (address string, err error) {
 	return l.Addr().String(), nil
 }
 
-// InProcessConn returns the client's end of a new connection that does not go
-// through the network. It is what nats.InProcessServer asks for.
+// InProcessConn returns the client's end of a new connection that does not use the network.
+// It is the method that nats.InProcessServer asks for.
 func (p *Proxy) InProcessConn() (net.Conn, error) {
 	client, ours := net.Pipe()
-	if err := p.take(ours); err != nil {
+	if err := p.accept(ours); err != nil {
 		return nil, err
 	}
 	return client, nil
 }
 
-// Delay has what is sent in a direction from now on arrive so much later. It
-// does not make the connection narrower: more can be sent meanwhile.
+// Delay delays what is sent in a direction from now on. It does not limit how much is sent
+// meanwhile.
 func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state.delay[d] = by
 }
 
-// Drop has nothing arrive any more in the directions, not even the end of a
-// connection. Connections stay open, and new ones can be made. One that has
-// lost something is never whole again: it stays as it is after [Proxy.Pass].
+// Drop drops everything that is sent in the directions, and the end of a connection, too.
+// Connections stay open, and new ones can be made. A connection of which something was
+// dropped never works again, also not after [Proxy.Pass].
 func (p *Proxy) Drop(directions ...Direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,8 +116,7 @@ func (p *Proxy) Drop(directions ...Direction) {
 	}
 }
 
-// Reset ends all connections there are, as a peer does that knows nothing of
-// them.
+// Reset resets all open connections, as a peer does that does not know them.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,28 +125,29 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// Refuse has new connections refused. Those there are stay.
+// Refuse refuses new connections. Open connections stay.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state.refuse = true
 }
 
-// Pass undoes all harm, but for what was lost: see [Proxy.Drop].
+// Pass ends all harm. Connections of which something was dropped do not recover: see
+// [Proxy.Drop].
 func (p *Proxy) Pass() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state = state{}
 }
 
-// Accepted returns how many connections were taken so far.
+// Accepted returns how many connections were accepted so far.
 func (p *Proxy) Accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.accepted
 }
 
-// Close ends all connections and waits until nothing is at work.
+// Close ends all connections, and waits until the goroutines of the proxy have ended.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -165,18 +163,18 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// now returns the harm that is done now.
+// now returns the harm that the proxy does now.
 func (p *Proxy) now() state {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state
 }
 
-// errRefused says that no connections are taken.
+// errRefused says that the proxy refuses new connections.
 var errRefused = errors.New("connection refused by the proxy")
 
-// take takes a connection of a client.
-func (p *Proxy) take(client net.Conn) error {
+// accept accepts a connection of a client.
+func (p *Proxy) accept(client net.Conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.state.refuse {

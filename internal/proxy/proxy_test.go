@@ -200,33 +200,6 @@ func TestOneDirectionIsDropped(t *testing.T) {
 	})
 }
 
-func TestEndsArePassedOn(t *testing.T) {
-	inside(t, func(t *testing.T, e *echo, p *proxy.Proxy) {
-		conn := connect(t, p)
-		send(t, conn, "hello\n")
-		answers(t, conn, "hello\n", time.Hour)
-		conn.Close()
-		synctest.Wait()
-		if e.gone() != 1 {
-			t.Error("the server did not hear of the end")
-		}
-	})
-}
-
-func TestRefuseTakesNoNewConnections(t *testing.T) {
-	inside(t, func(t *testing.T, _ *echo, p *proxy.Proxy) {
-		conn := connect(t, p)
-		p.Refuse()
-		if _, err := p.InProcessConn(); err == nil {
-			t.Error("a new connection was taken")
-		}
-		send(t, conn, "hello\n")
-		answers(t, conn, "hello\n", time.Hour)
-		p.Pass()
-		connect(t, p)
-	})
-}
-
 // TestTCP goes through the network, where a reset is one.
 func TestTCP(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
-// Package rabbitd runs a RabbitMQ server of a test's own: one that it may stop,
-// kill and start again without harm to others. RabbitMQ must be installed.
+// Package rabbitd runs a RabbitMQ server for one test, which may stop, kill and start it
+// again without harm to other tests. RabbitMQ must be installed.
 package rabbitd
 
 import (
@@ -21,12 +21,12 @@ import (
 // ErrNotInstalled says that there is no RabbitMQ on this machine.
 var ErrNotInstalled = errors.New("RabbitMQ is not installed")
 
-// startTimeout is how long a server may take to listen: its virtual machine
-// alone takes seconds, and more while others are busy.
+// startTimeout is how long a server may take until it listens. Its virtual machine alone
+// takes seconds, and longer on a busy machine.
 const startTimeout = 2 * time.Minute
 
-// places are where packages put the script that runs in the foreground as
-// its caller. The one of Debian on the path changes to its own user.
+// places are where packages put the script that runs the server in the foreground, as the
+// user who calls it. The script that Debian puts on the path changes the user.
 var places = []string{"/usr/lib/rabbitmq/bin/rabbitmq-server", "/opt/rabbitmq/sbin/rabbitmq-server", "/usr/local/sbin/rabbitmq-server"}
 
 // A Server is a RabbitMQ node on the loopback interface. Its user is guest,
@@ -41,9 +41,9 @@ type Server struct {
 	stop   sync.Once
 }
 
-// Start starts a server that keeps its data in dir, and waits until it listens.
-// One that ended starts again where it was. Two ports are taken: port, for
-// clients, and the one above.
+// Start starts a server that keeps its data in dir, and waits until it listens. With the
+// folder of a server that has ended, it goes on with its data. It uses two ports: port for
+// clients, and port + 1.
 func Start(ctx context.Context, dir string, port int) (*Server, error) {
 	s := &Server{dir: dir, port: port, ended: make(chan struct{})}
 	for _, place := range places {
@@ -78,7 +78,7 @@ func Start(ctx context.Context, dir string, port int) (*Server, error) {
 		return nil, fmt.Errorf("start RabbitMQ: %w", err)
 	}
 	go func() {
-		_ = s.cmd.Wait() // says that it was killed
+		_ = s.cmd.Wait() // its error says that the server was killed
 		close(s.ended)
 	}()
 	if err := s.await(ctx); err != nil {
@@ -111,10 +111,11 @@ func (s *Server) await(ctx context.Context) error {
 
 func (s *Server) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// URL is where clients connect.
+// URL returns the address that clients connect with.
 func (s *Server) URL() string { return "amqp://guest:guest@" + s.address() + "/" }
 
-// PID is the id of the process that does the work, as it wrote it into a file.
+// PID returns the id of the server's process, which is a child of the script. The server
+// has written it into a file.
 func (s *Server) PID() int {
 	text, err := os.ReadFile(filepath.Join(s.dir, "pid"))
 	if err != nil {
@@ -127,7 +128,7 @@ func (s *Server) PID() int {
 	return pid
 }
 
-// Stop ends the server in its own time.
+// Stop has the server end in an orderly way.
 func (s *Server) Stop() { s.end(syscall.SIGTERM) }
 
 // Kill ends the server at once.
