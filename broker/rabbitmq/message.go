@@ -15,10 +15,9 @@ import (
 )
 
 const (
-	maxBody    = 1 << 20   // bytes; an envelope has 64 KiB at most
-	maxHeaders = 100 << 10 // bytes of names and values, which must fit in one frame
-	maxShort   = 255       // bytes of a short string: ids, names of headers
-	jsonType   = "application/json"
+	maxBody  = 1 << 20 // bytes; an envelope has 64 KiB at most
+	maxShort = 255     // bytes of a short string: ids, names of headers
+	jsonType = "application/json"
 )
 
 // marshal makes a message for the server, or returns a [broker.ErrRefused]. It leaves out
@@ -27,21 +26,18 @@ func marshal(topic string, msg *message.Message) (outgoing, error) {
 	if err := checkName(topic); err != nil {
 		return outgoing{}, err
 	}
-	refuse := func(format string, args ...any) (outgoing, error) {
-		return outgoing{}, fmt.Errorf("%w: %s", broker.ErrRefused, fmt.Sprintf(format, args...))
-	}
 	switch {
 	case len(msg.Payload) > maxBody:
-		return refuse("body of %d bytes, the limit is %d", len(msg.Payload), maxBody)
+		return outgoing{}, fmt.Errorf("%w: body of %d bytes, the limit is %d", broker.ErrRefused, len(msg.Payload), maxBody)
 	case !isShort(msg.UUID):
-		return refuse("message id %s can't be a property", timer.Quote(msg.UUID))
+		return outgoing{}, fmt.Errorf("%w: message id %s can't be a property", broker.ErrRefused, timer.Quote(msg.UUID))
 	}
 	out := outgoing{topic: topic, named: true, properties: headerBytes + len(msg.UUID), Publishing: amqp.Publishing{
 		Headers:      make(amqp.Table, len(msg.Metadata)),
 		ContentType:  jsonType,
 		DeliveryMode: amqp.Persistent,
 		MessageId:    msg.UUID,
-		Timestamp:    time.Now(), //nolint:forbidigo // for people; the body has the time that counts
+		Timestamp:    clock(), // for people; the body has the time that counts
 		Body:         msg.Payload,
 	}}
 	for name, value := range msg.Metadata {
@@ -50,9 +46,6 @@ func marshal(topic string, msg *message.Message) (outgoing, error) {
 		}
 		out.Headers[name] = value
 		out.properties += len(name) + len(value) + 8
-	}
-	if out.properties > maxHeaders {
-		return refuse("headers of %d bytes, the limit is %d", out.properties, maxHeaders)
 	}
 	for _, p := range []struct {
 		name     string

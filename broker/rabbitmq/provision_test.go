@@ -1,7 +1,6 @@
 package rabbitmq_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -96,25 +95,12 @@ func TestVerifiedBrokerMakesNoQueue(t *testing.T) {
 	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("event")); err == nil || !strings.Contains(err.Error(), r.topic()) {
 		t.Errorf("publish without a queue: %v, want an error that names it", err)
 	}
-	s := b.Subscriber("timer-service")
-	defer s.Close()
-	messages, err := s.Subscribe(context.Background(), r.topic())
-	if err != nil {
-		t.Fatal(err)
-	}
+	messages := subscribe(t, b, "timer-service", r.topic())
 	until(t, "a broker that says what is missing", func() bool {
 		err := b.Ready(t.Context())
 		return err != nil && strings.Contains(err.Error(), "queue "+r.topic()+" is missing")
 	})
-	if _, err := r.raw.QueueDeclare(r.topic(), true, false, false, false, nil); err != nil {
-		t.Fatal(err)
-	}
-	r.mu.Lock()
-	r.declared[r.topic()] = true
-	r.mu.Unlock()
-	if err := r.raw.QueueBind(r.topic(), r.topic(), r.opt.Exchange, false, nil); err != nil {
-		t.Fatal(err)
-	}
+	r.queue(r.topic(), nil)
 	publish(t, b, r.topic(), "event")
 	expect(t, messages, "event")
 }

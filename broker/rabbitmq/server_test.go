@@ -83,7 +83,7 @@ func TestServerThatIsLowOnMemoryIsReported(t *testing.T) {
 	t.Parallel()
 	o := serve(t)
 	r := o.rabbit()
-	b := r.ready(r.opt)
+	b, idle := r.ready(r.opt), r.ready(r.opt)
 	messages := subscribe(t, b, "timer-service", "timer.commands")
 	publish(t, b, "timer.commands", "before")
 	held := next(t, messages)
@@ -99,9 +99,16 @@ func TestServerThatIsLowOnMemoryIsReported(t *testing.T) {
 	if err := broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", text("during too")); !errors.Is(err, rabbitmq.ErrBlocked) {
 		t.Errorf("the next message: %v, want ErrBlocked", err)
 	}
+	// The server says nothing of an alarm to a connection that publishes nothing.
+	late, _ := r.run(r.opt)
+	for _, b := range []*rabbitmq.Broker{idle, late} {
+		until(t, "a broker that is blocked and publishes nothing", func() bool { return errors.Is(b.Ready(t.Context()), rabbitmq.ErrBlocked) })
+	}
 	held.Ack() // which does not depend on it
 	o.ctl("set_vm_memory_high_watermark", "0.4")
-	awaitReady(t, b)
+	for _, b := range []*rabbitmq.Broker{b, idle, late} {
+		awaitReady(t, b)
+	}
 	publish(t, b, "timer.commands", "after")
 	for {
 		msg := next(t, messages)
@@ -113,28 +120,6 @@ func TestServerThatIsLowOnMemoryIsReported(t *testing.T) {
 			t.Fatalf("got %q", msg.Payload)
 		}
 	}
-}
-
-// The server says nothing of an alarm to a connection that publishes nothing.
-func TestIdleServiceKnowsThatTheServerIsLowOnDisk(t *testing.T) {
-	t.Parallel()
-	o := serve(t)
-	r := o.rabbit()
-	idle := r.ready(r.opt)
-	o.ctl("set_disk_free_limit", "1000000GB")
-	until(t, "an idle broker that is blocked", func() bool { return errors.Is(idle.Ready(t.Context()), rabbitmq.ErrBlocked) })
-	if err := idle.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "disk") {
-		t.Errorf("Ready: %v, want the reason of the server", err)
-	}
-	late, _ := r.run(r.opt)
-	until(t, "a broker that is blocked from its start", func() bool { return errors.Is(late.Ready(t.Context()), rabbitmq.ErrBlocked) })
-	o.ctl("set_disk_free_limit", "50MB")
-	until(t, "brokers that are ready", func() bool { return idle.Ready(t.Context()) == nil && late.Ready(t.Context()) == nil })
-	publish(t, idle, "timer.commands", "after")
-	messages := subscribe(t, late, "timer-service", "timer.commands")
-	expect(t, messages, "after")
-	publish(t, idle, "timer.commands", "then")
-	expect(t, messages, "then") // and nothing that asked for the alarm
 }
 
 // The permissions are those of docs/brokers/rabbitmq.md.
