@@ -37,7 +37,7 @@ func fetched(number int32, value string, offsets ...int64) kgo.Fetches {
 	return kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "topic", Partitions: []kgo.FetchPartition{p}}}}}
 }
 
-// takeAll takes what is queued.
+// takeAll takes all deliveries from the queue.
 func takeAll(g *group) (taken []*delivery) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,8 +91,8 @@ func TestLowestOpenOffset(t *testing.T) {
 	}
 }
 
-// TestLogThatWasCutKeepsWhatIsBelow cuts a log at an offset below which records
-// are not handled yet. They are still delivered, and the position waits for them.
+// TestLogThatWasCutKeepsWhatIsBelow cuts a log at an offset while records below it are not
+// handled. They are still delivered, and the position waits for them.
 func TestLogThatWasCutKeepsWhatIsBelow(t *testing.T) {
 	t.Parallel()
 	g, p := newTestGroup(t)
@@ -110,7 +110,7 @@ func TestLogThatWasCutKeepsWhatIsBelow(t *testing.T) {
 			t.Errorf("delivery of %d: stale %v, want %v", 10+i, had[i].Stale(), stale)
 		}
 	}
-	had[3].Ack() // of a record that is no more
+	had[3].Ack() // its record was cut off
 	had[1].Ack()
 	had[2].Ack()
 	if p.low() != 13 {
@@ -131,7 +131,7 @@ func TestLogThatWasCutKeepsWhatIsBelow(t *testing.T) {
 	}
 }
 
-// TestEveryBatchThatIsSkippedIsNamed meets two in one poll.
+// TestEveryBatchThatIsSkippedIsNamed has one poll return two batches that are too large.
 func TestEveryBatchThatIsSkippedIsNamed(t *testing.T) {
 	t.Parallel()
 	member, err := kgo.NewClient()
@@ -168,8 +168,8 @@ func TestLargeRecordsFillTheQueue(t *testing.T) {
 	}
 }
 
-// TestPartitionThatIsRevokedIsNotDelivered tries to take from a partition while what
-// is in flight of it is waited for before it goes to another member.
+// TestPartitionThatIsRevokedIsNotDelivered tries to take from a partition that goes to
+// another member, while its messages in flight are waited for.
 func TestPartitionThatIsRevokedIsNotDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := newTestGroup(t)
@@ -195,7 +195,7 @@ func TestPartitionThatIsRevokedIsNotDelivered(t *testing.T) {
 	})
 }
 
-// TestHeadersOfARetryAreBounded reads what a hostile producer may have set.
+// TestHeadersOfARetryAreBounded reads headers that a hostile producer may have set.
 func TestHeadersOfARetryAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_800_000_000_000)

@@ -22,7 +22,7 @@ const (
 	password = "hunter2-is-secret"
 )
 
-// works proves that what is published through a broker arrives.
+// works fails the test unless a message that is published through a broker arrives.
 func works(t *testing.T, opt kafka.Options) {
 	t.Helper()
 	opt.Routing = routing()
@@ -40,8 +40,8 @@ func works(t *testing.T, opt kafka.Options) {
 	}
 }
 
-// fails proves that a broker gets no connection, goes on trying, and shows no
-// password.
+// fails fails the test unless a broker gets no connection for the reason why, goes on
+// trying, and shows no password.
 func fails(t *testing.T, opt kafka.Options, why string) {
 	t.Helper()
 	opt.Routing = routing()

@@ -10,7 +10,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/kafka"
 )
 
-// A transactional is a producer whose records count when their transaction commits.
+// A transactional is a producer that sends its records in transactions.
 type transactional struct {
 	*kgo.Client
 	t *testing.T
@@ -47,8 +47,8 @@ func (p *transactional) end(commit kgo.TransactionEndTry) {
 	}
 }
 
-// TestOnlyWhatIsCommittedCounts aborts a transaction, and leaves one open while others
-// are read, caught up with and replayed.
+// TestOnlyWhatIsCommittedCounts aborts a transaction, and leaves one open while messages of
+// others are delivered, caught up with and replayed.
 func TestOnlyWhatIsCommittedCounts(t *testing.T) {
 	t.Parallel()
 	c := serve(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// A reader reads the messages of many keys, each of which has numbers from 1.
+// A reader reads the messages of many keys. The bodies of a key are numbers from 1.
 type reader struct {
 	t    testing.TB
 	seen map[string]bool // key and number
@@ -62,7 +62,7 @@ func (r *reader) read(messages <-chan *message.Message, keys, last int) {
 	}
 }
 
-// load publishes a number under every key. What fails is published again.
+// load publishes a number under every key, and publishes messages that fail again.
 func load(b *kafka.Broker, topic string, keys, number int) {
 	for done := false; !done; {
 		batch := make([]*message.Message, keys)
@@ -77,7 +77,8 @@ func load(b *kafka.Broker, topic string, keys, number int) {
 	}
 }
 
-// TestServerThatBreaksEachFetchIsOneInterruption: each one has timers wait for commands.
+// TestServerThatBreaksEachFetchIsOneInterruption breaks all fetches of one server. Timers
+// wait for commands after each interruption, so there must not be one for each fetch.
 func TestServerThatBreaksEachFetchIsOneInterruption(t *testing.T) {
 	t.Parallel()
 	c := serve(t, kfake.NumBrokers(3))
@@ -105,9 +106,9 @@ func TestServerThatBreaksEachFetchIsOneInterruption(t *testing.T) {
 	}
 }
 
-// TestFaultsLoseNothing has the cluster answer requests with errors while
-// messages are on their way. Nothing is lost, and what was acked is committed: a
-// second instance gets nothing of it.
+// TestFaultsLoseNothing makes the cluster answer requests with errors while messages are
+// published and consumed. No message is lost, and each one that was acked is committed, so
+// that a second instance does not get it.
 func TestFaultsLoseNothing(t *testing.T) {
 	t.Parallel()
 	group := []kmsg.Key{kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.OffsetCommit, kmsg.OffsetFetch}
@@ -128,7 +129,7 @@ func TestFaultsLoseNothing(t *testing.T) {
 		{"commits fail", kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.RequestTimedOut, Count: 10}},
 		{"the member is unknown", kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat, kmsg.OffsetCommit}, Err: kerr.UnknownMemberID, Count: 2}},
 		{"the generation is over", kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat, kmsg.OffsetCommit}, Err: kerr.IllegalGeneration, Count: 2}},
-		{"a rebalance, again and again", kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat, kmsg.OffsetCommit}, Err: kerr.RebalanceInProgress, Count: 5}},
+		{"a rebalance is repeated", kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat, kmsg.OffsetCommit}, Err: kerr.RebalanceInProgress, Count: 5}},
 		{"the topic is unknown for a while", kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Err: kerr.UnknownTopicOrPartition, Count: 5}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -164,8 +165,8 @@ func losesNothing(t *testing.T, fault kfake.Fault) {
 	}
 	h.Remove()
 	load(b, topic, keys, each+1)
-	in.read(messages, keys, each+1) // and with it all that came again
-	go func() {                     // a session that ends late for the fault has them come again once more
+	in.read(messages, keys, each+1) // and everything that is redelivered before
+	go func() {                     // after a session that ends late, messages are redelivered once more
 		for msg := range messages {
 			msg.Ack()
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/kafka"
 )
 
-// client returns a client that knows nothing of ours.
+// client returns a client that is not of our driver.
 func client(t testing.TB, c *cluster, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...))...)
@@ -45,9 +45,9 @@ func numbers(n int) (bodies []string) {
 	return bodies
 }
 
-// TestNothingIsCommittedBeforeItIsAcked leaves one message of many in a partition
-// without an ack. The offset stays at it, and a second instance is delivered what
-// is there from it on.
+// TestNothingIsCommittedBeforeItIsAcked leaves one message of many in a partition without an
+// ack. The committed offset stays at that message. A second instance gets it, and all
+// messages behind it.
 func TestNothingIsCommittedBeforeItIsAcked(t *testing.T) {
 	t.Parallel()
 	c, r := serve(t), routing()
@@ -166,8 +166,8 @@ func TestPartitionsThatAreAddedAreRead(t *testing.T) {
 	})
 }
 
-// TestForeignRecordsArrive publishes what other clients do: no headers, no key,
-// headers twice, nothing at all, packed.
+// TestForeignRecordsArrive publishes records as other clients do: without headers, without a
+// key, with a header twice, without a value, compressed.
 func TestForeignRecordsArrive(t *testing.T) {
 	t.Parallel()
 	c, r := serve(t), routing()
@@ -208,9 +208,8 @@ func TestForeignRecordsArrive(t *testing.T) {
 	}
 }
 
-// TestBatchThatIsRefusedFailsWhatIsAtFault publishes a message that is too large
-// for its topic, between others that are not, as a client that can't read the
-// topic's settings.
+// TestBatchThatIsRefusedFailsWhatIsAtFault publishes a message that is too large for its
+// topic between smaller ones, as a client that can't read the settings of the topic.
 func TestBatchThatIsRefusedFailsWhatIsAtFault(t *testing.T) {
 	t.Parallel()
 	c, r := serve(t), routing()

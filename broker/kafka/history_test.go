@@ -112,7 +112,7 @@ func TestPositionsOfCommands(t *testing.T) {
 	}
 }
 
-// TestLogsOfCommands has partitions that are acked in part.
+// TestLogsOfCommands acks some of the messages of each partition.
 func TestLogsOfCommands(t *testing.T) {
 	t.Parallel()
 	for _, tenants := range []bool{false, true} {
@@ -162,7 +162,7 @@ func TestLogsOfCommands(t *testing.T) {
 	}
 }
 
-// TestHistoryNeedsAConnection asks before there is one.
+// TestHistoryNeedsAConnection asks without a connection.
 func TestHistoryNeedsAConnection(t *testing.T) {
 	t.Parallel()
 	b := kafka.New(kafka.Options{}, quiet)

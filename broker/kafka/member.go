@@ -209,7 +209,7 @@ func (g *group) lose(lost map[string][]int32) {
 	}
 }
 
-// partsOf returns those of the partitions that are ours. The caller holds the lock.
+// partsOf returns our assignments of partitions. The caller holds the lock.
 func (g *group) partsOf(numbers map[string][]int32) (parts []*assignment) {
 	for id, p := range g.parts {
 		if slices.Contains(numbers[id.topic], id.number) {

@@ -12,9 +12,9 @@ import (
 	"github.com/event-service-agent/timer-service/broker/kafka"
 )
 
-// TestOwnerIsWrittenAgain marks what a service wrote: since Kafka forgets the offsets
-// of a group without members after a while, it is written again within the hour, and
-// not each time.
+// TestOwnerIsWrittenAgain marks the offset that a service wrote, to see when it is written
+// again. Kafka forgets the offsets of a group without members after a while, so the service
+// writes again after an hour, but not with each claim.
 func TestOwnerIsWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, dialer := virtual(t)
@@ -49,6 +49,6 @@ func TestOwnerIsWrittenAgain(t *testing.T) {
 		if _, err := admin.DeleteGroup(t.Context(), group); err != nil {
 			t.Fatal(err)
 		}
-		claim() // as the first
+		claim() // there is no owner now
 	})
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// The partition that fails, of how many.
+// The number of the partition that fails, and how many there are.
 const (
 	failing    = int32(3)
 	partitions = 12
@@ -62,10 +62,10 @@ func stored(c *cluster, topic string) (n int) {
 	return n
 }
 
-// TestPartitionThatFailsFailsAlone publishes to twelve partitions of which one
-// takes nothing. The messages of the others are published at once, and once;
-// those of the one fail with an error that may pass, and are published as soon
-// as it takes messages again.
+// TestPartitionThatFailsFailsAlone publishes to twelve partitions, one of which accepts no
+// messages. The messages of the others are published at once, each once. The messages of
+// that partition fail with an error that may pass, and are published when it accepts
+// messages again.
 func TestPartitionThatFailsFailsAlone(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []*kerr.Error{kerr.NotEnoughReplicas, kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.KafkaStorageError} {
@@ -110,7 +110,7 @@ func failsAlone(t *testing.T, reason *kerr.Error) {
 	if n := stored(c, topic); n != len(messages)-len(left) {
 		t.Errorf("%d messages are stored, %d were published", n, len(messages)-len(left))
 	}
-	for range 5 { // each try is short, for the sake of the messages beside it
+	for range 5 { // each call is short, since it must not delay the messages of other partitions
 		more, at := timers(topic, 12)
 		for i, err := range b.Publisher().Publish(ctx, more...) {
 			if (err != nil) != (at[i] == failing) {
@@ -138,8 +138,8 @@ func failsAlone(t *testing.T, reason *kerr.Error) {
 	}
 }
 
-// TestServerOfSomePartitionsThatHangsFailsThoseAlone has one of three servers
-// answer nothing for a while.
+// TestServerOfSomePartitionsThatHangsFailsThoseAlone makes one of three servers answer
+// nothing for a while.
 func TestServerOfSomePartitionsThatHangsFailsThoseAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, someHang)
@@ -197,8 +197,8 @@ func put(t *testing.T, c *cluster, topic, body string) {
 	}
 }
 
-// got acks messages until all have come that put has published, but for those of
-// the partition that fails.
+// got acks messages until all have come that put has published to the partitions that do
+// not fail.
 func got(t *testing.T, messages <-chan *message.Message, body string) {
 	t.Helper()
 	missing := make(map[string]bool)
@@ -225,8 +225,8 @@ func subscribed(t *testing.T) (*cluster, string, <-chan *message.Message) {
 	return c, topic, messages
 }
 
-// TestPartitionThatCannotBeReadDelaysNoOther has fetches of one partition fail,
-// while those of the others are delivered.
+// TestPartitionThatCannotBeReadDelaysNoOther makes fetches of one partition fail. Messages
+// of the others are delivered.
 func TestPartitionThatCannotBeReadDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []*kerr.Error{kerr.NotLeaderForPartition, kerr.KafkaStorageError, kerr.TopicAuthorizationFailed} {
@@ -250,8 +250,8 @@ func TestPartitionThatCannotBeReadDelaysNoOther(t *testing.T) {
 	}
 }
 
-// TestPartitionWhoseCommitIsRefused has commits of one partition fail. Those of
-// the others go on, and its own are made up for.
+// TestPartitionWhoseCommitIsRefused makes commits of one partition fail. The others are
+// committed, and that partition is committed when the fault is over.
 func TestPartitionWhoseCommitIsRefused(t *testing.T) {
 	t.Parallel()
 	c, topic, messages := subscribed(t)
@@ -269,8 +269,8 @@ func TestPartitionWhoseCommitIsRefused(t *testing.T) {
 	committed(t, c, topic, failing, 3)
 }
 
-// TestPartitionThatIsResetComesAgainAlone has the server refuse the offset of one
-// partition, whose messages come again from the first one that it has.
+// TestPartitionThatIsResetComesAgainAlone makes the server refuse the offset of one
+// partition. Its messages are redelivered from the first one, and no others.
 func TestPartitionThatIsResetComesAgainAlone(t *testing.T) {
 	t.Parallel()
 	c, topic, messages := subscribed(t)

@@ -200,8 +200,8 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	until(t, "a reason", func() bool { return denied.Ready(t.Context()) != nil })
 }
 
-// TestDeadLettersThatMayNotBeReadAreAnError visits dead letters as a user who may
-// see that their topic is there, and no more.
+// TestDeadLettersThatMayNotBeReadAreAnError visits dead letters as a user who may only
+// describe their topic.
 func TestDeadLettersThatMayNotBeReadAreAnError(t *testing.T) {
 	t.Parallel()
 	const topic, prefixed = kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypePrefixed
@@ -222,8 +222,7 @@ func TestDeadLettersThatMayNotBeReadAreAnError(t *testing.T) {
 	}
 }
 
-// TestTailThatMayNotReadSaysSo tails a topic as a user who may see that it is
-// there, and no more.
+// TestTailThatMayNotReadSaysSo tails a topic as a user who may only describe it.
 func TestTailThatMayNotReadSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -121,9 +121,9 @@ func delayed(t *testing.T, messages <-chan *message.Message, delay time.Duration
 	msg.Nack()
 }
 
-// TestRetryThatCannotBePublishedWaitsInMemory refuses to store a message again.
-// It is delivered when its time has come, the offset waits for it, and messages
-// beside it are handled.
+// TestRetryThatCannotBePublishedWaitsInMemory makes the server refuse to store a message
+// again. The message is delivered when its time has come, the committed offset waits for it,
+// and other messages are handled.
 func TestRetryThatCannotBePublishedWaitsInMemory(t *testing.T) {
 	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
 		b, stop := start(t, opt)
@@ -155,8 +155,8 @@ func TestRetryThatCannotBePublishedWaitsInMemory(t *testing.T) {
 	})
 }
 
-// TestStopPublishesWhatWaits stops a broker while a message waits for its retry.
-// The next one is delivered it at its time with its count, and nothing that was
+// TestStopPublishesWhatWaits stops a broker while a message waits for its retry. The next
+// broker gets the message at its time, with its count of deliveries, and no message that was
 // handled.
 func TestStopPublishesWhatWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {

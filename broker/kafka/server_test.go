@@ -9,8 +9,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker/kafka"
 )
 
-// TestContractOnAServer runs the suite on a Kafka of somebody else, which the other tests do
-// not need: they have one in their process. The step servers of .ci/nightly starts one.
+// TestContractOnAServer runs the suite on a Kafka outside of this process. The other tests
+// use one in their process. The step servers of .ci/nightly starts a server for this test.
 func TestContractOnAServer(t *testing.T) {
 	t.Parallel()
 	address := os.Getenv("TIMER_TEST_KAFKA")

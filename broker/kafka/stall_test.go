@@ -24,8 +24,8 @@ func (a asked) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.D
 	}
 }
 
-// TestServerThatPausesIsNotAway leaves the question whether the server is there
-// unanswered until it is asked again.
+// TestServerThatPausesIsNotAway leaves the first ping of the driver without an answer until
+// the second one comes.
 func TestServerThatPausesIsNotAway(t *testing.T) {
 	t.Parallel()
 	c, r, log := serve(t), routing(), new(logbuf.Buffer)

@@ -138,8 +138,8 @@ func TestOptionsThatCannotWorkEndRun(t *testing.T) {
 	}
 }
 
-// TestDeadLettersAreKeptUntilTheyAreRemoved has the topic compacted, after which
-// every dead letter is there that was not removed, and nothing of those that were.
+// TestDeadLettersAreKeptUntilTheyAreRemoved compacts the topic. Dead letters that were not
+// removed are still there, and removed ones are not.
 func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
@@ -178,8 +178,8 @@ func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 	}
 }
 
-// TestNewDeadLettersAreVisited has another client create the topic right after the
-// visitor has learnt that there is none, which its client remembers for a while.
+// TestNewDeadLettersAreVisited makes another client create the topic right after the visitor
+// has learnt that there is none. The visitor's client remembers that for a while.
 func TestNewDeadLettersAreVisited(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
@@ -204,8 +204,8 @@ func TestNewDeadLettersAreVisited(t *testing.T) {
 	}
 }
 
-// TestForeignDeadLettersAreRemoved visits what other programs published: without a
-// key, and in a partition that is not that of their key.
+// TestForeignDeadLettersAreRemoved visits dead letters of other programs: some have no key,
+// others are not in the partition of their key.
 func TestForeignDeadLettersAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
@@ -241,7 +241,7 @@ func TestForeignDeadLettersAreRemoved(t *testing.T) {
 			t.Errorf("removed %v (-want +got):\n%s", removed, diff)
 		}
 	}
-	var tombstones []string // those of a key must be in its partition, else Kafka compacts neither
+	var tombstones []string // Kafka compacts by partition, so a tombstone must be in that of its dead letter
 	cl = client(t, c, kgo.ConsumeTopics(topic))
 	for len(tombstones) < 5 {
 		for _, r := range cl.PollFetches(t.Context()).Records() {

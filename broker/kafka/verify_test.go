@@ -10,8 +10,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// TestSettingsThatCouldLoseMessagesAreRefused lists what is refused, and says
-// that the error names the setting.
+// TestSettingsThatCouldLoseMessagesAreRefused lists settings that are refused, with an error
+// that names the setting.
 func TestSettingsThatCouldLoseMessagesAreRefused(t *testing.T) {
 	t.Parallel()
 	const day, week = "86400000", "604800000"

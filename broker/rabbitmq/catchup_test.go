@@ -10,7 +10,8 @@ import (
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
-// The server sends what has left a queue after it has answered how much is left.
+// The server answers how many messages are left in a queue before it sends the messages that
+// have left it.
 func TestCatchUpWaitsForWhatHasLeftTheQueueAndHasNotCome(t *testing.T) {
 	t.Parallel()
 	longtest.NotShort(t)

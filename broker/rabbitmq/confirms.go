@@ -35,7 +35,7 @@ type confirmChannel struct {
 	newest time.Time                 // when the newest confirmed message was sent
 }
 
-// A queueConfirms is what is known about the confirms of a topic's queue.
+// A queueConfirms is the state of the confirms of a topic's queue.
 type queueConfirms struct {
 	latest    time.Time // when it last confirmed a message
 	abandoned []*sent   // messages without a waiting call
@@ -171,7 +171,7 @@ func (c *confirmChannel) settle(s *sent) error {
 	return errNack
 }
 
-// queue returns what is known about the confirms of a topic's queue.
+// queue returns the state of the confirms of a topic's queue.
 func (c *confirmChannel) queue(topic string) *queueConfirms {
 	q, ok := c.queues[topic]
 	if !ok {

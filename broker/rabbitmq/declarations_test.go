@@ -25,8 +25,8 @@ func (r *rabbit) newTenants(n int) (all []broker.Message) {
 	return all
 }
 
-// TestKnownTenantsDoNotWaitForTheQueuesOfNewOnes has no queue of a new tenant declared
-// until the known one has its messages.
+// TestKnownTenantsDoNotWaitForTheQueuesOfNewOnes lets no queue of a new tenant be declared
+// until the known tenant has its messages.
 func TestKnownTenantsDoNotWaitForTheQueuesOfNewOnes(t *testing.T) {
 	t.Parallel()
 	longtest.NotShort(t)
@@ -84,8 +84,8 @@ func TestMessagesOfACallKeepTheirOrderWhileTheirQueueIsDeclared(t *testing.T) {
 	}
 }
 
-// BenchmarkNewTenants publishes the first message of each of many tenants, and
-// those of a known one meanwhile. What fails is published again, as the outbox does.
+// BenchmarkNewTenants publishes the first message of each of many tenants, and messages of a
+// known tenant meanwhile. It publishes messages that fail again, as the outbox does.
 func BenchmarkNewTenants(b *testing.B) {
 	const tenants = 2000
 	r := open(b)

@@ -2,8 +2,8 @@ package rabbitmq
 
 import "context"
 
-// OnQueue has the broker call f with each queue that it declares, after what was to be
-// called before.
+// OnQueue makes the broker call f with each queue that it declares, after the functions of
+// earlier calls of OnQueue.
 func (b *Broker) OnQueue(f func(queue string)) {
 	before := b.onDeclare
 	b.onDeclare = func(queue string) {
@@ -20,8 +20,8 @@ func OpenChannel(ctx context.Context, b *Broker) error {
 	return err
 }
 
-// Answered waits until the server has answered everything, also what no caller
-// waits for.
+// Answered waits until the server has answered all requests, also those for which no caller
+// waits.
 func Answered(b *Broker) { b.requests.Wait() }
 
 // Retries reports whether all subscriptions use retry queues.

@@ -14,8 +14,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 )
 
-// What fails for one queue fails for that queue alone. Each test has one queue
-// that fails among those of other tenants.
+// A failure of one queue fails no message of another queue. Each test has a queue that fails
+// among the queues of other tenants.
 
 // others are tenants whose queues work, with a number of messages each.
 const others, each = 20, 10
@@ -76,7 +76,7 @@ func once(t *testing.T, all []broker.Message, counts map[string]int) {
 	}
 }
 
-// published publishes messages, and returns those that have to be published again.
+// published publishes messages, and returns the ones to publish again.
 func published(t *testing.T, b *rabbitmq.Broker, all []broker.Message) (again []broker.Message) {
 	t.Helper()
 	for i, err := range b.Publisher().Publish(t.Context(), all...) {
@@ -123,8 +123,8 @@ func TestQueueThatIsFullRepeatsNothingOfOthers(t *testing.T) {
 	once(t, all, counts)
 }
 
-// suspend has the queue of a topic neither take nor confirm messages, as one
-// without a majority of its nodes, until resume is called.
+// suspend makes the queue of a topic neither accept nor confirm messages until resume is
+// called, as a queue does that has lost the majority of its nodes.
 func (o *own) suspend(topic string) (resume func()) {
 	const do = `{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)), sys:%s(amqqueue:get_pid(Q)).`
 	o.ctl("eval", fmt.Sprintf(do, topic, "suspend"))

@@ -150,7 +150,7 @@ func TestLargeMessagesThatWaitInMemoryAreBounded(t *testing.T) {
 		broker.RetryAfter(msg, 20*time.Second)
 		msg.Nack()
 	}
-	// What waits is bounded, and so is what is in flight: a nack is noticed a moment later.
+	// A nack is noticed a moment later, so as many messages may be in flight as wait.
 	if most := 2 * limit / size; len(waiting) > most {
 		t.Errorf("%d messages of %d bytes are in memory, want %d at most", len(waiting), size, most)
 	}

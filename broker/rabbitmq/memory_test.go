@@ -25,8 +25,7 @@ func TestHeadersCountAsMemory(t *testing.T) {
 	}
 }
 
-// TestHeadersWaitInTheNetwork announces messages that are nothing but headers
-// until the filter reads no more.
+// TestHeadersWaitInTheNetwork sends headers without bodies until the filter reads no more.
 func TestHeadersWaitInTheNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deliver := frame(1, []byte{0, 60, 0, 60})

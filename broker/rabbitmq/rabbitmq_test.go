@@ -15,8 +15,8 @@ import (
 
 var features = brokertest.Features{Durable: true, MaxBytes: 1<<20 + 1}
 
-// fail has a topic fail: no queue is bound to its key, and one that does not fit
-// has its name.
+// fail makes a topic fail: no queue is bound to its key, and a queue that does not fit has
+// its name.
 func (r *rabbit) fail(topic string) (restore func()) {
 	reader := topic + ".reader" // the queue of the role that the suite subscribes
 	_, deleted := r.raw.QueueDelete(topic, false, false, false)

@@ -20,7 +20,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/rabbitd"
 )
 
-// An own is a server that the test may harm.
+// An own is a server of one test, which may harm it.
 type own struct {
 	testing.TB
 	*rabbitd.Server
@@ -28,7 +28,7 @@ type own struct {
 	port int
 }
 
-// serve starts a server of the test's own.
+// serve starts a server for the test.
 func serve(t testing.TB) *own {
 	t.Helper()
 	longtest.Skip(t, "starts a RabbitMQ server")
@@ -54,7 +54,7 @@ func (o *own) start() {
 	o.Server = s
 }
 
-// ctl has an administrator do something.
+// ctl runs rabbitmqctl.
 func (o *own) ctl(args ...string) {
 	o.Helper()
 	cmd := exec.Command("/usr/lib/rabbitmq/bin/rabbitmqctl", append([]string{"-n", fmt.Sprintf("timer-%d@localhost", o.port)}, args...)...)
@@ -64,7 +64,7 @@ func (o *own) ctl(args ...string) {
 	}
 }
 
-// rabbit returns the server as one that nothing has to be removed from.
+// rabbit returns the server as a rabbit. Nothing has to be removed from it.
 func (o *own) rabbit() *rabbit {
 	o.Helper()
 	conn, err := amqp.Dial(o.URL())
@@ -122,7 +122,7 @@ func TestServerThatIsLowOnMemoryIsReported(t *testing.T) {
 	}
 }
 
-// The permissions are those of docs/brokers/rabbitmq.md.
+// The users have the permissions that docs/brokers/rabbitmq.md lists.
 func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	t.Parallel()
 	o := serve(t)

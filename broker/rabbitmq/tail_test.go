@@ -8,9 +8,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 )
 
-// TestTailWhoseCallerIsGoneLeavesNoQueue gives up while the server declares the
-// queue of a tail. One that stayed would take messages of the topic until the
-// connection ends.
+// TestTailWhoseCallerIsGoneLeavesNoQueue gives up while the server declares the queue of a
+// tail. A queue that stayed would get messages of the topic until the connection ends.
 func TestTailWhoseCallerIsGoneLeavesNoQueue(t *testing.T) {
 	t.Parallel()
 	r := open(t)

@@ -9,14 +9,14 @@ import (
 	"github.com/event-service-agent/timer-service/internal/fault"
 )
 
-// A mailbox delivers what is put in it.
+// A mailbox delivers the messages that are put in it.
 type mailbox chan *message.Message
 
 func (m mailbox) Close() error { return nil }
 
 func (m mailbox) Subscribe(context.Context, string) (<-chan *message.Message, error) { return m, nil }
 
-// TestAnswersGetLost answers a message and reads what reaches its broker.
+// TestAnswersGetLost acks or nacks a message, and reads which answer its broker gets.
 func TestAnswersGetLost(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// ports are what an app stands on, and what is not a call that may fail.
+// ports are the ports that an app uses, with the methods that can't fail.
 var ports = []struct {
 	port   reflect.Type
 	except []string
@@ -42,7 +42,7 @@ type transactor interface {
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
 }
 
-// An inner is a store whose parts are nil, so that a call panics that reaches it.
+// An inner is a store whose parts are nil, so that a call that reaches it panics.
 type inner struct{ fault.Full }
 
 func (inner) Timers() timer.Reader { return nil }
@@ -60,8 +60,8 @@ func (inner) Update(_ context.Context, fn func(timer.Tx) error) error {
 	panic("reached")
 }
 
-// TestEveryOperationFails calls each method of each port, by reflection, so that
-// none that is added later is forgotten.
+// TestEveryOperationFails calls each method of each port by reflection, so that it does not
+// forget a method that is added later.
 func TestEveryOperationFails(t *testing.T) {
 	t.Parallel()
 	for _, p := range ports {
@@ -95,13 +95,13 @@ func TestEveryOperationFails(t *testing.T) {
 	}
 }
 
-// operation is the name that a method fails under.
+// operation returns the name of the operation of a method.
 func operation(method string) string {
 	words := regexp.MustCompile(`[A-Z][a-z]*`).FindAllString(method, -1)
 	return strings.ToLower(strings.Join(words, "_"))
 }
 
-// wrapped returns everything that fails.
+// wrapped returns all types of this package that fail.
 func wrapped(decide fault.Decide) []any {
 	store := &fault.Store{Full: inner{}, Decide: decide}
 	return []any{
@@ -110,8 +110,8 @@ func wrapped(decide fault.Decide) []any {
 	}
 }
 
-// call calls a method of a port on whichever of the wrapped has it, and returns
-// whether it reached what is wrapped, and else its error.
+// call calls a method of a port on the wrapped value that has the port. It reports whether
+// the call reached the inner value, and returns its error if not.
 func call(t *testing.T, wrapped []any, port reflect.Type, method string) (reached bool, err error) {
 	t.Helper()
 	defer func() { reached = recover() != nil }()
@@ -160,7 +160,7 @@ func invoke(t *testing.T, on any, method string) error {
 	return nil
 }
 
-// A hasty table counts how often it is hastened.
+// A hasty table counts the calls of Hasten.
 type hasty struct {
 	outbox.Table
 	times int
