@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/proxy"
@@ -101,7 +102,7 @@ func TestCredentialsMayBeCorrectedLater(t *testing.T) {
 	right := r.opt.URL
 	r.opt.URL = strings.Replace(right, "guest:guest", "guest:hunter2", 1)
 	b := rabbitmq.New(r.opt, slog.New(slog.NewTextHandler(&log, nil)))
-	stop := run(t, b)
+	stop := brokertest.Start(t, b)
 	until(t, "an answer about the password", func() bool {
 		err := b.Ready(t.Context())
 		return err != nil && strings.Contains(strings.ToLower(err.Error()), "refuses the user")

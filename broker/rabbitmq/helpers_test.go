@@ -1,7 +1,6 @@
 package rabbitmq_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
@@ -18,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/internal/proxy"
@@ -25,6 +24,14 @@ import (
 )
 
 var quiet = slog.New(slog.DiscardHandler)
+
+var (
+	until      = brokertest.Await
+	awaitReady = brokertest.AwaitReady
+	publish    = brokertest.Publish
+	next       = brokertest.Next
+	expect     = brokertest.Expect
+)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(together{m}) }
 
@@ -137,7 +144,7 @@ func (r *rabbit) logging(opt rabbitmq.Options, log *slog.Logger) *rabbitmq.Broke
 func (r *rabbit) run(opt rabbitmq.Options) (b *rabbitmq.Broker, stop func()) {
 	r.Helper()
 	b = r.broker(opt)
-	return b, run(r, b)
+	return b, brokertest.Start(r, b)
 }
 
 // start runs a broker like run, and waits until it is ready.
@@ -155,92 +162,16 @@ func (r *rabbit) ready(opt rabbitmq.Options) *rabbitmq.Broker {
 	return b
 }
 
-// run runs a broker until the test ends, or until stop is called.
-func run(t testing.TB, b *rabbitmq.Broker) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
-}
-
-// awaitReady waits until a broker is ready.
-func awaitReady(t testing.TB, b *rabbitmq.Broker) {
-	t.Helper()
-	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
-}
-
 // topic is one for events.
 func (r *rabbit) topic() string { return r.opt.Routing.EventsOf("acme") }
-
-// until waits until something has happened that has no event.
-func until(t testing.TB, what string, happened func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	late := time.After(time.Minute)
-	for !happened() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("no %s within a minute", what)
-		}
-	}
-}
 
 // subscribe subscribes a role until the test ends.
 func subscribe(t testing.TB, b *rabbitmq.Broker, role, topic string) <-chan *message.Message {
 	t.Helper()
-	s := b.Subscriber(role)
-	t.Cleanup(func() { _ = s.Close() })
-	messages, err := s.Subscribe(context.Background(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	messages, _ := brokertest.Subscribe(t, b, role, topic)
 	return messages
-}
-
-// publish publishes messages without a key, one after the other.
-func publish(t testing.TB, b *rabbitmq.Broker, topic string, bodies ...string) {
-	t.Helper()
-	for _, body := range bodies {
-		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, text(body)); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 func tenant(i int) timer.TenantID { return timer.TenantID(fmt.Sprint("tenant-", i)) }
 
 func text(body string) *message.Message { return message.NewMessage(uuid.NewString(), []byte(body)) }
-
-// next returns the next message.
-func next(t testing.TB, messages <-chan *message.Message) *message.Message {
-	t.Helper()
-	select {
-	case msg, ok := <-messages:
-		if !ok {
-			t.Fatal("the subscription ended")
-		}
-		return msg
-	case <-time.After(time.Minute):
-		t.Fatal("no message within a minute")
-	}
-	return nil
-}
-
-// expect acks the next message, which must have the body.
-func expect(t testing.TB, messages <-chan *message.Message, body string) {
-	t.Helper()
-	msg := next(t, messages)
-	if string(msg.Payload) != body {
-		t.Fatalf("got %.200q, want %.20q", msg.Payload, body)
-	}
-	msg.Ack()
-}

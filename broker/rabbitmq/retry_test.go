@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/proxy"
@@ -118,7 +119,7 @@ func (r *rabbit) logged(opt rabbitmq.Options) (*rabbitmq.Broker, *logbuf.Buffer)
 	r.Helper()
 	log := new(logbuf.Buffer)
 	b := r.logging(opt, slog.New(slog.NewTextHandler(log, nil)))
-	run(r, b)
+	brokertest.Start(r, b)
 	awaitReady(r, b)
 	return b, log
 }

@@ -1,0 +1,72 @@
+package brokertest
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+// The functions below are for tests of one driver, beside the contract. They fail the test
+// if something does not happen within a minute.
+
+// Start runs a broker until the test ends, or until stop is called.
+func Start(t testing.TB, b broker.Broker) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// AwaitReady waits until a broker is ready.
+func AwaitReady(t testing.TB, b broker.Broker) {
+	t.Helper()
+	await(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+}
+
+// Await polls until something has happened.
+func Await(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	await(t, what, happened)
+}
+
+// Subscribe subscribes a role until the test ends.
+func Subscribe(t testing.TB, b broker.Broker, role, topic string) (<-chan *message.Message, message.Subscriber) {
+	t.Helper()
+	return (&node{Broker: b}).open(t, role, topic)
+}
+
+// Publish publishes messages without a key, one after the other.
+func Publish(t testing.TB, b broker.Broker, topic string, bodies ...string) {
+	t.Helper()
+	for _, body := range bodies {
+		(&node{Broker: b}).publish(t, topic, plain(body))
+	}
+}
+
+// Next returns the next message.
+func Next(t testing.TB, messages <-chan *message.Message) *message.Message {
+	t.Helper()
+	return next(t, messages)
+}
+
+// Expect acks the next message, which must have the body, and returns it.
+func Expect(t testing.TB, messages <-chan *message.Message, body string) *message.Message {
+	t.Helper()
+	msg := next(t, messages)
+	if string(msg.Payload) != body {
+		t.Fatalf("got %.200q, want %.20q", msg.Payload, body)
+	}
+	msg.Ack()
+	return msg
+}
