@@ -15,6 +15,7 @@ import (
 
 // Start runs a broker until the test ends, or until stop is called.
 func Start(t testing.TB, b broker.Broker) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(ctx) }()
