@@ -60,7 +60,7 @@ type chaos struct {
 // open starts the servers, and the system on them.
 func (c *chaos) open(ctx context.Context, opt Options) error {
 	c.system, c.accepted = newSystem(opt), make(map[string]time.Time)
-	dir, err := os.MkdirTemp(opt.Dir, "timer-chaos-")
+	dir, err := os.MkdirTemp("", "timer-chaos-")
 	if err != nil {
 		return err
 	}

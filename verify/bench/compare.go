@@ -52,15 +52,11 @@ const (
 
 // A Comparison is one figure of two contenders.
 type Comparison struct {
-	Figure  string  `json:"figure"`
-	Old     string  `json:"old"` // names of the two
-	New     string  `json:"new"`
-	OldMid  float64 `json:"oldMedian"`
-	NewMid  float64 `json:"newMedian"`
-	Ratio   float64 `json:"ratio"` // new by old, the geometric mean over the rounds
-	Low     float64 `json:"low"`   // of its confidence interval
-	High    float64 `json:"high"`
-	Verdict Verdict `json:"verdict"`
+	Figure    string
+	Old, New  float64 // medians
+	Ratio     float64 // new by old, the geometric mean over the rounds
+	Low, High float64 // of its confidence interval
+	Verdict   Verdict
 }
 
 // figures are what is compared. A result that does not measure one has zero.
@@ -81,7 +77,7 @@ var figures = []struct {
 
 // CompareResults compares each figure that both have, round by round.
 // A verdict is wrong with a probability of one less the confidence.
-func CompareResults(oldName, newName string, older, newer []Result, confidence float64) (all []Comparison, err error) {
+func CompareResults(older, newer []Result, confidence float64) (all []Comparison, err error) {
 	if len(older) != len(newer) || len(older) < 2 {
 		return nil, errors.New("a comparison needs two rounds or more of both")
 	}
@@ -91,7 +87,7 @@ func CompareResults(oldName, newName string, older, newer []Result, confidence f
 			continue
 		}
 		c := compare(a, b, f.rising, confidence)
-		c.Figure, c.Old, c.New = f.name, oldName, newName
+		c.Figure = f.name
 		all = append(all, c)
 	}
 	return all, nil
@@ -116,7 +112,7 @@ func compare(older, newer []float64, rising bool, confidence float64) Comparison
 	n := float64(len(logs))
 	margin := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1+confidence)/2) * deviation / math.Sqrt(n)
 	c := Comparison{
-		OldMid: median(older), NewMid: median(newer),
+		Old: median(older), New: median(newer),
 		Ratio: math.Exp(mean), Low: math.Exp(mean - margin), High: math.Exp(mean + margin), Verdict: NoDifference,
 	}
 	switch {
@@ -131,11 +127,9 @@ func compare(older, newer []float64, rising bool, confidence float64) Comparison
 // WriteComparisons writes them for people.
 func WriteComparisons(out io.Writer, all []Comparison) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for i, c := range all {
-		if i == 0 || c.Old != all[i-1].Old {
-			fmt.Fprintf(t, "\t%s\t%s\t%s/%s\tinterval\t\n", c.Old, c.New, c.New, c.Old)
-		}
-		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.3f\t%.3f to %.3f\t%s\n", c.Figure, c.OldMid, c.NewMid, c.Ratio, c.Low, c.High, c.Verdict)
+	fmt.Fprintln(t, "\told\tnew\tnew/old\tinterval\t")
+	for _, c := range all {
+		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.3f\t%.3f to %.3f\t%s\n", c.Figure, c.Old, c.New, c.Ratio, c.Low, c.High, c.Verdict)
 	}
 	_ = t.Flush() // output: an error means that the reader has gone
 }

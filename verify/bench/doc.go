@@ -6,10 +6,10 @@
 //	                         └──events──► consumer ──► rates, lateness
 //
 // [Drain] has many timers fall due at one instant, [Steady] keeps a rate,
-// [Fairness] has small tenants beside a great one, [Growth]
-// measures databases with more and more timers waiting, [Native] gives the
+// [Fairness] has small tenants beside a great one, [Held] keeps a rate while a
+// transaction holds a snapshot, and [Chaos] while parts fail. [Native] gives the
 // broker's own scheduler the work of [Drain], and [River] a queue on PostgreSQL.
-// [Compare] measures several in turns, and [CompareResults] says which is faster. Every one checks that each timer
-// fired once and not early, and reports an error if not: a fast service that
-// loses timers is not fast.
+// [Compare] measures several in turns, and [CompareResults] says which is faster.
+// Each workload checks that every timer fired once and not early, and reports an
+// error if not: a fast service that loses timers is not fast.
 package bench

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -17,10 +16,6 @@ func Drain(ctx context.Context, opt Options) (r Result, err error) {
 	opt = opt.withDefaults()
 	s, err := open(ctx, opt)
 	defer func() { err = errors.Join(err, s.shut()) }()
-	if err != nil {
-		return r, err
-	}
-	first, err := s.scheduleFirst(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -48,7 +43,6 @@ func Drain(ctx context.Context, opt Options) (r Result, err error) {
 	if err := s.publish(ctx, messages); err != nil {
 		return r, err
 	}
-	published := time.Now()
 	accepted, err := s.accepted(ctx, waiting, opt.Timers)
 	if err != nil {
 		return r, err
@@ -70,39 +64,12 @@ func Drain(ctx context.Context, opt Options) (r Result, err error) {
 	lateness, err := k.judge(commands, from(due))
 	r = s.result("drain", after)
 	r.Timers = opt.Timers
-	r.FirstAccepted = first
-	r.Published = rate(opt.Timers, published.Sub(began))
 	r.Accepted = rate(opt.Timers, accepted.Sub(began))
 	r.Delivered = rate(opt.Timers, k.last().Sub(due))
 	r.IntakeCPU = between.since(before, opt.Timers)
 	r.FiringCPU = after.since(between, opt.Timers)
 	r.Lateness = lateness
 	return r, err
-}
-
-// scheduleFirst schedules what waits beside a drain, through the broker as well, and
-// returns how many commands a second were accepted.
-func (s *system) scheduleFirst(ctx context.Context) (accepted float64, err error) {
-	if s.opt.First == 0 {
-		return 0, nil
-	}
-	commands := make([]timer.ScheduleTimer, s.opt.First)
-	for n := range commands {
-		now := time.Now()
-		due := now.Add(fillFrom + rand.N(fillOver))
-		commands[n] = s.opt.command(n, now, due.Truncate(time.Millisecond))
-	}
-	messages := s.opt.encodeAll(commands)
-	waiting, err := s.known(ctx)
-	if err != nil {
-		return 0, err
-	}
-	began := time.Now()
-	if err := s.publish(ctx, messages); err != nil {
-		return 0, err
-	}
-	end, err := s.accepted(ctx, waiting, s.opt.First)
-	return rate(s.opt.First, end.Sub(began)), err
 }
 
 // rate returns how many a second.

@@ -6,11 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +14,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/verify/bench/database"
-	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
 // HeldOptions say for how long [Held] does what.
@@ -28,21 +22,15 @@ type HeldOptions struct {
 	Held     time.Duration // the snapshot is held; after two thirds the service is restarted
 	Settle   time.Duration // after the end of the snapshot, before the database counts as clean; default a minute
 	Deferred int           // events that the broker refuses again and again
-	Pgbench  time.Duration // how long pgbench runs alone, and in the end beside each; default not at all
 }
 
 // A Snapshot says how late timers were before a snapshot was held, meanwhile, in the minute
-// after its end, and later; and what pgbench did in the end.
+// after its end, and later.
 type Snapshot struct {
-	Name    string
-	Timers  int
-	Late    []*Lateness // in the order above
-	Pgbench Pgbench
+	Name   string
+	Timers int
+	Late   []*Lateness // in the order above
 }
-
-// Pgbench says what another program got of the database: transactions a second, and the
-// 99th percentile of how long they took, in milliseconds.
-type Pgbench struct{ PerSecond, P99 float64 }
 
 // Held measures a steady load on PostgreSQL while a transaction of somebody else holds a
 // snapshot, so that vacuum removes no row that is dead; then the same of River. An error
@@ -51,13 +39,6 @@ func Held(ctx context.Context, opt Options, held HeldOptions) (all []Snapshot, e
 	opt.Store = database.Postgres
 	opt = opt.withDefaults()
 	held.Settle = cmp.Or(held.Settle, time.Minute)
-	if held.Pgbench > 0 {
-		alone, err := pgbenchAlone(ctx, opt, held.Pgbench)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, Snapshot{Name: "pgbench alone", Pgbench: alone})
-	}
 	for _, measure := range []func(context.Context, Options, HeldOptions) (Snapshot, error){heldService, heldRiver} {
 		one, err := measure(ctx, opt, held)
 		if err != nil {
@@ -69,7 +50,7 @@ func Held(ctx context.Context, opt Options, held HeldOptions) (all []Snapshot, e
 }
 
 func (h HeldOptions) total(rate int) int {
-	return int(float64(rate) * (warmUp + h.Clean + h.Held + h.Settle + h.Clean + h.Pgbench).Seconds())
+	return int(float64(rate) * (warmUp + h.Clean + h.Held + h.Settle + h.Clean).Seconds())
 }
 
 // windows are those of a [Snapshot], from the begin of the load on.
@@ -90,7 +71,7 @@ func heldService(ctx context.Context, opt Options, h HeldOptions) (r Snapshot, e
 	}
 	s.close = append(s.close, d.Drop)
 	url := d.Settings()["TIMER_DB_URL"]
-	if err := refused(ctx, d, h.Deferred); err != nil {
+	if err := refused(ctx, url, h.Deferred); err != nil {
 		return r, err
 	}
 	if err := s.serve(ctx, d); err != nil {
@@ -103,7 +84,6 @@ func heldService(ctx context.Context, opt Options, h HeldOptions) (r Snapshot, e
 	began := time.Now()
 	work, within := errgroup.WithContext(ctx)
 	work.Go(func() error { return h.hold(within, url, began, opt, func() error { return s.restart(ctx) }) })
-	work.Go(func() (err error) { r.Pgbench, err = h.pgbench(within, url, began); return err })
 	work.Go(func() error { return h.retry(within, url, began) })
 	commands, err := s.keep(within, func(sent int) bool { return sent < h.total(opt.Rate) })
 	if err := errors.Join(work.Wait(), err); err != nil {
@@ -131,7 +111,6 @@ func heldRiver(ctx context.Context, opt Options, h HeldOptions) (r Snapshot, err
 	// River's jobs are due six seconds later than timers are.
 	url := s.database.Settings()["TIMER_DB_URL"]
 	work.Go(func() error { return h.hold(within, url, began.Add(riverLead), opt, func() error { return nil }) })
-	work.Go(func() (err error) { r.Pgbench, err = h.pgbench(within, url, began.Add(riverLead)); return err })
 	if err := errors.Join(s.keep(within, h.total(opt.Rate)), work.Wait()); err != nil {
 		return r, err
 	}
@@ -194,15 +173,8 @@ func until(ctx context.Context, at time.Time) error {
 
 // refused puts events into the outbox that the broker refuses: their tenant's name is no part
 // of a subject. They are deferred, and parked after some 40 seconds.
-func refused(ctx context.Context, d database.Database, n int) error {
-	store, err := d.Open(ctx) // which makes the schema
-	if err != nil {
-		return err
-	}
-	if err := store.Close(); err != nil {
-		return err
-	}
-	return execute(ctx, d.Settings()["TIMER_DB_URL"], `INSERT INTO timer_outbox (appended_at, shard, id, payload, headers)
+func refused(ctx context.Context, url string, n int) error {
+	return execute(ctx, url, `INSERT INTO timer_outbox (appended_at, shard, id, payload, headers)
 SELECT now(), 0, 'refused-' || n, '{}', '{"tenantId": "no subject ' || n % 10 || '"}' FROM generate_series(1, $1) AS n`, n)
 }
 
@@ -232,73 +204,10 @@ SELECT id FROM timer_outbox UNION ALL SELECT id FROM timer_outbox_deferred UNION
 	return err
 }
 
-// pgbenchAlone runs pgbench on a database that has nothing else.
-func pgbenchAlone(ctx context.Context, opt Options, took time.Duration) (p Pgbench, err error) {
-	d, err := opt.database(ctx)
-	if err != nil {
-		return p, err
-	}
-	defer func() { err = errors.Join(err, d.Drop()) }()
-	return pgbench(ctx, d.Settings()["TIMER_DB_URL"], took)
-}
-
-// pgbench runs pgbench behind the last window.
-func (h HeldOptions) pgbench(ctx context.Context, url string, began time.Time) (Pgbench, error) {
-	if h.Pgbench == 0 {
-		return Pgbench{}, nil
-	}
-	if err := until(ctx, h.windows(began)[3].until); err != nil {
-		return Pgbench{}, err
-	}
-	return pgbench(ctx, url, h.Pgbench)
-}
-
-var perSecond = regexp.MustCompile(`tps = ([0-9.]+)`)
-
-// pgbench runs pgbench with two clients that update one row each. Its tables are made before,
-// in a time that does not count.
-func pgbench(ctx context.Context, url string, took time.Duration) (p Pgbench, err error) {
-	if out, err := exec.CommandContext(ctx, "pgbench", "--initialize", "--quiet", url).CombinedOutput(); err != nil {
-		return p, fmt.Errorf("pgbench: %w\n%s", err, out)
-	}
-	dir, err := os.MkdirTemp("", "timer-bench-")
-	if err != nil {
-		return p, err
-	}
-	defer os.RemoveAll(dir)
-	seconds := strconv.Itoa(max(1, int(took.Seconds())-2))
-	run := exec.CommandContext(ctx, "pgbench", "--skip-some-updates", "--no-vacuum", "--client=2", "--time="+seconds, "--log", "--log-prefix="+filepath.Join(dir, "log"), url)
-	out, err := run.CombinedOutput()
-	if err != nil {
-		return p, fmt.Errorf("pgbench: %w\n%s", err, out)
-	}
-	found := perSecond.FindSubmatch(out)
-	if found == nil {
-		return p, fmt.Errorf("pgbench has no rate in its output:\n%s", out)
-	}
-	if p.PerSecond, err = strconv.ParseFloat(string(found[1]), 64); err != nil {
-		return p, err
-	}
-	log, err := os.ReadFile(filepath.Join(dir, "log."+strconv.Itoa(run.Process.Pid)))
-	if err != nil {
-		return p, fmt.Errorf("read the log of pgbench: %w", err)
-	}
-	var all []time.Duration
-	for line := range strings.Lines(string(log)) {
-		var client, number, us int64
-		if _, err := fmt.Sscan(line, &client, &number, &us); err != nil {
-			return p, fmt.Errorf("read the log of pgbench: %w", err)
-		}
-		all = append(all, time.Duration(us)*time.Microsecond)
-	}
-	p.P99 = history.NewLateness(all).P99MS
-	return p, nil
-}
-
 // WriteHeld writes a table in Markdown.
 func WriteHeld(out io.Writer, all []Snapshot) {
-	fmt.Fprintln(out, "| | timers | p50 / p99 ms before | held | the minute after | later | pgbench beside it: transactions/s, p99 ms |")
-	fmt.Fprintln(out, "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+	fmt.Fprintln(out, "| | timers | p50 / p99 ms before | held | the minute after | later |")
+	fmt.Fprintln(out, "| --- | ---: | ---: | ---: | ---: | ---: |")
 	for _, s := range all {
 		late := make([]string, 4)
 		for n, l := range s.Late {
@@ -306,10 +215,6 @@ func WriteHeld(out io.Writer, all []Snapshot) {
 				late[n] = fmt.Sprintf("%.1f / %.1f", l.P50, l.P99)
 			}
 		}
-		pgbench := ""
-		if s.Pgbench.PerSecond > 0 {
-			pgbench = fmt.Sprintf("%.0f, %.1f", s.Pgbench.PerSecond, s.Pgbench.P99)
-		}
-		fmt.Fprintf(out, "| %s | %d | %s | %s |\n", s.Name, s.Timers, strings.Join(late, " | "), pgbench)
+		fmt.Fprintf(out, "| %s | %d | %s |\n", s.Name, s.Timers, strings.Join(late, " | "))
 	}
 }

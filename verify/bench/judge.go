@@ -38,7 +38,7 @@ func (k *sink) judgeEach(commands []timer.ScheduleTimer, in ...window) ([]*Laten
 	for _, c := range commands {
 		due[c.Key] = timer.RoundUp(c.DueAt)
 	}
-	arrived, marked := make([]histogram, len(in)), make([]histogram, len(in))
+	late := make([]histogram, len(in))
 	early, strange := 0, 0
 	for _, a := range k.came {
 		decoded, err := envelope.Decode(a.message.Payload)
@@ -54,8 +54,7 @@ func (k *sink) judgeEach(commands []timer.ScheduleTimer, in ...window) ([]*Laten
 		}
 		for n, w := range in {
 			if w.holds(at) {
-				arrived[n].add(a.at.Sub(at))
-				marked[n].add(e.ReachedAt.Sub(at))
+				late[n].add(a.at.Sub(at))
 			}
 		}
 	}
@@ -65,9 +64,7 @@ func (k *sink) judgeEach(commands []timer.ScheduleTimer, in ...window) ([]*Laten
 	}
 	all := make([]*Lateness, len(in))
 	for n := range in {
-		if all[n] = arrived[n].lateness(); all[n] != nil {
-			all[n].MarkedP99, all[n].MarkedMax = marked[n].at(99), marked[n].at(100)
-		}
+		all[n] = late[n].lateness()
 	}
 	return all, nil
 }
@@ -92,11 +89,5 @@ func (h *histogram) lateness() *Lateness {
 	if h.Histogram == nil {
 		return nil
 	}
-	l := &Lateness{P50: h.at(50), P95: h.at(95), P99: h.at(99), P999: h.at(99.9), Max: float64(h.Max()) / 1000}
-	for _, b := range h.CumulativeDistributionWithTicks(5) {
-		if b.Quantile < 100 {
-			l.Curve = append(l.Curve, Point{Quantile: b.Quantile / 100, MS: float64(b.ValueAt) / 1000})
-		}
-	}
-	return l
+	return &Lateness{P50: h.at(50), P99: h.at(99), Max: float64(h.Max()) / 1000}
 }

@@ -12,7 +12,7 @@ func Medians(results []Result) (medians []Result) {
 	groups := make(map[string][]Result)
 	var order []string
 	for _, r := range results {
-		same := fmt.Sprint(r.Workload, r.Broker, r.Setup, r.Rate, r.Pending)
+		same := fmt.Sprint(r.Workload, r.Setup, r.Rate, r.Pending)
 		if groups[same] == nil {
 			order = append(order, same)
 		}

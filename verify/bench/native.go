@@ -12,8 +12,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/timer"
 	"github.com/event-service-agent/timer-service/verify/crash"
-
-	"github.com/event-service-agent/timer-service/verify/bench/machine"
 )
 
 // Native gives the scheduler of the NATS server the work of [Drain]: messages
@@ -22,7 +20,7 @@ import (
 func Native(ctx context.Context, opt Options) (r Result, err error) {
 	opt = opt.withDefaults()
 	opt.Broker = crash.NATS
-	dir, err := os.MkdirTemp(opt.Dir, "timer-bench-")
+	dir, err := os.MkdirTemp("", "timer-bench-")
 	if err != nil {
 		return r, err
 	}
@@ -105,7 +103,7 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 	}
 	after, err := usagesOf(b)
 	return Result{
-		Workload: "native", Load: machine.Load(), Broker: opt.Broker, Timers: opt.Timers, Setup: "schedules of NATS itself; " + opt.setup(),
+		Workload: "native", Timers: opt.Timers, Setup: "schedules of NATS itself; " + opt.setup(),
 		Accepted: rate(opt.Timers, accepted.Sub(began)), Delivered: rate(opt.Timers, k.last().Sub(due)),
 		IntakeCPU: between.since(before, opt.Timers), FiringCPU: after.since(between, opt.Timers),
 	}, err

@@ -19,7 +19,6 @@ type Options struct {
 	Rate      int           // timers a second of a steady load; default 500
 	Duration  time.Duration // of a steady load; default 30s
 	Tenants   int           // default 20
-	First     int           // timers of a drain that are scheduled before, due at random within 30 days
 	Pending   int           // timers that wait in the store meanwhile and are not due; default none
 	Bulk      bool          // a drain publishes ScheduleTimers of many timers each
 	Lead      time.Duration // from the first command of a drain to the due time; default by the number of timers
@@ -27,7 +26,6 @@ type Options struct {
 	Embedded  bool          // the broker lives inside the service
 	Settings  []string      // more of the service, such as TIMER_BATCH_SIZE=1000
 	Bin       string        // the service; built if empty
-	Dir       string        // where the data of a run are kept meanwhile; default the system's for temporary files
 	Progress  io.Writer     // a line now and then; default none
 	BrokerURL string        // a broker that runs already; one is started if empty
 }

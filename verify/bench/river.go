@@ -19,7 +19,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/timer"
 	"github.com/event-service-agent/timer-service/verify/bench/database"
-	"github.com/event-service-agent/timer-service/verify/bench/machine"
 )
 
 // Settings of River for throughput, near those of its own benchmark. Its scheduler
@@ -183,7 +182,7 @@ func (s *riverSystem) judgeEach(in ...window) ([]*Lateness, error) {
 
 func (s *riverSystem) result(workload string) Result {
 	return Result{
-		Workload: workload, Store: database.Postgres, Load: machine.Load(),
+		Workload: workload,
 		Setup: fmt.Sprintf("River, %d workers at most, fetching every %v", river.QueueNumWorkersMax, riverPoll),
 	}
 }

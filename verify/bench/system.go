@@ -67,13 +67,13 @@ func open(ctx context.Context, opt Options, prepare ...database.Load) (*system, 
 
 // database makes one.
 func (o Options) database(ctx context.Context) (database.Database, error) {
-	return database.New(ctx, database.Options{Kind: o.Store, Dir: o.Dir, URL: o.DBURL})
+	return database.New(ctx, database.Options{Kind: o.Store, URL: o.DBURL})
 }
 
 // serve starts a broker and the service on a database, and connects with both.
 func (s *system) serve(ctx context.Context, d database.Database) (err error) {
 	s.database = d
-	if s.dir, err = os.MkdirTemp(s.opt.Dir, "timer-bench-"); err != nil {
+	if s.dir, err = os.MkdirTemp("", "timer-bench-"); err != nil {
 		return err
 	}
 	s.close = append(s.close, func() error { return os.RemoveAll(s.dir) })

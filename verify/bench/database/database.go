@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -24,18 +23,7 @@ const (
 // Options say which database to make.
 type Options struct {
 	Kind Kind
-	Dir  string // where a SQLite database is made
 	URL  string // of the PostgreSQL server, of a role that may create databases
-}
-
-// A Store is what a service works on.
-type Store interface {
-	timer.Store
-	timer.Reader
-	timer.Operator
-	outbox.Table
-	Outbox() outbox.Outbox
-	io.Closer
 }
 
 // A Reader reads the database, and never writes.
@@ -49,17 +37,11 @@ type Database interface {
 	// Settings are those with which a service finds it, such as TIMER_DB_PATH.
 	Settings() map[string]string
 
-	// Open opens it in this process, as the service does.
-	Open(ctx context.Context) (Store, error)
-
 	// OpenReader opens it for reading.
 	OpenReader(ctx context.Context) (Reader, error)
 
 	// Fill puts timers into it. No service may be running.
 	Fill(ctx context.Context, load Load, progress io.Writer) error
-
-	// Parts returns how large its tables and indexes are. It may read all of them.
-	Parts(ctx context.Context) ([]Part, error)
 
 	// Usage returns the CPU time that processes of a server have used for it since it was
 	// made. It is zero if there are none, or if they can't be seen from here.
@@ -67,12 +49,6 @@ type Database interface {
 
 	// Drop removes it. It must not be used any more.
 	Drop() error
-}
-
-// A Part is a table or an index.
-type Part struct {
-	Name  string `json:"name"`
-	Bytes int64  `json:"bytes"`
 }
 
 // A Load is many timers that wait.
@@ -109,7 +85,7 @@ func New(ctx context.Context, opt Options) (Database, error) {
 	if opt.Kind == Postgres {
 		return newPostgres(ctx, opt)
 	}
-	return newSQLite(ctx, opt)
+	return newSQLite(ctx)
 }
 
 //go:embed query

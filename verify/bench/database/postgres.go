@@ -40,7 +40,7 @@ func newPostgres(ctx context.Context, opt Options) (_ Database, err error) {
 			err = errors.Join(err, r.Drop())
 		}
 	}()
-	s, err := r.Open(ctx) // which migrates
+	s, err := postgres.Open(ctx, r.url, postgres.Options{Durability: postgres.Strict}) // which migrates
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +86,6 @@ func (r *remote) atServer(ctx context.Context, text string) error {
 // Settings name the URL.
 func (r *remote) Settings() map[string]string { return map[string]string{"TIMER_DB_URL": r.url} }
 
-// Open connects as a service.
-func (r *remote) Open(ctx context.Context) (Store, error) {
-	return postgres.Open(ctx, r.url, postgres.Options{Durability: postgres.Strict})
-}
-
 // OpenReader connects for reading. What that costs does not count.
 func (r *remote) OpenReader(ctx context.Context) (Reader, error) {
 	looking, err := with(r.server, r.name, "timer-bench")
@@ -126,11 +121,6 @@ func (r *remote) Fill(ctx context.Context, load Load, progress io.Writer) error 
 		}
 	}
 	return nil
-}
-
-// Parts queries the server.
-func (r *remote) Parts(ctx context.Context) ([]Part, error) {
-	return parts(ctx, r.db, query("postgres/parts"))
 }
 
 // Usage adds up what the processes have used that worked for the database.

@@ -18,13 +18,13 @@ type file struct {
 	dir, path string
 }
 
-func newSQLite(ctx context.Context, opt Options) (Database, error) {
-	dir, err := os.MkdirTemp(opt.Dir, "timer-bench-")
+func newSQLite(ctx context.Context) (Database, error) {
+	dir, err := os.MkdirTemp("", "timer-bench-")
 	if err != nil {
 		return nil, err
 	}
 	f := &file{dir: dir, path: filepath.Join(dir, "timers.db")}
-	s, err := f.Open(ctx)
+	s, err := sqlite.Open(ctx, f.path, sqlite.Options{Durability: sqlite.Strict}) // which migrates
 	if err != nil {
 		return nil, errors.Join(err, f.Drop())
 	}
@@ -33,11 +33,6 @@ func newSQLite(ctx context.Context, opt Options) (Database, error) {
 
 // Settings name the file.
 func (f *file) Settings() map[string]string { return map[string]string{"TIMER_DB_PATH": f.path} }
-
-// Open opens the file.
-func (f *file) Open(ctx context.Context) (Store, error) {
-	return sqlite.Open(ctx, f.path, sqlite.Options{Durability: sqlite.Strict})
-}
 
 // OpenReader opens the file for reading.
 func (f *file) OpenReader(ctx context.Context) (Reader, error) { return sqlite.OpenReader(ctx, f.path) }
@@ -83,16 +78,6 @@ func toDisk(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Parts reads the whole file.
-func (f *file) Parts(ctx context.Context) ([]Part, error) {
-	db, err := sql.Open("sqlite", "file:"+f.path+"?mode=ro")
-	if err != nil {
-		return nil, err
-	}
-	defer db.Close()
-	return parts(ctx, db, query("sqlite/parts"))
-}
-
 // Usage is none: the service itself does the work.
 func (f *file) Usage(context.Context) (time.Duration, error) { return 0, nil }
 
@@ -133,21 +118,4 @@ func dropIndexes(ctx context.Context, db *sql.DB, text string) (restore func(pro
 		}
 		return nil
 	}, nil
-}
-
-// parts returns what a statement returns.
-func parts(ctx context.Context, db *sql.DB, text string) (all []Part, err error) {
-	rows, err := db.QueryContext(ctx, text)
-	if err != nil {
-		return nil, fmt.Errorf("read the size of the database: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var p Part
-		if err := rows.Scan(&p.Name, &p.Bytes); err != nil {
-			return nil, err
-		}
-		all = append(all, p)
-	}
-	return all, rows.Err()
 }

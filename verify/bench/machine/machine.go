@@ -55,15 +55,3 @@ func number(file, name string) (int64, error) {
 	}
 	return 0, fmt.Errorf("%s has no %s", file, name)
 }
-
-// Load returns how many processes ran, or wanted to, in the last minute on
-// average; zero if that is unknown.
-func Load() (n float64) {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return 0
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	n, _ = strconv.ParseFloat(first, 64) // zero if it is none
-	return n
-}

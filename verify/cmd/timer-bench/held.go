@@ -13,13 +13,12 @@ type heldCmd struct {
 	Held     time.Duration `default:"30m" help:"How long the snapshot is held. After two thirds the service is restarted."`
 	Clean    time.Duration `default:"1m" help:"How long timers come before that, and from a minute after its end."`
 	Deferred int           `default:"1000" help:"Events that the broker refuses again and again, so that they are deferred meanwhile."`
-	Pgbench  time.Duration `default:"0s" help:"How long pgbench runs alone, and in the end beside each."`
 }
 
 // held measures the service and River while a transaction holds a snapshot.
 func (c *cli) held(ctx context.Context, opt bench.Options, out io.Writer) error {
 	opt.Rate = c.Held.Rate
-	all, err := bench.Held(ctx, opt, bench.HeldOptions{Clean: c.Held.Clean, Held: c.Held.Held, Deferred: c.Held.Deferred, Pgbench: c.Held.Pgbench})
+	all, err := bench.Held(ctx, opt, bench.HeldOptions{Clean: c.Held.Clean, Held: c.Held.Held, Deferred: c.Held.Deferred})
 	bench.WriteHeld(out, all)
 	return err
 }

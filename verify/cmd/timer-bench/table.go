@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -36,7 +38,15 @@ var rows = []row{
 }
 
 // table measures all rows, --runs times in turns, and writes the medians.
-func (c *cli) table(ctx context.Context, opt bench.Options, out io.Writer) error {
+func (c *cli) table(ctx context.Context, opt bench.Options, out io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "timer-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if opt.Bin, err = crash.Build(ctx, dir); err != nil {
+		return err
+	}
 	chosen := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !slices.Contains(c.Table.Rows, r.name) })
 	var contenders []bench.Contender
 	for _, r := range chosen {
