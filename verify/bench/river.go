@@ -183,7 +183,7 @@ func (s *riverSystem) judgeEach(in ...window) ([]*Lateness, error) {
 func (s *riverSystem) result(workload string) Result {
 	return Result{
 		Workload: workload,
-		Setup: fmt.Sprintf("River, %d workers at most, fetching every %v", river.QueueNumWorkersMax, riverPoll),
+		Setup:    fmt.Sprintf("River, %d workers at most, fetching every %v", river.QueueNumWorkersMax, riverPoll),
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +33,6 @@ type judge struct {
 	commands    map[uint64]stored
 	deadLetters map[uint64][]stored // by the position of the original
 	events      map[key][]stored
-	answers     map[string]int // of the broker to a publisher, by where he wanted them
 	seen        map[string]int // fates and reasons, for the report
 	latest      time.Duration  // lateness of the latest event
 	why         string         // it was that late
@@ -45,7 +43,7 @@ type judge struct {
 func (w *world) read() *judge {
 	j := &judge{
 		world: w, commands: make(map[uint64]stored), deadLetters: make(map[uint64][]stored), events: make(map[key][]stored),
-		answers: make(map[string]int), seen: make(map[string]int), wrong: make(map[string]int),
+		seen: make(map[string]int), wrong: make(map[string]int),
 	}
 	s, err := w.js.Stream(w.Context(), stream)
 	if err != nil {
@@ -78,22 +76,12 @@ func (w *world) read() *judge {
 	return j
 }
 
-var answerForm = regexp.MustCompile(`^\{"stream":"svc","seq":\d+\}$`)
-
-// withoutID counts what was published though its id was taken.
-const withoutID = "published without an id, since another producer's message had it"
-
 // sort puts a message where it belongs.
 func (j *judge) sort(seq uint64, m stored) {
 	tokens := strings.Split(m.subject, ".")
-	if m.get("messageId") != "" && m.get("Nats-Msg-Id") == "" && len(tokens) == 3 && tokens[2] != "timer" {
-		j.seen[withoutID]++
-	}
 	switch {
 	case m.subject == commandsTopic || len(tokens) == 3 && tokens[2] == "timer":
 		j.commands[seq] = m
-	case answerForm.Match(m.body) && m.header == nil:
-		j.answers[m.subject]++
 	case len(tokens) == 3 && tokens[2] == "dlq":
 		position, err := strconv.ParseUint(m.get("deadLetterPosition"), 10, 64)
 		if err != nil {
@@ -158,7 +146,7 @@ func (m stored) has(want map[string]string) error {
 
 // check compares what became of a message with what must become of it.
 func (j *judge) check(v *volley) error {
-	name := [...]string{"dead letter", "ignored", "accepted", "fires"}[v.want.fate] + " " + v.want.reason
+	name := [...]string{"dead letter", "ignored", "fires"}[v.want.fate] + " " + v.want.reason
 	if v.at.IsZero() || v.Error.Description != "" {
 		if !v.refusable {
 			return fmt.Errorf("the broker refuses it: %q", v.Error.Description)

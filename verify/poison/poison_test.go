@@ -1,7 +1,16 @@
+// Package poison_test attacks the service, as a black box, with what any client may
+// send who may publish commands: thousands of broken, misleading and oversized
+// messages among good ones, through a real broker.
+//
+//	attackers ──hostile──► nats-server ◄──commands──┐
+//	producer  ──good─────►     │  ◄──events, dead letters── service
+//	                           └──► judge: all that the stream holds
+//
+// What must become of a message is known from how it was made, and never asked
+// of the service's own decoder.
 package poison_test
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -12,8 +21,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 var (
@@ -69,7 +76,7 @@ func TestPoisonHarmsNobody(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	w.settle(0, all...)
+	w.settle(all...)
 	slow := yardstick.read()
 	t.Logf("all done after %v; peak memory of the service %s", time.Since(began).Round(time.Millisecond), w.peak())
 	w.stop()
@@ -87,12 +94,9 @@ func TestPoisonHarmsNobody(t *testing.T) {
 		}
 	}
 	j.rest()
-	if len(j.answers) > 0 {
-		t.Errorf("the broker answered to %v, without a request", j.answers)
-	}
 	j.report(kinds)
-	t.Logf("no restart: %v; latest good message: %v, by the yardstick %v (%s); log of the service: %d lines",
-		w.err == nil, j.latest, slow, j.why, strings.Count(w.log.String(), "\n"))
+	t.Logf("latest good message: %v, by the yardstick %v (%s); log of the service: %d lines",
+		j.latest, slow, j.why, strings.Count(w.log.String(), "\n"))
 	refusals := strings.Count(w.log.String(), `msg="messages refused`)
 	if lines := strings.Count(w.log.String(), "\n") - refusals; lines > maxLines {
 		t.Errorf("%d lines in the log of the service: hostile messages must not fill it", lines)
@@ -179,37 +183,20 @@ func (g *gunner) hostile(made int) shot {
 		g.next = g.next[1:]
 		return s
 	}
-	pick := func(kinds []kind) shot {
-		k := kinds[made/6%len(kinds)]
-		s := k.make(g)
-		s.kind = k.name
-		return s
+	lists := [][]kind{bodies, owners, headers, others}
+	kinds := lists[made%len(lists)]
+	k := kinds[made/len(lists)%len(kinds)]
+	if made%1_000 == 0 {
+		k = huge
 	}
-	switch made % 6 {
-	case 0:
-		return pick(bodies)
-	case 1:
-		return pick(syntax)
-	case 2:
-		return pick(owners)
-	case 3:
-		return pick(headers)
-	case 4:
-		return pick(others)
-	case 5:
-		if made%1_002 == 5 {
-			return pick(huge)
-		}
-	}
-	s := mutation(g)
-	s.kind = "mutation"
+	s := k.make(g)
+	s.kind = k.name
 	return s
 }
 
-// settle waits until the service has nothing to do any more. Beside its events
-// so many strangers are on their topics.
-func (w *world) settle(strangers int, all ...*wire) {
-	events := strangers
+// settle waits until the service has nothing to do any more.
+func (w *world) settle(all ...*wire) {
+	events := 0
 	for _, wire := range all {
 		for _, v := range wire.fired {
 			if v.want.fate == fires && v.Seq > 0 {
@@ -218,7 +205,7 @@ func (w *world) settle(strangers int, all ...*wire) {
 		}
 	}
 	w.until("the service has fired and acked everything", 60*time.Second, func() bool {
-		if !w.alive() {
+		if w.service.HasEnded() {
 			return true
 		}
 		s, err := w.js.Stream(w.Context(), stream)
@@ -240,12 +227,4 @@ func (w *world) settle(strangers int, all ...*wire) {
 		}
 		return consumers.Err() == nil && waiting == 0 && fired >= uint64(events)
 	})
-}
-
-func reasonOf(err error) timer.Reason {
-	invalid, ok := errors.AsType[*timer.InvalidError](err)
-	if !ok {
-		return ""
-	}
-	return invalid.Reason
 }

@@ -16,7 +16,6 @@ type fate int
 const (
 	deadLettered fate = iota // one dead letter, nothing else
 	ignored                  // nothing at all: it is none of the service's
-	accepted                 // nothing yet: it is valid and due long after the test
 	fires                    // one event
 )
 
@@ -37,7 +36,6 @@ type shot struct {
 	kind       string
 	subject    string // default timer.commands
 	header     string // as on the wire, with the line breaks; empty for none
-	reply      string // where the broker's answer goes; default back to the sender
 	body       []byte
 	want       want
 	refusable  bool // the broker may refuse it; then nothing may come of it
@@ -144,8 +142,7 @@ type gunner struct {
 	name string // makes keys unique
 	made int
 	now  time.Time
-	keys map[string]bool // of mutations that are valid
-	next []shot          // to be sent before any other
+	next []shot // to be sent before any other
 }
 
 func newGunner(seed uint64, name string) *gunner {
@@ -153,7 +150,7 @@ func newGunner(seed uint64, name string) *gunner {
 	for _, c := range []byte(name) {
 		stream = stream*31 + uint64(c)
 	}
-	return &gunner{Rand: rand.New(rand.NewPCG(seed, stream)), name: name, keys: make(map[string]bool)}
+	return &gunner{Rand: rand.New(rand.NewPCG(seed, stream)), name: name}
 }
 
 // tenants are shared by good and bad messages.

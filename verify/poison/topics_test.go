@@ -1,6 +1,7 @@
 package poison_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func TestTopicsDecideWhoseDeadLettersAre(t *testing.T) {
 	conn := w.wires("attacker", 1)[0]
 	g := newGunner(1, "topics")
 	g.now = time.Now()
-	kinds := append(append(bodies[:len(bodies):len(bodies)], owners...), syntax...)
+	kinds := slices.Concat(bodies, owners)
 	for _, to := range subjects {
 		aim := func(s shot, reason string) {
 			s.kind, s.subject = to.token, "svc."+to.token+".timer"
@@ -73,7 +74,7 @@ func TestTopicsDecideWhoseDeadLettersAre(t *testing.T) {
 	if err := conn.wait(30 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	w.settle(0, conn)
+	w.settle(conn)
 	w.stop()
 	j := w.read()
 	for _, v := range conn.fired {

@@ -72,8 +72,7 @@ func (w *wire) fire(s shot) error {
 	if v.subject == "" {
 		v.subject = commandsTopic
 	}
-	silent := v.overlooked || v.reply != ""
-	if !silent {
+	if !v.overlooked {
 		select {
 		case w.slots <- struct{}{}:
 		default:
@@ -84,12 +83,10 @@ func (w *wire) fire(s shot) error {
 		}
 	}
 	w.mu.Lock()
-	if !silent {
+	if !v.overlooked {
 		w.open++
 	}
-	if v.reply == "" {
-		v.reply = fmt.Sprint(w.inbox, len(w.fired))
-	}
+	reply := fmt.Sprint(w.inbox, len(w.fired))
 	w.fired = append(w.fired, v)
 	err := w.closed
 	w.mu.Unlock()
@@ -97,9 +94,9 @@ func (w *wire) fire(s shot) error {
 		return fmt.Errorf("the broker closed the connection: %w; it said %q", err, w.said)
 	}
 	if v.header == "" {
-		fmt.Fprintf(w.out, "PUB %s %s %d\r\n", v.subject, v.reply, len(v.body))
+		fmt.Fprintf(w.out, "PUB %s %s %d\r\n", v.subject, reply, len(v.body))
 	} else {
-		fmt.Fprintf(w.out, "HPUB %s %s %d %d\r\n%s", v.subject, v.reply, len(v.header), len(v.header)+len(v.body), v.header)
+		fmt.Fprintf(w.out, "HPUB %s %s %d %d\r\n%s", v.subject, reply, len(v.header), len(v.header)+len(v.body), v.header)
 	}
 	_, _ = w.out.Write(v.body)
 	_, err = w.out.WriteString("\r\n")
