@@ -184,7 +184,7 @@ func (s *servers) start(ctx context.Context) (err error) {
 }
 
 func (s *servers) startPostgres(ctx context.Context) error {
-	server, err := postgresd.Start(ctx, s.dir, postgresd.Options{Port: s.postgresPort})
+	server, err := postgresd.Start(ctx, s.dir, s.postgresPort)
 	if err == nil {
 		s.postgres = server
 	}

@@ -3,9 +3,7 @@ package crash
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -91,27 +89,6 @@ func TestConvictsAServiceThatForgets(t *testing.T) {
 			t.Errorf("%d are %s, of which it is not guilty", r.Count(rule), rule)
 		}
 	}
-	wantKept(t, r)
-}
-
-// wantKept fails unless the data of a run were kept.
-func wantKept(t *testing.T, r Report) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(r.Dir, "history.json"))
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	var h history.History
-	if err := json.Unmarshal(text, &h); err != nil {
-		t.Error(err)
-		return
-	}
-	again := history.Check(h)
-	if again.Count(history.Lost) != r.Count(history.Lost) || again.Fired != r.Fired {
-		t.Errorf("the history that was kept has %d lost and %d fired, the report of %d and %d",
-			again.Count(history.Lost), again.Fired, r.Count(history.Lost), r.Fired)
-	}
 }
 
 func TestReportsAServiceThatEndsByItself(t *testing.T) {
@@ -142,84 +119,5 @@ func TestStopsWhenToldTo(t *testing.T) {
 	report.Write(&text)
 	if strings.Contains(text.String(), "no violation") {
 		t.Error("the report of a run that was canceled says that nothing is wrong")
-	}
-}
-
-func TestAckedSeq(t *testing.T) {
-	t.Parallel()
-	const short = "$JS.ACK.svc.timer-service.1.42.7.1700000000.0"
-	const long = "$JS.ACK._.hash.svc.timer-service.1.42.7.1700000000.0.random"
-	tests := []struct {
-		topic, answer string
-		want          uint64
-		ok            bool
-	}{
-		{short, "+ACK", 42, true},
-		{short, "", 42, true},
-		{short, "+NXT 1", 42, true},
-		{long, "+ACK", 42, true},
-		{strings.TrimSuffix(long, ".random"), "+ACK", 42, true},
-		{short, "-NAK", 0, false},
-		{short, `-NAK {"delay":1}`, 0, false},
-		{short, "+WPI", 0, false},
-		{short, "+TERM", 0, false},
-		{"$JS.ACK.svc", "+ACK", 0, false},
-		{"$JS.ACK.svc.timer-service.1.x.7.1700000000.0", "+ACK", 0, false},
-	}
-	for _, tt := range tests {
-		if got, ok := ackedSeq(tt.topic, tt.answer); got != tt.want || ok != tt.ok {
-			t.Errorf("%s %q: got %d, %v, want %d, %v", tt.topic, tt.answer, got, ok, tt.want, tt.ok)
-		}
-	}
-}
-
-func TestWatcherFindsTheLineHoweverItIsCut(t *testing.T) {
-	t.Parallel()
-	const text = "store x\nnot ready\nready nats://x\nready again\n"
-	for size := 1; size <= len(text); size++ {
-		var out bytes.Buffer
-		found := 0
-		w := watcher{out: &out, line: "ready", found: func() { found++ }}
-		for rest := text; rest != ""; {
-			n := min(size, len(rest))
-			if _, err := w.Write([]byte(rest[:n])); err != nil {
-				t.Fatal(err)
-			}
-			rest = rest[n:]
-		}
-		if found != 1 || out.String() != text {
-			t.Errorf("in pieces of %d: found %d times, passed on %q", size, found, out.String())
-		}
-	}
-}
-
-// A process that ended by itself was not killed, even if a kill follows.
-func TestTellsADeathFromAKill(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]bool{"exec sleep 60": true, "exit 3": false, "kill -TERM $$": false} {
-		s := service{bin: script(t, line), dir: t.TempDir(), log: io.Discard, now: time.Now}
-		l, err := s.start(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !want {
-			<-l.Ended
-		}
-		if err := l.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if l.Killed() != want {
-			t.Errorf("%s: was killed: %v, want %v", line, l.Killed(), want)
-		}
-	}
-}
-
-func TestServiceGetsNoSettingsFromOutside(t *testing.T) {
-	t.Setenv("TIMER_POLLING_INTERVAL", "1")
-	t.Setenv("CRASH_TEST", "1")
-	t.Setenv(stepEnv, "acked:1")
-	env := strings.Join(Environ(), "\n")
-	if strings.Contains(env, "TIMER_") || strings.Contains(env, stepEnv) || !strings.Contains(env, "CRASH_TEST=1") {
-		t.Errorf("the environment is %q", env)
 	}
 }

@@ -22,7 +22,7 @@ func (r *run) loseDatabase(ctx context.Context) error {
 		return err
 	}
 	killed := r.now()
-	if err := r.spoil(ctx); err != nil {
+	if err := r.spoil(); err != nil {
 		return err
 	}
 	if err := r.beginAll(ctx, history.Restart{Killed: killed}); err != nil {
@@ -34,7 +34,10 @@ func (r *run) loseDatabase(ctx context.Context) error {
 	if err := r.rest(ctx, workTime.any(r.rand)); err != nil {
 		return err
 	}
-	return r.restart(ctx, func() error { return nil })
+	if err := r.killAll(); err != nil {
+		return err
+	}
+	return r.beginAll(ctx, history.Restart{Killed: r.now()})
 }
 
 // awaitEvents waits until the service has published something: on some brokers it gets
@@ -48,11 +51,11 @@ func (r *run) awaitEvents(ctx context.Context) error {
 }
 
 // spoil does to the database what the mode says.
-func (r *run) spoil(ctx context.Context) error {
+func (r *run) spoil() error {
 	if r.opt.Mode == Rollback {
-		return r.database.restore(ctx, r)
+		return r.file.restore(r)
 	}
-	return r.database.wipe(ctx)
+	return r.file.wipe()
 }
 
 // mayCopy makes a copy of the database now and then, the first time in any case, and
@@ -64,7 +67,7 @@ func (r *run) mayCopy(ctx context.Context) error {
 	if err := r.awaitAll(ctx); err != nil {
 		return err
 	}
-	if err := r.database.copy(ctx, r); err != nil {
+	if err := r.file.copy(ctx, r); err != nil {
 		return fmt.Errorf("copy the database: %w", err)
 	}
 	return r.rest(ctx, workOfMany.any(r.rand))
@@ -72,18 +75,6 @@ func (r *run) mayCopy(ctx context.Context) error {
 
 // kept is how many copies of a database there are at most.
 const kept = 4
-
-// restart kills all instances, does something and starts them.
-func (r *run) restart(ctx context.Context, do func() error) error {
-	if err := r.killAll(); err != nil {
-		return err
-	}
-	killed := r.now()
-	if err := do(); err != nil {
-		return err
-	}
-	return r.beginAll(ctx, history.Restart{Killed: killed})
-}
 
 // killAll kills all instances, also those of which it is not noticed yet that they
 // ended.

@@ -78,6 +78,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("the URL of a database goes with the store %s", Postgres)
 	case o.Store == SQLite && o.Instances > 1:
 		return fmt.Errorf("several instances need the store %s", Postgres)
+	case o.Store == Postgres && o.Mode.losesDatabase():
+		return fmt.Errorf("mode %s needs the store %s", o.Mode, SQLite)
 	case o.Store == SQLite && o.Mode == StoreGone:
 		return fmt.Errorf("mode %s needs the store %s", o.Mode, Postgres)
 	case o.Instances > 1 && o.Mode == Embedded:

@@ -2,6 +2,8 @@ package crash
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -64,8 +66,27 @@ func Connect(port int, name, db string) (*nats.Conn, error) {
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 }
 
-// IsIntake reports whether a consumer is the one through which the service
+// Waiting returns how many commands the service has not acked, as the broker counts.
+func Waiting(ctx context.Context, stream jetstream.Stream) (waiting int, err error) {
+	consumers := stream.ListConsumers(ctx)
+	found := false
+	for c := range consumers.Info() {
+		if isIntake(c.Config) {
+			found = true
+			waiting += int(c.NumPending) + c.NumAckPending
+		}
+	}
+	if err := consumers.Err(); err != nil {
+		return 0, fmt.Errorf("list the consumers: %w", err)
+	}
+	if !found {
+		return 0, errors.New("the service has no durable consumer of its commands")
+	}
+	return waiting, nil
+}
+
+// isIntake reports whether a consumer is the one through which the service
 // takes commands.
-func IsIntake(c jetstream.ConsumerConfig) bool {
+func isIntake(c jetstream.ConsumerConfig) bool {
 	return c.Durable != "" && (c.FilterSubject == history.CommandsTopic || slices.Contains(c.FilterSubjects, history.CommandsTopic))
 }

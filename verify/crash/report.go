@@ -10,23 +10,23 @@ import (
 
 // A Report says what was done and what came of it.
 type Report struct {
-	Seed      uint64       `json:"seed"`
-	Broker    Kind         `json:"broker"`
-	Store     Store        `json:"store"`
-	Instances int          `json:"instances"`
-	Mode      Mode         `json:"mode"`
-	Rate      int          `json:"rate"` // commands a second
-	Tenants   int          `json:"tenants"`
-	Kills     int          `json:"kills"`             // or what else the mode does
-	Lives     int          `json:"lives"`             // processes of the service
-	Ready     int          `json:"livesReady"`        // those that took commands
-	Refusals  int          `json:"refusals,omitzero"` // processes of the older version that ended, since the schema was newer
-	Steps     []StepReport `json:"steps,omitzero"`
-	StartMS   float64      `json:"startP50Ms"`        // from the start of a process until it took commands, the median
-	Seconds   float64      `json:"seconds"`           // the whole run
-	Error     string       `json:"error,omitzero"`    // why the run did not come to its end; empty if it did
-	Dir       string       `json:"dir,omitzero"`      // data, logs and history of the run, if they are kept
-	Database  string       `json:"database,omitzero"` // its name on the server, if it is kept
+	Seed      uint64
+	Broker    Kind
+	Store     Store
+	Instances int
+	Mode      Mode
+	Rate      int // commands a second
+	Tenants   int
+	Kills     int // or what else the mode does
+	Lives     int // processes of the service
+	Ready     int // those that took commands
+	Refusals  int // processes of the older version that ended, since the schema was newer
+	Steps     []StepReport
+	StartMS   float64 // from the start of a process until it took commands, the median
+	Seconds   float64 // the whole run
+	Error     string  // why the run did not come to its end; empty if it did
+	Dir       string  // data, logs and history of the run, if they are kept
+	Database  string  // its name on the server, if it is kept
 	history.Verdict
 }
 
@@ -75,8 +75,6 @@ func (r Report) Write(out io.Writer) {
 	}{
 		{"timers", r.Overall},
 		{"due while up", r.WhileUp},
-		{"and acked by then", r.Accepting},
-		{"acks of messages", r.Intake},
 	} {
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%d\n", l.name, l.P50MS, l.P99MS, l.MaxMS, l.Count)
 	}

@@ -25,6 +25,7 @@ type run struct {
 	port     int    // where the broker listens
 	broker   server // nil if the service is its own
 	database database
+	file     *sqliteFile // the database, if it is one
 	wire     wire
 	line     line   // to the wire
 	hangUp   func() // ends what wire observes, and closes it

@@ -32,7 +32,6 @@ func TestServiceKeepsItsPromises(t *testing.T) {
 				t.Errorf("%s: %v", mode, err)
 				return
 			}
-			wantKept(t, r)
 			lives := kills + 1
 			if mode == Stop || mode == Broker {
 				lives = 1
@@ -63,7 +62,6 @@ func TestServiceKeepsItsPromisesOnOtherBrokers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantKept(t, r)
 			if n := r.Violations(); n > 0 {
 				t.Errorf("%d violations, see above", n)
 			}

@@ -93,8 +93,8 @@ func (r *run) times(s step) int {
 
 // A StepReport says what was done at a step.
 type StepReport struct {
-	Step    string  `json:"step"`
-	Died    string  `json:"died"` // what the process had done each time
-	Kills   int     `json:"kills"`
-	Seconds float64 `json:"seconds"`
+	Step    string
+	Died    string // what the process had done each time
+	Kills   int
+	Seconds float64
 }

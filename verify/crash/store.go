@@ -36,16 +36,6 @@ type database interface {
 	// it back. It has a server, else this is not called.
 	interrupt(ctx context.Context, r *run) error
 
-	// wipe leaves an empty one, or none, as if it had never been used. No service runs on
-	// it, and on what follows neither unless that says otherwise.
-	wipe(ctx context.Context) error
-
-	// copy keeps a copy, as an operator makes one. The service runs, and runs again.
-	copy(ctx context.Context, r *run) error
-
-	// restore puts any of the copies in its place.
-	restore(ctx context.Context, r *run) error
-
 	// close removes what is not in the directory of the run.
 	close() error
 
@@ -58,7 +48,8 @@ func (r *run) openDatabase(ctx context.Context) (database, error) {
 	if r.opt.Store == Postgres {
 		return openPostgres(ctx, r.opt, r.dir)
 	}
-	return &sqliteFile{path: filepath.Join(r.dir, "timers.db")}, nil
+	r.file = &sqliteFile{path: filepath.Join(r.dir, "timers.db")}
+	return r.file, nil
 }
 
 // sqliteFile is a SQLite database.

@@ -24,12 +24,9 @@ type postgresDatabase struct {
 	name  string
 	keep  bool
 
-	copies []string // databases, the oldest first
-	made   int
-
 	server *postgresd.Server // nil if the run did not start it
 	dir    string            // of that server
-	opt    postgresd.Options
+	port   int               // of that server
 }
 
 // openPostgres makes a database, on a server of its own if the options name
@@ -37,10 +34,10 @@ type postgresDatabase struct {
 func openPostgres(ctx context.Context, opt Options, dir string) (_ database, err error) {
 	d := &postgresDatabase{admin: opt.StoreURL, name: fmt.Sprintf("timer_crash_%08x", rand.Uint32()), keep: opt.KeepStore, dir: dir}
 	if d.admin == "" {
-		if d.opt.Port, err = freeport.Find(ctx); err != nil {
+		if d.port, err = freeport.Find(ctx); err != nil {
 			return nil, err
 		}
-		if d.server, err = postgresd.Start(ctx, dir, d.opt); err != nil {
+		if d.server, err = postgresd.Start(ctx, dir, d.port); err != nil {
 			return nil, err
 		}
 		d.admin = d.server.URL()
@@ -113,7 +110,7 @@ func (d *postgresDatabase) restart(ctx context.Context, after time.Duration) err
 	if !pause.For(ctx, after) {
 		return ctx.Err()
 	}
-	server, err := postgresd.Start(ctx, d.dir, d.opt)
+	server, err := postgresd.Start(ctx, d.dir, d.port)
 	if err != nil {
 		return err
 	}
@@ -127,15 +124,11 @@ func (d *postgresDatabase) close() error {
 		d.server.Stop()
 		return nil
 	}
-	drop := d.copies
-	if d.left() == "" {
-		drop = append(drop, d.name)
+	if d.keep {
+		return nil
 	}
-	var err error
-	for _, name := range drop { // the context of the run may have ended; this must run
-		err = errors.Join(err, d.do(context.Background(), d.admin, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"))
-	}
-	return err
+	// The context of the run may have ended; this must run.
+	return d.do(context.Background(), d.admin, "DROP DATABASE IF EXISTS "+d.name+" WITH (FORCE)")
 }
 
 func (d *postgresDatabase) left() string {

@@ -1,12 +1,9 @@
 package crash
 
 import (
-	"context"
 	"errors"
 	"os"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/event-service-agent/timer-service/verify/internal/postgresd"
 )
@@ -29,14 +26,4 @@ func ofPostgres(t *testing.T, opt Options) Options {
 		t.Fatal(err)
 	}
 	return opt
-}
-
-func open(t *testing.T, url string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close(context.Background()) })
-	return conn
 }

@@ -2,7 +2,6 @@ package crash
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -50,7 +49,7 @@ func (w *natsWire) observe(ctx context.Context, recorder *history.Recorder) (sto
 
 // pending queries the consumers and the stream.
 func (w *natsWire) pending(ctx context.Context, recorder *history.Recorder) (open, unseen int, err error) {
-	if open, err = w.open(ctx); err != nil {
+	if open, err = Waiting(ctx, w.stream); err != nil {
 		return 0, 0, err
 	}
 	info, err := w.stream.Info(ctx, jetstream.WithSubjectFilter(history.AllTopics))
@@ -62,25 +61,6 @@ func (w *natsWire) pending(ctx context.Context, recorder *history.Recorder) (ope
 	}
 	_, seen := recorder.Count()
 	return open, max(unseen-seen, 0), nil // what is consumed may have been removed from the stream
-}
-
-// open returns how many commands the service has not acked, as the broker counts.
-func (w *natsWire) open(ctx context.Context) (open int, err error) {
-	consumers := w.stream.ListConsumers(ctx)
-	durables := 0
-	for c := range consumers.Info() {
-		if IsIntake(c.Config) {
-			durables++
-			open += int(c.NumPending) + c.NumAckPending
-		}
-	}
-	if err := consumers.Err(); err != nil {
-		return 0, fmt.Errorf("list the consumers: %w", err)
-	}
-	if durables == 0 {
-		return 0, errors.New("the service has no durable consumer of its commands")
-	}
-	return open, nil
 }
 
 // natsPublisher publishes commands to JetStream.

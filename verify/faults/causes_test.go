@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 	"github.com/event-service-agent/timer-service/internal/rabbitd"
@@ -21,20 +19,18 @@ import (
 
 // causes are faults of all that the service stands on, by name.
 var causes = map[string]cause{
-	"NATS killed":                                    {part: "broker", quick: true, set: brokerFault("nats", away)},
-	"NATS frozen (SIGSTOP)":                          {part: "broker", set: brokerFault("nats", frozen)},
-	"Kafka killed":                                   {part: "broker", set: brokerFault("kafka", away)},
-	"Kafka frozen (SIGSTOP)":                         {part: "broker", set: brokerFault("kafka", frozen)},
-	"RabbitMQ away":                                  {part: "broker", set: rabbitFault(refuse)},
-	"RabbitMQ with dead connections":                 {part: "broker", set: rabbitFault(silence)},
-	"PostgreSQL away":                                {part: "store", set: postgresFault(refuse)},
-	"PostgreSQL with dead connections":               {part: "store", set: postgresFault(silence)},
-	"PostgreSQL with a locked table":                 {part: "store", set: tableLocked("ACCESS EXCLUSIVE")},
-	"PostgreSQL with a table locked against writers": {part: "store", set: tableLocked("SHARE")},
-	"SQLite on a full file system":                   {part: "store", quick: true, set: diskFull},
-	"SQLite on a file system that became read-only":  {part: "store", set: diskReadOnly},
-	"SQLite locked by another process":               {part: "store", quick: true, set: fileLocked},
-	"service stopped (SIGSTOP)":                      {set: serviceStopped},
+	"NATS killed":                                   {part: "broker", quick: true, set: brokerFault("nats", away)},
+	"NATS frozen (SIGSTOP)":                         {part: "broker", set: brokerFault("nats", frozen)},
+	"Kafka killed":                                  {part: "broker", set: brokerFault("kafka", away)},
+	"Kafka frozen (SIGSTOP)":                        {part: "broker", set: brokerFault("kafka", frozen)},
+	"RabbitMQ away":                                 {part: "broker", set: rabbitFault(refuse)},
+	"RabbitMQ with dead connections":                {part: "broker", set: rabbitFault(silence)},
+	"PostgreSQL away":                               {part: "store", set: postgresFault(refuse)},
+	"PostgreSQL with dead connections":              {part: "store", set: postgresFault(silence)},
+	"SQLite on a full file system":                  {part: "store", quick: true, set: diskFull},
+	"SQLite on a file system that became read-only": {part: "store", set: diskReadOnly},
+	"SQLite locked by another process":              {part: "store", quick: true, set: fileLocked},
+	"service stopped (SIGSTOP)":                     {set: serviceStopped},
 }
 
 // A server is a broker in a process of its own.
@@ -134,34 +130,6 @@ func postgresFault(kind func(*proxy.Proxy) (harm, repair func(*site))) func(*tes
 	}
 }
 
-// tableLocked has another transaction lock the table of the timers.
-func tableLocked(mode string) func(*testing.T) fault {
-	return func(t *testing.T) fault {
-		t.Helper()
-		p := newPostgres(t)
-		var conn *pgx.Conn
-		do := func(statement string) {
-			t.Helper()
-			if _, err := conn.Exec(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return fault{
-			environ: []string{"TIMER_BROKER=gochannel", p.environ()},
-			harm: func(*site) {
-				var err error
-				if conn, err = pgx.Connect(t.Context(), p.server.URL()); err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = conn.Close(context.Background()) })
-				do("BEGIN")
-				do("LOCK TABLE timer_schedules IN " + mode + " MODE")
-			},
-			repair: func(*site) { do("ROLLBACK") },
-		}
-	}
-}
-
 func diskFull(t *testing.T) fault {
 	t.Helper()
 	d := mount(t)
@@ -222,7 +190,7 @@ func fileLocked(t *testing.T) fault {
 	return fault{
 		environ: []string{"TIMER_BROKER=gochannel", "TIMER_DB_PATH=" + database(dir)},
 		harm: func(*site) {
-			other = start(t, "locker", lockFile+"="+database(dir), lockFor+"=1h")
+			other = start(t, "locker", lockFile+"="+database(dir))
 			other.says("locked", time.Time{}, time.Minute)
 		},
 		repair: func(*site) {

@@ -18,11 +18,11 @@ const (
 // says again and what it acks.
 func (w *world) observe() {
 	w.Helper()
-	stream, err := w.js.Stream(w.Context(), "svc")
-	if err != nil {
+	var err error
+	if w.stream, err = w.js.Stream(w.Context(), "svc"); err != nil {
 		w.Fatal(err)
 	}
-	stop, err := crash.Observe(w.Context(), w.conn, stream, &w.recorder, time.Now)
+	stop, err := crash.Observe(w.Context(), w.conn, w.stream, &w.recorder, time.Now)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,8 +53,13 @@ func start(t *testing.T, program string, environ ...string) *process {
 		t.Fatal(err)
 	}
 	var readers sync.WaitGroup
-	readers.Go(func() { lines(bufio.NewScanner(stdout), p.hear) })
-	readers.Go(func() { lines(bufio.NewScanner(stderr), p.hear) })
+	for _, out := range []io.Reader{stdout, stderr} {
+		readers.Go(func() {
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				p.hear(lines.Text())
+			}
+		})
+	}
 	go func() {
 		defer close(p.ended)
 		readers.Wait()

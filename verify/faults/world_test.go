@@ -2,11 +2,9 @@ package faults_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/internal/proxy"
+	"github.com/event-service-agent/timer-service/verify/crash"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
@@ -27,13 +26,12 @@ type world struct {
 	*testing.T
 	seed     uint64
 	dir      string
-	broker   *embedded.Server // nil if it is the service's own
-	brokerAt embedded.Options
 	proxy    *proxy.Proxy
 	environ  []string // of the service
 	service  *process
 	conn     *natsgo.Conn
 	js       jetstream.JetStream
+	stream   jetstream.Stream // of the service
 	recorder history.Recorder
 
 	stopProducing func() // returns when all that was sent has arrived, or was given up
@@ -52,8 +50,12 @@ func newWorld(t *testing.T) *world {
 func open(t *testing.T, environ ...string) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.startBroker()
-	p := proxy.New(proxy.TCP(address(t, w.broker.URL())))
+	broker, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Shutdown)
+	p := proxy.New(proxy.TCP(address(t, broker.URL())))
 	at, err := p.Listen()
 	if err != nil {
 		t.Fatal(err)
@@ -62,31 +64,10 @@ func open(t *testing.T, environ ...string) *world {
 	w.proxy = p
 	w.environ = append([]string{"TIMER_DB_PATH=" + database(w.dir), "TIMER_BROKER_URL=nats://" + at}, environ...)
 	w.serve()
-	w.connect(w.broker.URL())
+	w.connect(broker.URL())
 	w.begin()
 	return w
 }
-
-// startBroker starts the broker, where it was before.
-func (w *world) startBroker() {
-	w.Helper()
-	if w.brokerAt.StoreDir == "" {
-		w.brokerAt = embedded.Options{StoreDir: w.TempDir(), SyncLazily: true}
-		w.Cleanup(func() { w.broker.Shutdown() })
-	}
-	var err error
-	if w.broker, err = embedded.Start(w.brokerAt, quiet); err != nil {
-		w.Fatal(err)
-	}
-	if w.broker.PortTaken() {
-		w.Skip("SKIPPED, NOTHING IS PROVEN: another process took the broker's port while it was down")
-	}
-	if w.brokerAt.Port, err = strconv.Atoi(portOf(address(w, w.broker.URL()))); err != nil {
-		w.Fatal(err)
-	}
-}
-
-func portOf(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
 // address returns the host and port of a URL.
 func address(t testing.TB, rawURL string) string {
@@ -172,27 +153,6 @@ func (w *world) eachAcked(do func(history.Sent, time.Time)) {
 	}
 }
 
-// waiting returns how many commands the service has not acked, as the broker
-// counts.
-func (w *world) waiting(ctx context.Context) (n int, err error) {
-	stream, err := w.js.Stream(ctx, "svc")
-	if err != nil {
-		return 0, err
-	}
-	consumers := stream.ListConsumers(ctx)
-	found := false
-	for c := range consumers.Info() {
-		if c.Config.Durable != "" {
-			found = true
-			n += int(c.NumPending) + c.NumAckPending
-		}
-	}
-	if !found && consumers.Err() == nil {
-		return 0, fmt.Errorf("the service has no consumer")
-	}
-	return n, consumers.Err()
-}
-
 // settle ends production, waits until the service came to rest, and judges all
 // that was seen.
 func (w *world) settle(within time.Duration) {
@@ -217,7 +177,7 @@ func (w *world) settle(within time.Duration) {
 			done = true
 		}
 		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
-		left, err = w.waiting(ctx)
+		left, err = crash.Waiting(ctx, w.stream)
 		cancel()
 		if err != nil || left > 0 || time.Now().Before(last.Add(time.Second)) {
 			continue

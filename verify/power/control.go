@@ -17,16 +17,16 @@ import (
 // A ControlReport says what the cuts did to programs of which it is known what
 // they must keep.
 type ControlReport struct {
-	Cuts     int         `json:"cuts"`   // of each
-	Synced   WriterCount `json:"synced"` // of programs that sync before they ack
-	Unsynced WriterCount `json:"unsynced"`
+	Cuts     int         // of each
+	Synced   WriterCount // of programs that sync before they ack
+	Unsynced WriterCount
 }
 
 // A WriterCount counts the records of the programs of one kind.
 type WriterCount struct {
-	Acked   int    `json:"acked"`
-	Lost    int    `json:"lost"`             // acked, and gone or spoiled after a cut
-	Example string `json:"example,omitzero"` // the first cut that lost some
+	Acked   int
+	Lost    int    // acked, and gone or spoiled after a cut
+	Example string // the first cut that lost some
 }
 
 // Void returns why the cuts prove nothing, or nil if they do.

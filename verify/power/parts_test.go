@@ -3,12 +3,10 @@
 package power
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,43 +37,6 @@ func TestFrozenProcessIsSeenStopped(t *testing.T) {
 	}
 	if stopped, err := isStopped(cmd.Process.Pid); !stopped || err != nil {
 		t.Errorf("after: stopped %v, error %v", stopped, err)
-	}
-}
-
-func TestFindsWhoHasFiles(t *testing.T) {
-	t.Parallel()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if users, err := holders(dir); len(users) > 0 || err != nil {
-		t.Errorf("before: processes %v, error %v", users, err)
-	}
-	f, err := os.Create(filepath.Join(dir, "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if users, err := holders(dir); !slices.Equal(users, []int{os.Getpid()}) || err != nil {
-		t.Errorf("processes %v, error %v, want this one, %d", users, err, os.Getpid())
-	}
-	if users, err := holders(strings.TrimSuffix(dir, dir[len(dir)-1:])); len(users) > 0 || err != nil {
-		t.Errorf("below a path that only begins the same: processes %v, error %v", users, err)
-	}
-}
-
-func TestState(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]byte{
-		"42 (timer-service) T 1 42":  'T',
-		"42 (a) T (b) S 1 42 (c":     'S',
-		"42 (odd) name) R) D 1 42 0": 'D',
-		"42 (x)":                     0,
-		"":                           0,
-	} {
-		if got := state([]byte(line)); got != want {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
 	}
 }
 
@@ -173,16 +134,4 @@ func TestJudgesWhatTheStreamHolds(t *testing.T) {
 func findings(r Report, rule history.Rule) int {
 	i := slices.IndexFunc(r.Findings, func(f history.Finding) bool { return f.Rule == rule })
 	return r.Findings[i].Count
-}
-
-func TestReportSaysWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	var text bytes.Buffer
-	r := judged()
-	r.Write(&text)
-	for _, want := range []string{"unstored, the first of 1: the broker acked", "vanished, the first of 1: the broker delivered 2 on svc._.dlq", "2 violations"} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("the report does not say %q:\n%s", want, &text)
-		}
-	}
 }

@@ -13,18 +13,18 @@ import (
 
 // A Report says what was done and what came of it.
 type Report struct {
-	Seed       uint64  `json:"seed"`
-	Layout     Layout  `json:"layout"`
-	Rate       int     `json:"rate"` // commands a second
-	Tenants    int     `json:"tenants"`
-	Cuts       int     `json:"cuts"`
-	Lives      int     `json:"lives"`          // processes of the service
-	StartP50MS float64 `json:"startP50Ms"`     // from the start of a process until it took commands, the median
-	StartMaxMS float64 `json:"startMaxMs"`     // the longest
-	CutMaxMS   float64 `json:"cutMaxMs"`       // the longest cut, from the stop to the disk mounted again
-	Seconds    float64 `json:"seconds"`        // the whole run
-	Error      string  `json:"error,omitzero"` // why the run did not come to its end; empty if it did
-	Dir        string  `json:"dir,omitzero"`   // disk, log and history of the run, if they are kept
+	Seed       uint64
+	Layout     Layout
+	Rate       int // commands a second
+	Tenants    int
+	Cuts       int
+	Lives      int     // processes of the service
+	StartP50MS float64 // from the start of a process until it took commands, the median
+	StartMaxMS float64 // the longest
+	CutMaxMS   float64 // the longest cut, from the stop to the disk mounted again
+	Seconds    float64 // the whole run
+	Error      string  // why the run did not come to its end; empty if it did
+	Dir        string  // disk, log and history of the run, if they are kept
 	history.Verdict
 }
 

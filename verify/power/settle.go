@@ -4,7 +4,6 @@ package power
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -37,7 +36,7 @@ func (r *run) settle(ctx context.Context) error {
 		if _, seen := r.recorder.Count(); seen != last {
 			last, lastAt = seen, now
 		}
-		open, err := r.open(ctx)
+		open, err := r.waiting(ctx)
 		if err != nil || open > 0 || now.Before(due) {
 			lastAt = now
 		}
@@ -66,25 +65,11 @@ func (r *run) nothingMissing() bool {
 	return v.Count(history.Lost) == 0 && v.Count(history.NoDeadLetter) == 0
 }
 
-// open returns how many commands the service has not acked, as the broker counts.
-func (r *run) open(ctx context.Context) (open int, err error) {
+// waiting returns how many commands the service has not acked, as the broker counts.
+func (r *run) waiting(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	found := false
-	consumers := r.stream.ListConsumers(ctx)
-	for c := range consumers.Info() {
-		if crash.IsIntake(c.Config) {
-			found = true
-			open += int(c.NumPending) + c.NumAckPending
-		}
-	}
-	if err := consumers.Err(); err != nil {
-		return 0, fmt.Errorf("list the consumers: %w", err)
-	}
-	if !found {
-		return 0, errors.New("the service has no durable consumer of its commands")
-	}
-	return open, nil
+	return crash.Waiting(ctx, r.stream)
 }
 
 // readStream returns what the stream holds, commands and all.

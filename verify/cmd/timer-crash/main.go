@@ -3,9 +3,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -54,8 +52,8 @@ installed). Modes that kill the broker need nats, or kafka if they empty it;
 those that lose what is stored need a broker that keeps what was read.
 
 Stores: sqlite, postgres. With postgres the run makes a database of its own on
-the server of --db-url, and drops it in the end, or starts a server, for which
-PostgreSQL has to be installed.
+the server of $TIMER_TEST_POSTGRES, and drops it in the end, or starts a server, for
+which PostgreSQL has to be installed.
 
 Exit codes: 0 nothing is wrong, 1 something is, or the test could not run, 2
 wrong flags.`
@@ -66,22 +64,15 @@ const (
 )
 
 type cli struct {
-	Kills     int           `default:"10" help:"How often to kill the service; with --mode step at each step."`
-	Rate      int           `default:"200" help:"Commands a second."`
-	Tenants   int           `default:"20" help:"Tenants that send them."`
-	Broker    crash.Kind    `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to use: nats, kafka or rabbitmq."`
-	Store     crash.Store   `default:"sqlite" enum:"sqlite,postgres" help:"Which database to use: sqlite or postgres."`
-	DBURL     string        `name:"db-url" placeholder:"URL" help:"With --store postgres: a server on which this user may make databases; $TIMER_TEST_POSTGRES if empty. If that is empty too, or with \"own\": a server of the run's own."`
-	Instances int           `default:"1" help:"How many of the service share the database; more than one needs --store postgres."`
-	Mode      crash.Mode    `default:"kill" enum:"${modes}" placeholder:"MODE" help:"What to do: ${modes}."`
-	Step      string        `enum:"all,${steps}" default:"all" placeholder:"STEP" help:"With --mode step: all, ${steps}."`
-	Seed      uint64        `help:"Makes the same commands and the same pauses again; 0 takes any."`
-	Settle    time.Duration `default:"2m" help:"How long the service may take to come to rest in the end."`
-	Old       string        `placeholder:"COMMIT" help:"With --mode upgrade: the older version; the newest tag if empty."`
-	Bin       string        `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
-	Dir       string        `type:"existingdir" help:"Where to make the directory for data and logs; the system's for temporary files if empty."`
-	Keep      bool          `help:"Keep that directory, and a database made at --db-url, even if nothing is wrong."`
-	Output    string        `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the report: text for people, or json."`
+	Kills     int         `default:"10" help:"How often to kill the service; with --mode step at each step."`
+	Broker    crash.Kind  `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to use: nats, kafka or rabbitmq."`
+	Store     crash.Store `default:"sqlite" enum:"sqlite,postgres" help:"Which database to use: sqlite or postgres."`
+	Instances int         `default:"1" help:"How many of the service share the database; more than one needs --store postgres."`
+	Mode      crash.Mode  `default:"kill" enum:"${modes}" placeholder:"MODE" help:"What to do: ${modes}."`
+	Seed      uint64      `help:"Makes the same commands and the same pauses again; 0 takes any."`
+	Old       string      `placeholder:"COMMIT" help:"With --mode upgrade: the older version; the newest tag if empty."`
+	Bin       string      `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
+	Keep      bool        `help:"Keep the directory with data and logs, and the database, even if nothing is wrong."`
 }
 
 func main() {
@@ -103,7 +94,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
 	helped := false
 	k, err := kong.New(&c, kong.Name("timer-crash"), kong.Description(description),
-		kong.Vars{"steps": strings.Join(crash.Steps(), ","), "modes": modes()},
+		kong.Vars{"modes": modes()},
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }))
 	if err == nil {
 		_, err = k.Parse(args)
@@ -111,11 +102,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if helped {
 		return 0
 	}
-	if err == nil && (c.Kills < 1 || c.Rate < 1 || c.Tenants < 1 || c.Instances < 1 || c.Settle <= 0) {
-		err = errors.New("--kills, --rate, --tenants, --instances and --settle must be above zero")
-	}
-	if err == nil && c.Step != "all" && c.Mode != crash.Step {
-		err = errors.New("--step goes with --mode step")
+	if err == nil && (c.Kills < 1 || c.Instances < 1) {
+		err = errors.New("--kills and --instances must be above zero")
 	}
 	var opt crash.Options
 	if err == nil {
@@ -128,13 +116,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "seed %d\n", opt.Seed) // at once, so that a test that hangs can be repeated
 	report, err := crash.Run(ctx, opt)
-	if c.Output == "json" {
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		err = errors.Join(err, e.Encode(report))
-	} else {
-		report.Write(stdout)
-	}
+	report.Write(stdout)
 	if err != nil {
 		fmt.Fprintln(stderr, "timer-crash:", err)
 	}
@@ -156,21 +138,14 @@ func modes() string {
 // options are what the flags say.
 func (c cli) options(progress io.Writer) crash.Options {
 	opt := crash.Options{
-		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Store: c.Store, StoreURL: c.DBURL, Instances: c.Instances,
-		Mode: c.Mode, Kills: c.Kills, Rate: c.Rate, Tenants: c.Tenants,
-		Seed: c.Seed, Settle: c.Settle, Dir: c.Dir, Keep: c.Keep, KeepStore: c.Keep, Progress: progress,
+		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Store: c.Store, Instances: c.Instances,
+		Mode: c.Mode, Kills: c.Kills, Seed: c.Seed, Keep: c.Keep, KeepStore: c.Keep, Progress: progress,
 	}
 	if c.Store == crash.Postgres {
-		opt.StoreURL = cmp.Or(c.DBURL, os.Getenv("TIMER_TEST_POSTGRES"))
-	}
-	if opt.StoreURL == "own" {
-		opt.StoreURL = ""
+		opt.StoreURL = os.Getenv("TIMER_TEST_POSTGRES")
 	}
 	if opt.Seed == 0 {
 		opt.Seed = rand.Uint64N(1<<32) + 1
-	}
-	if c.Step != "all" {
-		opt.Steps = []string{c.Step}
 	}
 	return opt
 }

@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,8 +26,8 @@ const description = `Runs the service with its data on a disk of its own, sends 
 takes the power away from that disk again and again. When all has come to rest
 it checks, from what a client can see, that nothing was lost that was acked.
 
-Needs Linux, root, loop devices and mkfs.ext4. Without --bin it builds the
-service, so it runs in the module of the service.
+Needs Linux, root, loop devices and mkfs.ext4. It builds the service, so it runs in
+the module of the service.
 
 First come two controls: a program that syncs what it acks must lose nothing,
 one that does not must lose something. Then a run for each layout (database:
@@ -46,29 +45,14 @@ const (
 	exitUnable  = 4
 )
 
-const all = "all"
-
 type cli struct {
-	Cuts     int           `default:"50" help:"How often to cut the power in a run."`
-	Controls int           `default:"5" help:"How often to cut it under each control."`
-	Runs     int           `default:"1" help:"How often to repeat each run, with a new disk and the next seed."`
-	Rate     int           `default:"200" help:"Commands a second."`
-	Tenants  int           `default:"20" help:"Tenants that send them."`
-	Layout   string        `default:"all" enum:"all,database,embedded" help:"What is on the disk: database, embedded, or all one after the other."`
-	Seed     uint64        `help:"Makes the same commands and the same pauses again; 0 takes any."`
-	Settle   time.Duration `default:"2m" help:"How long the service may take to come to rest in the end of a run."`
-	Bin      string        `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
-	Dir      string        `type:"existingdir" help:"Where to make the directories for disks and logs; the system's for temporary files if empty."`
-	Keep     bool          `help:"Keep those directories even if nothing is wrong."`
-	Output   string        `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the report: text for people, or json."`
+	Cuts int    `default:"50" help:"How often to cut the power in each run."`
+	Seed uint64 `help:"Makes the same commands and the same pauses again; 0 takes any."`
+	Keep bool   `help:"Keep the directories of disks and logs even if nothing is wrong."`
 }
 
-// A report is of everything that was done.
-type report struct {
-	Seed    uint64              `json:"seed"`
-	Control power.ControlReport `json:"control"`
-	Runs    []power.Report      `json:"runs"`
-}
+// controls is how often the power is cut under each control.
+const controls = 5
 
 func main() {
 	if serve, ok := part(); ok {
@@ -107,8 +91,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if helped {
 		return 0
 	}
-	if err == nil && (c.Cuts < 1 || c.Controls < 1 || c.Runs < 1 || c.Rate < 1 || c.Tenants < 1 || c.Settle <= 0) {
-		err = errors.New("--cuts, --controls, --runs, --rate, --tenants and --settle must be above zero")
+	if err == nil && c.Cuts < 1 {
+		err = errors.New("--cuts must be above zero")
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "timer-power:", err)
@@ -123,16 +107,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "seed %d\n", c.Seed) // at once, so that a test that hangs can be repeated
 
-	var show io.Writer = io.Discard
-	if c.Output == "text" {
-		show = stdout
-	}
-	r, code, err := c.test(ctx, show, stderr)
-	if c.Output == "json" {
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		err = errors.Join(err, e.Encode(r))
-	}
+	code, err := c.test(ctx, stdout, stderr)
 	if err != nil {
 		fmt.Fprintln(stderr, "timer-power:", err)
 		code = exitFailure
@@ -141,49 +116,31 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // test does the controls and the runs, shows what came of each, and returns the
-// exit code. With an error the report is of what happened so far.
-func (c *cli) test(ctx context.Context, show, progress io.Writer) (r report, code int, err error) {
-	opt := power.Options{
-		Now: time.Now, Bin: c.Bin, Cuts: c.Controls, Rate: c.Rate, Tenants: c.Tenants,
-		Seed: c.Seed, Settle: c.Settle, Dir: c.Dir, Keep: c.Keep, Progress: progress,
+// exit code.
+func (c *cli) test(ctx context.Context, show, progress io.Writer) (code int, err error) {
+	opt := power.Options{Now: time.Now, Cuts: controls, Seed: c.Seed, Keep: c.Keep, Progress: progress}
+	control, err := power.Control(ctx, opt)
+	if err != nil {
+		return exitFailure, err
 	}
-	r.Seed = c.Seed
-	if r.Control, err = power.Control(ctx, opt); err != nil {
-		return r, exitFailure, err
+	control.Write(show)
+	if control.Void() != nil {
+		return exitVoid, nil
 	}
-	r.Control.Write(show)
-	if r.Control.Void() != nil {
-		return r, exitVoid, nil
-	}
-	for _, opt := range c.runs(opt) {
-		fmt.Fprintf(progress, "layout %s, seed %d\n", opt.Layout, opt.Seed)
-		one, err := power.Run(ctx, opt)
-		r.Runs = append(r.Runs, one)
+	opt.Cuts = c.Cuts
+	for _, opt.Layout = range power.Layouts {
+		fmt.Fprintf(progress, "layout %s\n", opt.Layout)
+		report, err := power.Run(ctx, opt)
 		fmt.Fprintln(show)
-		one.Write(show)
+		report.Write(show)
 		switch {
 		case err != nil:
-			return r, exitFailure, err
-		case one.Violations() > 0:
+			return exitFailure, err
+		case report.Violations() > 0:
 			code = exitFailure
-		case one.Void() != nil && code == 0:
+		case report.Void() != nil && code == 0:
 			code = exitVoid
 		}
 	}
-	return r, code, nil
-}
-
-// runs returns the runs that the flags ask for.
-func (c *cli) runs(opt power.Options) (runs []power.Options) {
-	for _, l := range power.Layouts {
-		if c.Layout != all && c.Layout != string(l) {
-			continue
-		}
-		opt.Layout, opt.Cuts = l, c.Cuts
-		for i := range c.Runs {
-			opt.Seed = c.Seed + uint64(i)
-			runs = append(runs, opt)
-		}
-	}
-	return runs
+	return code, nil
 }

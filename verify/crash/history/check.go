@@ -35,8 +35,6 @@ func Check(h History) Verdict {
 	c.checkRefired()
 	c.verdict.Overall = NewLateness(c.overall)
 	c.verdict.WhileUp = NewLateness(c.whileUp)
-	c.verdict.Accepting = NewLateness(c.accepting)
-	c.verdict.Intake = NewLateness(c.intake)
 	return c.verdict
 }
 
@@ -46,9 +44,8 @@ func (c *checker) gather() {
 		c.verdict.Sent++
 		if s.Acked {
 			c.verdict.Acked++
-			if at, ok := c.Accepted[s.Seq]; ok {
+			if _, ok := c.Accepted[s.Seq]; ok {
 				c.verdict.Accepted++
-				c.intake = append(c.intake, at.Sub(s.SentAt))
 			}
 		}
 		if s.Kind != Schedule && s.Kind != Cancel {

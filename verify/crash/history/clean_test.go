@@ -165,9 +165,6 @@ func TestMeasuresLateness(t *testing.T) {
 	for i := range 100 { // the i-th is i milliseconds late
 		n := strconv.Itoa(i)
 		c := s.schedule("sc-"+n, 0, "id-"+n, 1000+i)
-		if i < 50 {
-			s.accept(c, 10)
-		}
 		s.reached(c, 1000+2*i)
 	}
 	// Due in the past: what counts is when it was sent.
@@ -182,8 +179,6 @@ func TestMeasuresLateness(t *testing.T) {
 	}{
 		{"overall", v.Overall, Lateness{Count: 101, P50MS: 49, P99MS: 98, MaxMS: 99}},
 		{"while up", v.WhileUp, Lateness{Count: 20, P50MS: 9, P99MS: 29, MaxMS: 29}},
-		{"accepted", v.Accepting, Lateness{Count: 20, P50MS: 9, P99MS: 29, MaxMS: 29}},
-		{"intake", v.Intake, Lateness{Count: 50, P50MS: 10, P99MS: 10, MaxMS: 10}},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
@@ -233,19 +228,6 @@ func TestRecorderKeepsTheFirstAck(t *testing.T) {
 	}
 	if len(before.Accepted) != 1 {
 		t.Error("a history changed after it was taken")
-	}
-}
-
-func TestUpAt(t *testing.T) {
-	t.Parallel()
-	h := History{Up: []Span{{at(10), at(20)}, {at(30), at(40)}}}
-	for ms, want := range map[int]bool{9: false, 10: true, 19: true, 20: false, 29: false, 30: true, 40: false} {
-		if got := h.upAt(at(ms)); got != want {
-			t.Errorf("at %d: got %v, want %v", ms, got, want)
-		}
-	}
-	if (History{}).upAt(time.Time{}) {
-		t.Error("up without a span")
 	}
 }
 

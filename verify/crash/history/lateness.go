@@ -8,10 +8,10 @@ import (
 // A Lateness says how late things were: of a timer, how long after its due time,
 // or after its command was sent if that is later, the broker had the event.
 type Lateness struct {
-	Count int     `json:"count"`
-	P50MS float64 `json:"p50Ms"`
-	P99MS float64 `json:"p99Ms"`
-	MaxMS float64 `json:"maxMs"`
+	Count int
+	P50MS float64
+	P99MS float64
+	MaxMS float64
 }
 
 // NewLateness sums up, and sorts, what it is given.

@@ -15,7 +15,7 @@ type checker struct {
 	stored      map[string][]time.Time // when the broker stored an event, by its id
 	deadLetters []Message
 
-	overall, whileUp, accepting, intake []time.Duration
+	overall, whileUp []time.Duration
 }
 
 // A timer is all that concerns one key.
@@ -196,15 +196,10 @@ func (c *checker) measure(t *timer, e event) {
 		}
 	}
 	from := later(e.dueAt, first.SentAt)
-	at, ok := c.Accepted[first.Seq]
 	late := e.At.Sub(from)
 	c.overall = append(c.overall, late)
-	if !c.upAt(from) {
-		return
-	}
-	c.whileUp = append(c.whileUp, late)
-	if ok && !at.After(e.dueAt) {
-		c.accepting = append(c.accepting, late)
+	if c.upAt(from) {
+		c.whileUp = append(c.whileUp, late)
 	}
 }
 

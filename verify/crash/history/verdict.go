@@ -38,31 +38,29 @@ var rules = [...]Rule{
 
 // A Finding says how often a rule was broken.
 type Finding struct {
-	Rule    Rule   `json:"rule"`
-	Count   int    `json:"count"`
-	Excused bool   `json:"excused"`          // whether this is no violation
-	Example string `json:"example,omitzero"` // the first one
+	Rule    Rule
+	Count   int
+	Excused bool   // whether this is no violation
+	Example string // the first one
 }
 
 // A Verdict is the result of [Check].
 type Verdict struct {
-	Sent         int       `json:"sent"`          // messages published, of all kinds
-	Acked        int       `json:"acked"`         // those that the broker confirmed
-	Accepted     int       `json:"accepted"`      // those that the service acked
-	Gone         int       `json:"gone,omitzero"` // those that the broker confirmed and lost before the service acked them
-	Timers       int       `json:"timers"`        // keys with a ScheduleTimer that the broker confirmed
-	Fired        int       `json:"fired"`         // timers with an event
-	Canceled     int       `json:"canceled"`      // timers without one whose newest command is a CancelTimer
-	Events       int       `json:"events"`        // in the stream
-	Republished  int       `json:"republished"`   // publishes of events beyond the first; the broker drops most
-	MostOften    int       `json:"mostOften"`     // publishes of the event that was published most often
-	Poison       int       `json:"poison"`        // invalid messages that the broker confirmed
-	DeadLettered int       `json:"deadLettered"`  // those that have a dead letter
-	Overall      Lateness  `json:"latenessOverall"`
-	WhileUp      Lateness  `json:"latenessWhileUp"`  // of those due while the service was up
-	Accepting    Lateness  `json:"latenessAccepted"` // of those whose command the service had acked by then, too
-	Intake       Lateness  `json:"intake"`           // of the service's acks, after the messages were sent
-	Findings     []Finding `json:"findings"`         // one a rule
+	Sent         int // messages published, of all kinds
+	Acked        int // those that the broker confirmed
+	Accepted     int // those that the service acked
+	Gone         int // those that the broker confirmed and lost before the service acked them
+	Timers       int // keys with a ScheduleTimer that the broker confirmed
+	Fired        int // timers with an event
+	Canceled     int // timers without one whose newest command is a CancelTimer
+	Events       int // in the stream
+	Republished  int // publishes of events beyond the first; the broker drops most
+	MostOften    int // publishes of the event that was published most often
+	Poison       int // invalid messages that the broker confirmed
+	DeadLettered int // those that have a dead letter
+	Overall      Lateness
+	WhileUp      Lateness  // of those due while the service was up
+	Findings     []Finding // one a rule
 }
 
 func newVerdict() Verdict {

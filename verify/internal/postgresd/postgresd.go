@@ -8,13 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,12 +27,6 @@ var ErrNotInstalled = errors.New("PostgreSQL is not installed")
 // kill it reads its log first.
 const startTimeout = 2 * time.Minute
 
-// Options are what a test may choose. The zero value is ready to use.
-type Options struct {
-	Port     int               // where it listens on the loopback interface; it must be given
-	Settings map[string]string // of postgresql.conf, on top of those that a server of a test needs
-}
-
 // A Server is a PostgreSQL server on the loopback interface. Its superuser is
 // postgres, who needs no password.
 type Server struct {
@@ -45,14 +37,14 @@ type Server struct {
 	stop  sync.Once
 }
 
-// Start starts a server that keeps its data, its log and its socket in dir, and
-// waits until it accepts clients. One that ended starts again where it was. A
-// socket is there unless its path would be too long for one.
+// Start starts a server on a port of the loopback interface, which keeps its data and
+// its log in dir, and waits until it accepts clients. One that ended starts again where
+// it was.
 //
 // If this is root, the server runs as another user, who must be able to get to
 // dir. Directories on the way that are those of tests, below that of the system
 // for temporary files, are made passable.
-func Start(ctx context.Context, dir string, opt Options) (*Server, error) {
+func Start(ctx context.Context, dir string, port int) (*Server, error) {
 	bin, err := find()
 	if err != nil {
 		return nil, err
@@ -61,7 +53,7 @@ func Start(ctx context.Context, dir string, opt Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: filepath.Join(dir, "postgres"), port: opt.Port, ended: make(chan struct{})}
+	s := &Server{dir: filepath.Join(dir, "postgres"), port: port, ended: make(chan struct{})}
 	if err := who.mkdir(s.dir); err != nil {
 		return nil, fmt.Errorf("make the directory of PostgreSQL: %w", err)
 	}
@@ -74,7 +66,7 @@ func Start(ctx context.Context, dir string, opt Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the log of PostgreSQL: %w", err)
 	}
-	s.cmd = exec.Command(filepath.Join(bin, "postgres"), s.arguments(opt.Settings)...) //nolint:noctx // it outlives the start
+	s.cmd = exec.Command(filepath.Join(bin, "postgres"), s.arguments()...) //nolint:noctx // it outlives the start
 	s.cmd.Dir, s.cmd.Env, s.cmd.SysProcAttr = s.dir, environ(), attributes(who)
 	// Not the file itself, but a pipe: it is at its end when the last child is.
 	out := struct{ io.Writer }{log}
@@ -105,20 +97,11 @@ func (s *Server) init(ctx context.Context, bin string, who user) error {
 
 // arguments are those of the server. It must not take any of what others on
 // this machine may have.
-func (s *Server) arguments(settings map[string]string) []string {
-	all := map[string]string{
-		"listen_addresses":        "127.0.0.1",
-		"port":                    strconv.Itoa(s.port),
-		"unix_socket_directories": s.SocketDir(),
-		"logging_collector":       "off",
-		"log_destination":         "stderr",
+func (s *Server) arguments() []string {
+	return []string{
+		"-D", s.data(), "-c", "listen_addresses=127.0.0.1", "-c", "port=" + strconv.Itoa(s.port),
+		"-c", "unix_socket_directories=", "-c", "logging_collector=off", "-c", "log_destination=stderr",
 	}
-	maps.Copy(all, settings)
-	args := []string{"-D", s.data()}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		args = append(args, "-c", name+"="+all[name])
-	}
-	return args
 }
 
 // begin starts the process, and starts a goroutine that waits for its end. Where a process
@@ -181,28 +164,12 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *Server) log() string { return filepath.Join(s.dir, "log") }
 
-// Demote has the server be a standby when it is started the next time, one that
-// no primary feeds: it accepts clients, and refuses to write until it is promoted, such
-// as by pg_promote(). The server has ended.
-func (s *Server) Demote() error {
-	return os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o644) //nolint:gosec // it is empty, and another user's server reads it
-}
-
 // Address is where the server listens: host and port.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // URL is where clients connect as superuser, with the database postgres.
 func (s *Server) URL() string {
 	return "postgres://postgres@" + s.Address() + "/postgres?sslmode=disable"
-}
-
-// SocketDir is the directory of the server's socket; empty if it has none.
-func (s *Server) SocketDir() string {
-	const longest = 107 // path of a socket, see unix(7)
-	if len(filepath.Join(s.dir, ".s.PGSQL.65535")) > longest {
-		return ""
-	}
-	return s.dir
 }
 
 // PID is the id of the process that all others of the server descend from.
