@@ -44,7 +44,7 @@ func TestClientsOfTheDocs(t *testing.T) {
 		// Others use the server, too, so the names are not the default ones.
 		p.rename("timer.commands", r.commands, "svc.direct", r.exchange, "svc.${tenant}.q", strings.ReplaceAll(r.events, "{tenant}", "${tenant}"))
 		c := connectRabbitMQ(t, r)
-		p.run(func(body string) { c.publish(t, strings.ReplaceAll(r.events, "{tenant}", "acme"), body, nil) })
+		p.run(func(body string) { c.publish(t, strings.ReplaceAll(r.events, "{tenant}", "acme"), body) })
 	})
 }
 

@@ -73,14 +73,8 @@ func folder(t *testing.T) string {
 // installed returns the path of a file of an installed package, seen from a [folder].
 func installed(name string) string { return filepath.Join("..", "node_modules", name) }
 
-// serve runs the service with settings until the test ends, and returns the
-// address of its broker.
-func serve(t *testing.T, settings ...string) string {
-	t.Helper()
-	return serveIn(t, t.TempDir(), settings...)
-}
-
-// serveIn is serve with a folder for the database, timers.db.
+// serveIn runs the service with settings until the test ends, with a folder for its
+// database, timers.db, and returns the address of its broker.
 func serveIn(t *testing.T, dir string, settings ...string) string {
 	t.Helper()
 	return asOwner(dir, serveLines(t, dir, settings...)["ready"])

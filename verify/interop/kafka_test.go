@@ -6,18 +6,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// serveKafka runs Kafka and the service until the test ends, and returns the
-// address of Kafka.
-func serveKafka(t *testing.T, settings ...string) string {
-	t.Helper()
-	return serveKafkaIn(t, t.TempDir(), settings...)
-}
-
-// serveKafkaIn is serveKafka with a folder for the database.
-func serveKafkaIn(t *testing.T, dir string, settings ...string) string {
+// serveKafkaIn runs Kafka and the service until the test ends, with a folder for the
+// database, and returns the address of Kafka.
+func serveKafkaIn(t *testing.T, dir string) string {
 	t.Helper()
 	address := kafkaBroker(t)
-	serveIn(t, dir, append(settings, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+address)...)
+	serveIn(t, dir, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+address)
 	return address
 }
 

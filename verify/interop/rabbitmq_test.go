@@ -10,7 +10,7 @@ import (
 )
 
 // A rabbitMQ is a service on a RabbitMQ server, with names of its own.
-type rabbitMQ struct{ url, exchange, commands, events, deadLetters string }
+type rabbitMQ struct{ url, exchange, commands, events string }
 
 // needRabbitMQ returns the URL of a server.
 func needRabbitMQ(t *testing.T) string {
@@ -22,25 +22,19 @@ func needRabbitMQ(t *testing.T) string {
 	return url
 }
 
-// serveRabbitMQ runs the service on RabbitMQ until the test ends, for a tenant whose
-// queues there will be when it does, as those of dead letters without a tenant.
-func serveRabbitMQ(t *testing.T, tenant string, settings ...string) rabbitMQ {
-	t.Helper()
-	return serveRabbitMQIn(t, t.TempDir(), tenant, settings...)
-}
-
-// serveRabbitMQIn is serveRabbitMQ with a folder for the database.
-func serveRabbitMQIn(t *testing.T, dir, tenant string, settings ...string) rabbitMQ {
+// serveRabbitMQIn runs the service on RabbitMQ until the test ends, with a folder for the
+// database, for a tenant whose queue of events there will be when it does.
+func serveRabbitMQIn(t *testing.T, dir, tenant string) rabbitMQ {
 	t.Helper()
 	prefix := "interop-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12]
-	r := rabbitMQ{needRabbitMQ(t), prefix + ".direct", prefix + ".commands", prefix + ".{tenant}.q", prefix + ".{tenant}.dlq"}
+	r := rabbitMQ{needRabbitMQ(t), prefix + ".direct", prefix + ".commands", prefix + ".{tenant}.q"}
 	queues := []string{r.commands, r.commands + ".owner", prefix + "." + tenant + ".q", prefix + "." + tenant + ".dlq", prefix + "._.dlq"}
 	for _, delay := range []string{"2s", "6s", "30s", "2m", "10m"} {
 		queues = append(queues, r.commands+".retry."+delay)
 	}
 	forget(t, r.url, r.exchange, queues...)
-	serveIn(t, dir, append(settings, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+r.url, "TIMER_RABBITMQ_EXCHANGE="+r.exchange,
-		"TIMER_COMMANDS_TOPIC="+r.commands, "TIMER_EVENTS_TOPIC="+r.events, "TIMER_DEAD_LETTERS_TOPIC="+r.deadLetters)...)
+	serveIn(t, dir, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+r.url, "TIMER_RABBITMQ_EXCHANGE="+r.exchange,
+		"TIMER_COMMANDS_TOPIC="+r.commands, "TIMER_EVENTS_TOPIC="+r.events, "TIMER_DEAD_LETTERS_TOPIC="+prefix+".{tenant}.dlq")
 	return r
 }
 

@@ -15,13 +15,20 @@ import (
 // receiveTimeout is how long a message is waited for.
 const receiveTimeout = time.Minute
 
-type natsWire struct{ js jetstream.JetStream }
-
-func natsClient(t *testing.T, settings ...string) (c brokerClient, events, deadLetters string) {
-	t.Helper()
-	return connectNATS(t, serve(t, append(settings, "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0")...)),
-		"svc." + wireTenant + ".serviceCall", "svc." + wireTenant + ".dlq"
+// A wire is what a client without anything of ours sees of a message.
+type wire struct {
+	topic   string
+	headers map[string]string
+	body    string
 }
+
+// A brokerClient is a plain client of a broker.
+type brokerClient interface {
+	send(t *testing.T, body string, headers map[string]string)
+	receive(t *testing.T, topic string, n int) []wire // the first n messages of a topic
+}
+
+type natsWire struct{ js jetstream.JetStream }
 
 func connectNATS(t *testing.T, url string) natsWire {
 	t.Helper()
@@ -70,7 +77,7 @@ func (c natsWire) receive(t *testing.T, topic string, n int) (all []wire) {
 		if err != nil {
 			t.Fatalf("%d of %d messages on %s: %v", len(all), n, topic, err)
 		}
-		w := wire{topic: m.Subject(), headers: make(map[string]string), id: m.Headers().Get("Nats-Msg-Id"), body: string(m.Data())}
+		w := wire{topic: m.Subject(), headers: make(map[string]string), body: string(m.Data())}
 		for name, values := range m.Headers() {
 			w.headers[name] = strings.Join(values, ", ")
 		}
@@ -80,11 +87,6 @@ func (c natsWire) receive(t *testing.T, topic string, n int) (all []wire) {
 }
 
 type kafkaWire struct{ address string }
-
-func kafkaClient(t *testing.T, settings ...string) (c brokerClient, events, deadLetters string) {
-	t.Helper()
-	return kafkaWire{serveKafka(t, settings...)}, "service.events", "service.events." + wireTenant + ".dlq"
-}
 
 func (c kafkaWire) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
@@ -123,7 +125,7 @@ func (c kafkaWire) receive(t *testing.T, topic string, n int) (all []wire) {
 			t.Fatalf("%d of %d messages on %s: %v", len(all), n, topic, err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
-			w := wire{topic: r.Topic, headers: make(map[string]string), key: string(r.Key), body: string(r.Value)}
+			w := wire{topic: r.Topic, headers: make(map[string]string), body: string(r.Value)}
 			for _, h := range r.Headers {
 				w.headers[h.Key] = string(h.Value)
 			}
@@ -133,16 +135,7 @@ func (c kafkaWire) receive(t *testing.T, topic string, n int) (all []wire) {
 	return all
 }
 
-type rabbitWire struct {
-	*amqp.Connection
-	commands string
-}
-
-func rabbitClient(t *testing.T, settings ...string) (c brokerClient, events, deadLetters string) {
-	t.Helper()
-	r := serveRabbitMQ(t, wireTenant, settings...)
-	return connectRabbitMQ(t, r), strings.ReplaceAll(r.events, "{tenant}", wireTenant), strings.ReplaceAll(r.deadLetters, "{tenant}", wireTenant)
-}
+type rabbitWire struct{ *amqp.Connection }
 
 func connectRabbitMQ(t *testing.T, r rabbitMQ) rabbitWire {
 	t.Helper()
@@ -151,73 +144,17 @@ func connectRabbitMQ(t *testing.T, r rabbitMQ) rabbitWire {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return rabbitWire{conn, r.commands}
+	return rabbitWire{conn}
 }
 
-func (c rabbitWire) send(t *testing.T, body string, headers map[string]string) {
-	t.Helper()
-	c.publish(t, c.commands, body, headers)
-}
-
-func (c rabbitWire) publish(t *testing.T, topic, body string, headers map[string]string) {
+func (c rabbitWire) publish(t *testing.T, queue, body string) {
 	t.Helper()
 	ch, err := c.Channel()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ch.Close()
-	table := make(amqp.Table)
-	for name, value := range headers {
-		table[name] = value
-	}
-	if err := ch.PublishWithContext(t.Context(), "", topic, true, false, amqp.Publishing{Headers: table, Body: []byte(body)}); err != nil {
+	if err := ch.PublishWithContext(t.Context(), "", queue, true, false, amqp.Publishing{Body: []byte(body)}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func (c rabbitWire) receive(t *testing.T, topic string, n int) (all []wire) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), receiveTimeout)
-	defer cancel()
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for len(all) < n {
-		m, ok := c.get(t, topic)
-		if !ok {
-			select {
-			case <-again.C:
-			case <-ctx.Done():
-				t.Fatalf("%d of %d messages on %s", len(all), n, topic)
-			}
-			continue
-		}
-		w := wire{topic: topic, headers: make(map[string]string), id: m.MessageId, body: string(m.Body)}
-		for name, value := range m.Headers {
-			w.headers[name], _ = value.(string)
-		}
-		for name, given := range map[string]bool{
-			"content-type": m.ContentType != "", "content-encoding": m.ContentEncoding != "", "delivery-mode": m.DeliveryMode != 0, "priority": m.Priority != 0,
-			"correlation-id": m.CorrelationId != "", "reply-to": m.ReplyTo != "", "expiration": m.Expiration != "", "message-id": m.MessageId != "",
-			"timestamp": !m.Timestamp.IsZero(), "type": m.Type != "", "user-id": m.UserId != "", "app-id": m.AppId != "",
-		} {
-			if given {
-				w.properties = append(w.properties, name)
-			}
-		}
-		all = append(all, w)
-	}
-	return all
-}
-
-// get returns the next message of a queue. It returns false if there is none, or no
-// queue yet.
-func (c rabbitWire) get(t *testing.T, queue string) (amqp.Delivery, bool) {
-	t.Helper()
-	ch, err := c.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ch.Close()
-	m, ok, err := ch.Get(queue, true)
-	return m, ok && err == nil
 }
