@@ -42,7 +42,6 @@ require (
 	golang.org/x/sys v0.50.0
 	golang.org/x/time v0.16.0 // indirect
 	modernc.org/sqlite v1.60.1
-	pgregory.net/rapid v1.3.0
 )
 
 require (

@@ -15,8 +15,9 @@ import (
 	"github.com/event-service-agent/timer-service/verify/internal/postgresd"
 )
 
-// databaseTimeout is for an answer of the database.
-const databaseTimeout = 30 * time.Second
+// databaseTimeout is for an answer of the database. To make and drop one the server writes
+// all that it has not written yet.
+const databaseTimeout = 2 * time.Minute
 
 // postgresDatabase is a database of this run alone.
 type postgresDatabase struct {
