@@ -36,7 +36,7 @@ func (r *run) work(ctx context.Context) (*instance, error) {
 	switch {
 	case r.opt.Mode.hitsServers(), r.opt.Mode == EmptyBroker:
 		d = breather
-	case len(r.instances) > 1, r.opt.Mode.losesDatabase():
+	case len(r.instances) > 1, r.opt.Mode.losesDatabase(), r.opt.Mode.cutsPower():
 		d = workOfMany
 	}
 	if r.opt.Mode.losesDatabase() {
@@ -51,7 +51,7 @@ func (r *run) work(ctx context.Context) (*instance, error) {
 			if err := r.awaitReady(ctx, in); err != nil {
 				return nil, err
 			}
-			if r.opt.Mode == Embedded {
+			if r.opt.Mode.embeds() {
 				if err := r.awaitTraffic(ctx); err != nil {
 					return nil, err
 				}
@@ -121,6 +121,8 @@ func (r *run) inject(ctx context.Context, in *instance) error {
 			return err
 		}
 		return r.beginLater(ctx, in)
+	case Power, PowerEmbedded:
+		return r.cutPower(ctx, in)
 	case Upgrade:
 		return r.killAndUpgrade(ctx, in)
 	case Term:

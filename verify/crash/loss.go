@@ -73,8 +73,8 @@ func (r *run) mayCopy(ctx context.Context) error {
 	return r.rest(ctx, workOfMany.any(r.rand))
 }
 
-// kept is how many copies of a database there are at most.
-const kept = 4
+// maxCopies is how many copies of a database there are at most.
+const maxCopies = 4
 
 // killAll kills all instances, also those of which it is not noticed yet that they
 // ended.

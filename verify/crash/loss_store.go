@@ -30,7 +30,7 @@ func (f *sqliteFile) copy(ctx context.Context, r *run) error {
 		return err
 	}
 	f.copies = append(f.copies, file)
-	if len(f.copies) <= kept {
+	if len(f.copies) <= maxCopies {
 		return nil
 	}
 	oldest := f.copies[0]

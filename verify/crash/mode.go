@@ -21,16 +21,27 @@ const (
 	Step      Mode = "step"     // the service kills itself at named steps, and is started again at once
 	Upgrade   Mode = "upgrade"  // SIGKILL as in Kill, while an older version is replaced by this one
 
+	Power         Mode = "power"          // a cut of the power of the disk that has the database, and a new start at once
+	PowerEmbedded Mode = "power-embedded" // the same of the disk of a service that is its own broker
+
 	Wipe        Mode = "wipe"         // SIGKILL, the database is deleted, and a new start
 	Rollback    Mode = "rollback"     // SIGKILL, an older copy of the database is put in its place, and a new start
 	EmptyBroker Mode = "empty-broker" // SIGKILL for the service and the broker, all that the broker has is deleted, and new starts
 )
 
-// Modes are all modes.
+// Modes are all modes that need no [Disk].
 var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step, Upgrade, Wipe, Rollback, EmptyBroker}
 
 // hitsStarts reports whether processes are hit while they start, too.
-func (m Mode) hitsStarts() bool { return m == Kill || m == Both || m == Embedded || m == Upgrade }
+func (m Mode) hitsStarts() bool {
+	return m == Kill || m == Both || m == Embedded || m == Upgrade || m.cutsPower()
+}
+
+// cutsPower reports whether the disk loses its power under the service.
+func (m Mode) cutsPower() bool { return m == Power || m == PowerEmbedded }
+
+// embeds reports whether the service is its own broker.
+func (m Mode) embeds() bool { return m == Embedded || m == PowerEmbedded }
 
 // loses reports whether what a database or a broker keeps is lost. Then all
 // instances are hit.
@@ -46,6 +57,7 @@ func (m Mode) hitsServers() bool { return m == Broker || m == StoreGone }
 // How long things last between faults, at least and at most.
 var (
 	workTime    = span{40 * time.Millisecond, 350 * time.Millisecond}
+	firstTime   = span{0, 300 * time.Millisecond} // of the first start, before the power is cut
 	stopTime    = span{time.Second, 3 * time.Second}
 	brokerOff   = span{0, time.Second}
 	storeOff    = span{0, time.Second}

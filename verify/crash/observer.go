@@ -72,14 +72,21 @@ func (o *observer) stop() {
 
 // message records what the broker keeps.
 func (o *observer) message(msg jetstream.Msg) {
+	if m, err := kept(msg); err == nil { // else it is not from the stream
+		o.recorder.Message(m)
+	}
+}
+
+// kept returns a message of the stream as it is recorded.
+func kept(msg jetstream.Msg) (history.Message, error) {
 	meta, err := msg.Metadata()
 	if err != nil {
-		return // not from the stream
+		return history.Message{}, err
 	}
-	o.recorder.Message(history.Message{
+	return history.Message{
 		Topic: msg.Subject(), Seq: meta.Sequence.Stream, At: meta.Timestamp,
 		Header: flat(msg.Headers()), Body: msg.Data(),
-	})
+	}, nil
 }
 
 // attempt records what is published.

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,8 +28,19 @@ type Options struct {
 	Keep      bool             // keep that directory even if nothing is wrong
 	KeepStore bool             // keep a database that was made on the server of StoreURL
 	Progress  io.Writer        // a line now and then; default none
+	Disk      Disk             // in Power and PowerEmbedded: where the database is
 
 	stepTimeout time.Duration // until a step is reached; default stepTimeout
+}
+
+// A Disk is a file system of which the power can be cut.
+type Disk interface {
+	// Dir is where it is mounted.
+	Dir() string
+
+	// Cut takes the power away under a process, has it killed, and mounts the disk again.
+	// No other process may have files on it.
+	Cut(ctx context.Context, pid int, kill func() error) error
 }
 
 func (o Options) withDefaults() Options {
@@ -82,8 +94,12 @@ func (o Options) Check() error {
 		return fmt.Errorf("mode %s needs the store %s", o.Mode, SQLite)
 	case o.Store == SQLite && o.Mode == StoreGone:
 		return fmt.Errorf("mode %s needs the store %s", o.Mode, Postgres)
-	case o.Instances > 1 && o.Mode == Embedded:
+	case o.Instances > 1 && o.Mode.embeds():
 		return errors.New("several instances need a broker beside them")
+	case o.Mode.cutsPower() != (o.Disk != nil):
+		return fmt.Errorf("the modes %s and %s need a disk, and no others", Power, PowerEmbedded)
+	case o.Store == Postgres && o.Mode.cutsPower():
+		return fmt.Errorf("mode %s needs the store %s", o.Mode, SQLite)
 	case o.Old != "" && o.Mode != Upgrade:
 		return fmt.Errorf("an older version goes with mode %s", Upgrade)
 	case o.Instances > 1 && o.Mode == Step:

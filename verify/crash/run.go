@@ -44,6 +44,7 @@ type run struct {
 	starts   []time.Duration // from start to ready
 	steps    []StepReport
 	breaches []breach
+	stored   map[uint64]history.Message // what the stream of NATS holds in the end; nil if it was not read
 }
 
 // A breach is a violation that is seen while it happens, not in the history.
@@ -106,7 +107,7 @@ func (r *run) do(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.database.close()) }()
-	if r.opt.Mode != Embedded {
+	if !r.opt.Mode.embeds() {
 		if err := r.beginBroker(ctx); err != nil {
 			return err
 		}
@@ -147,7 +148,7 @@ func (r *run) newInstance(n int) (*instance, error) {
 		}
 		logs = fmt.Sprintf("service-%d.log", in.number)
 	}
-	if r.opt.Mode == Embedded {
+	if r.opt.Mode.embeds() {
 		in.env = append(in.env, "TIMER_NATS_PORT="+strconv.Itoa(r.port))
 	} else {
 		in.env = append(in.env, "TIMER_BROKER="+string(r.opt.Broker), "TIMER_BROKER_URL="+kinds[r.opt.Broker].scheme+address(r.port))
@@ -176,6 +177,9 @@ func (r *run) serve(ctx context.Context) (err error) {
 		if err := r.begin(ctx, in); err != nil {
 			return err
 		}
+	}
+	if err := r.firstCut(ctx); err != nil {
+		return err
 	}
 	if err := r.awaitAll(ctx); err != nil {
 		return err
@@ -234,6 +238,9 @@ func (r *run) test(ctx context.Context) error {
 	if err := r.settle(ctx); err != nil {
 		return err
 	}
+	if err := r.readStream(ctx); err != nil {
+		return err
+	}
 	for _, in := range r.instances {
 		if err := r.end(ctx, in); err != nil {
 			return err
@@ -244,7 +251,7 @@ func (r *run) test(ctx context.Context) error {
 
 // report judges what was recorded.
 func (r *run) report(took time.Duration) Report {
-	verdict := history.Check(r.recorder.History())
+	verdict := r.verdict()
 	if r.opt.Mode != Term {
 		verdict.Excuse(history.Duplicate, history.Repeated) // at least once: a fault explains them
 	}

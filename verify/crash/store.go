@@ -43,12 +43,22 @@ type database interface {
 	left() string
 }
 
+// databasePath is where the database is if it is a file. The secret of a broker within the
+// service is beside it.
+func (r *run) databasePath() string {
+	dir := r.dir
+	if r.opt.Disk != nil {
+		dir = r.opt.Disk.Dir()
+	}
+	return filepath.Join(dir, "timers.db")
+}
+
 // openDatabase makes the database that the options ask for.
 func (r *run) openDatabase(ctx context.Context) (database, error) {
 	if r.opt.Store == Postgres {
 		return openPostgres(ctx, r.opt, r.dir)
 	}
-	r.file = &sqliteFile{path: filepath.Join(r.dir, "timers.db")}
+	r.file = &sqliteFile{path: r.databasePath()}
 	return r.file, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -56,7 +55,7 @@ type kindOf struct {
 
 var kinds = map[Kind]kindOf{
 	NATS: {startNATS, "nats://", func(ctx context.Context, r *run) (wire, error) {
-		return dialNATS(ctx, r.port, filepath.Join(r.dir, "timers.db"), r.now)
+		return dialNATS(ctx, r.port, r.databasePath(), r.now)
 	}, 0},
 	Kafka: {startKafka, "kafka://", func(_ context.Context, r *run) (wire, error) {
 		return dialKafka(address(r.port), r.now)
@@ -82,7 +81,7 @@ func (k Kind) check(m Mode) error {
 	if _, ok := kinds[k]; !ok {
 		return fmt.Errorf("broker %q is none of %q", k, Kinds)
 	}
-	if k != NATS && (m == Embedded || m == Broker || m == Both) {
+	if k != NATS && (m.embeds() || m.cutsPower() || m == Broker || m == Both) {
 		return fmt.Errorf("mode %s needs the broker %s", m, NATS)
 	}
 	if k == RabbitMQ && m.loses() {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -48,7 +49,6 @@ var writeTime = span{50 * time.Millisecond, 600 * time.Millisecond}
 // Control cuts the power so often under a program that syncs what it acks, and
 // under one that does not.
 func Control(ctx context.Context, opt Options) (report ControlReport, err error) {
-	opt = opt.withDefaults()
 	dir, err := os.MkdirTemp(opt.Dir, "timer-power-control-")
 	if err != nil {
 		return report, fmt.Errorf("make the directory of the control: %w", err)
@@ -92,7 +92,7 @@ func (c *WriterCount) cut(ctx context.Context, d *disk, random *rand.Rand, file 
 	if !pause.For(ctx, writes) {
 		return ctx.Err()
 	}
-	if err := cutUnder(ctx, d, random, w.cmd.Process.Pid, w.kill); err != nil {
+	if err := d.cutUnder(ctx, random, w.cmd.Process.Pid, w.kill); err != nil {
 		return err
 	}
 	kept, err := intact(file)
@@ -113,7 +113,7 @@ func (c *WriterCount) cut(ctx context.Context, d *disk, random *rand.Rand, file 
 // cutUnder cuts the power under a process, which is killed, and mounts the disk
 // again. Every other time some of what was not synced gets to the disk before.
 // No other process may have files there.
-func cutUnder(ctx context.Context, d *disk, random *rand.Rand, pid int, kill func() error) error {
+func (d *disk) cutUnder(ctx context.Context, random *rand.Rand, pid int, kill func() error) error {
 	if err := freeze(ctx, []int{pid}); err != nil {
 		return err
 	}
@@ -144,4 +144,13 @@ type span struct{ least, most time.Duration }
 
 func (s span) any(r *rand.Rand) time.Duration {
 	return s.least + time.Duration(r.Int64N(int64(s.most-s.least)+1))
+}
+
+// Write writes the report for people.
+func (c ControlReport) Write(out io.Writer) {
+	fmt.Fprintf(out, "control, %d cuts each: with sync %d of %d acked records lost, without %d of %d\n",
+		c.Cuts, c.Synced.Lost, c.Synced.Acked, c.Unsynced.Lost, c.Unsynced.Acked)
+	if err := c.Void(); err != nil {
+		fmt.Fprintln(out, "all runs are void:", err)
+	}
 }

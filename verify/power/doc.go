@@ -16,10 +16,10 @@
 // The commands come from outside, and their acks are counted outside. Whatever
 // left the service did so before it was stopped, so all of it is a promise.
 //
-// # Layouts
+// # Modes
 //
-// In the layout [Database] the database alone is on the disk, and the broker
-// outlives the cuts. In the layout [Embedded] the broker runs within the service,
+// In the mode [crash.Power] the database alone is on the disk, and the broker
+// outlives the cuts. In [crash.PowerEmbedded] the broker runs within the service,
 // and its streams are on the disk too; then the broker's acks, and the messages
 // that it delivered, are promises as well.
 //

@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
-
-	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
 func TestFrozenProcessIsSeenStopped(t *testing.T) {
@@ -89,49 +86,4 @@ func TestVoidControls(t *testing.T) {
 			t.Errorf("%s: not void: %+v", name, c)
 		}
 	}
-}
-
-// judged returns the report of a run that sent one command, which the broker
-// acked at 1, and saw one dead letter, at 2. The stream holds what is stored.
-func judged(stored ...history.Message) Report {
-	r := &run{opt: Options{Layout: Embedded}, stored: make(map[uint64]history.Message)}
-	r.recorder.Sent(history.Sent{Command: history.Command{Kind: history.Foreign, Body: []byte("command")}, Acked: true, Seq: 1})
-	r.recorder.Message(history.Message{Topic: "svc._.dlq", Seq: 2, Body: []byte("letter")})
-	for _, m := range stored {
-		r.stored[m.Seq] = m
-	}
-	return r.report(time.Second)
-}
-
-func TestJudgesWhatTheStreamHolds(t *testing.T) {
-	t.Parallel()
-	command := history.Message{Topic: history.CommandsTopic, Seq: 1, Body: []byte("command")}
-	other := history.Message{Topic: history.CommandsTopic, Seq: 1, Body: []byte("another")}
-	deadLetter := history.Message{Topic: "svc._.dlq", Seq: 2, Body: []byte("letter")}
-	elsewhere := history.Message{Topic: "svc.a.dlq", Seq: 2, Body: []byte("letter")}
-	for _, tt := range []struct {
-		name               string
-		stored             []history.Message
-		unstored, vanished int
-	}{
-		{"both", []history.Message{command, deadLetter}, 0, 0},
-		{"no command", []history.Message{deadLetter}, 1, 0},
-		{"another in its place", []history.Message{other, deadLetter}, 1, 0},
-		{"no deadLetter", []history.Message{command}, 0, 1},
-		{"one in its place", []history.Message{command, elsewhere}, 0, 1},
-		{"nothing", nil, 1, 1},
-	} {
-		r := judged(tt.stored...)
-		if got := findings(r, Unstored); got != tt.unstored {
-			t.Errorf("%s: %d unstored, want %d", tt.name, got, tt.unstored)
-		}
-		if got := findings(r, Vanished); got != tt.vanished {
-			t.Errorf("%s: %d vanished, want %d", tt.name, got, tt.vanished)
-		}
-	}
-}
-
-func findings(r Report, rule history.Rule) int {
-	i := slices.IndexFunc(r.Findings, func(f history.Finding) bool { return f.Rule == rule })
-	return r.Findings[i].Count
 }

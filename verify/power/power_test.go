@@ -83,17 +83,15 @@ func TestServiceOutlivesPowerCuts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cases := []Options{{Layout: Database}, {Layout: Embedded}}
-	reports, errs := make([]Report, len(cases)), make([]error, len(cases))
+	reports, errs := make([]crash.Report, len(Modes)), make([]error, len(Modes))
 	var runs sync.WaitGroup // all at once: they wait most of the time, and subtests wait for a processor
-	for i, opt := range cases {
-		opt.Now, opt.Bin, opt.Cuts, opt.Seed = time.Now, bin, 3, 1
-		opt.Dir, opt.Progress = t.ArtifactDir(), progress{t}
+	for i, mode := range Modes {
+		opt := Options{Now: time.Now, Bin: bin, Mode: mode, Cuts: 3, Seed: 1, Dir: t.ArtifactDir(), Progress: progress{t}}
 		runs.Go(func() { reports[i], errs[i] = Run(t.Context(), opt) })
 	}
 	runs.Wait()
 	for i, r := range reports {
-		t.Run(string(r.Layout), func(t *testing.T) {
+		t.Run(string(Modes[i]), func(t *testing.T) {
 			var text bytes.Buffer
 			r.Write(&text)
 			t.Log(text.String())
@@ -103,11 +101,11 @@ func TestServiceOutlivesPowerCuts(t *testing.T) {
 			if n := r.Violations(); n > 0 {
 				t.Errorf("%d violations, see above", n)
 			}
-			if err := r.Void(); err != nil {
+			if err := Void(r); err != nil {
 				t.Error(err)
 			}
-			if r.Cuts != 3 || r.Lives != 4 || r.Acked != r.Sent {
-				t.Errorf("%d cuts, %d lives, %d of %d messages acked by the broker", r.Cuts, r.Lives, r.Acked, r.Sent)
+			if r.Kills != 3 || r.Lives != 4 || r.Acked != r.Sent {
+				t.Errorf("%d cuts, %d lives, %d of %d messages acked by the broker", r.Kills, r.Lives, r.Acked, r.Sent)
 			}
 		})
 	}
@@ -126,7 +124,7 @@ func TestDiskIsTakenOutWhateverHappens(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.AfterFunc(time.Second, cancel)
-	r, err := Run(ctx, Options{Now: time.Now, Bin: bin, Cuts: 1, Dir: dir})
+	r, err := Run(ctx, Options{Now: time.Now, Bin: bin, Mode: crash.Power, Cuts: 1, Dir: dir})
 	if err == nil || r.Error == "" {
 		t.Errorf("error %v of a run that was canceled, in the report %q", err, r.Error)
 	}

@@ -45,6 +45,7 @@
 //	tenants are apart                [WrongTopic]
 //	a state never goes back          [TwoVersions] after reached, [Superseded] after canceled
 //	events are as described          [Malformed]
+//	the broker keeps what it acked   [Unstored], [Vanished]
 //
 // The other rules are about the process, and seen by those who run it.
 package history

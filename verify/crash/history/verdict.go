@@ -25,6 +25,8 @@ const (
 	Malformed    Rule = "malformed"      // a message is not as the contract describes it
 	Refused      Rule = "refused"        // a valid message became a dead letter
 	NoDeadLetter Rule = "no dead letter" // a poison message has no dead letter
+	Unstored     Rule = "unstored"       // a command that the broker acked is not in its stream
+	Vanished     Rule = "vanished"       // a message that the broker delivered is not in its stream
 	Died         Rule = "died"           // the service ended by itself
 	Unclean      Rule = "unclean"        // the service did not stop cleanly when it was given to
 	Unreached    Rule = "unreached"      // the service did not die at a step, where it was given to
@@ -33,7 +35,7 @@ const (
 
 var rules = [...]Rule{
 	Lost, Early, Duplicate, Repeated, Refired, SecondID, SharedID, Changed, Invented, Superseded, TwoVersions,
-	WrongTopic, Malformed, Refused, NoDeadLetter, Died, Unclean, Unreached, Unsettled,
+	WrongTopic, Malformed, Refused, NoDeadLetter, Unstored, Vanished, Died, Unclean, Unreached, Unsettled,
 }
 
 // A Finding says how often a rule was broken.
