@@ -91,9 +91,6 @@ func instead(call, expr string) operator {
 // pretend does not call a function, and goes on as if it had returned no error.
 func pretend(call string) operator { return instead(call, "func() error { return nil; return $ }()") }
 
-// ignore calls a function, and goes on whatever error it returns.
-func ignore(call string) operator { return instead(call, "func() error { _ = $; return nil }()") }
-
 // swap uses one expression instead of another, wherever that stands. Spaces do
 // not matter.
 func swap(from, to string) operator {
@@ -115,17 +112,12 @@ func swap(from, to string) operator {
 }
 
 // never makes the conditions false that mention a name, such as jumped.
-func never(name string) operator { return condition(name, "false && (", ")") }
-
-// always makes the conditions true that mention a name.
-func always(name string) operator { return condition(name, "true || (", ")") }
-
-func condition(name, before, after string) operator {
+func never(name string) operator {
 	word := regexp.MustCompile(`(^|\W)` + regexp.QuoteMeta(name) + `($|\W)`)
-	return operator{before + name + after, func(s *source, scope ast.Node) (found []splice) {
+	return operator{"never " + name, func(s *source, scope ast.Node) (found []splice) {
 		add := func(e ast.Expr) {
 			if text := s.of(e); word.MatchString(text) {
-				found = append(found, splice{e.Pos(), e.End(), before + text + after})
+				found = append(found, splice{e.Pos(), e.End(), "false && (" + text + ")"})
 			}
 		}
 		ast.Inspect(scope, func(n ast.Node) bool {

@@ -5,11 +5,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,67 +87,72 @@ type run struct {
 // after that, or after its end, when another one is at work.
 const longestPause = 2 * longestWork
 
-// live starts the program, asks it for events, and kills it soon after so many handlers
-// have begun; if that is 0, it is asked for nothing new, and ends by itself. It reports
-// whether the program was killed.
+// live has the program live once, asks it for events, and kills it soon after so many
+// handlers have begun; if that is 0, it is asked for nothing new, and ends by itself. It
+// reports whether the program was killed.
 func (r *run) live(killAt int) (killed bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(os.Environ(), programEnv+"="+r.path, modeEnv+"="+r.mode)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	r.ask(in, killAt > 0)
-	begun := 0
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if n, ok := number(lines.Text(), booked); ok {
-			delete(r.waiting, n)
-		}
-		if _, ok := number(lines.Text(), entered); !ok {
-			continue
-		}
-		r.begun++
-		if begun++; begun == killAt {
-			pause.For(ctx, rand.N(longestPause))
-			_ = cmd.Process.Kill() // it may have ended
-		}
-	}
-	err = cmd.Wait()
-	killed = cmd.ProcessState.ExitCode() == -1
-	if ctx.Err() != nil {
-		r.t.Fatal("the program did not end in a minute")
-	}
-	if err != nil && !killed {
-		r.t.Fatalf("the program ended by itself: %v", err)
-	}
-	return killed
-}
-
-// ask sends the numbers of events: those that may not have been booked, and new ones.
-func (r *run) ask(in io.WriteCloser, more bool) {
-	if more {
+	if killAt > 0 {
 		for range r.inLife {
 			r.last++
 			r.waiting[r.last] = true
 		}
 	}
-	for n := range r.waiting {
-		if _, err := fmt.Fprintln(in, n); err != nil {
-			return // it was killed
+	begun := 0
+	return live(r.t, r.path, r.mode, r.waiting, func(line string, kill func(after time.Duration)) {
+		if _, ok := number(line, entered); !ok {
+			return
 		}
+		r.begun++
+		if begun++; begun == killAt {
+			kill(rand.N(longestPause))
+		}
+	})
+}
+
+// live runs a program on its database until it ends, and asks it for the numbers that
+// wait. Those that it says to have booked wait no more. It passes on each line of the
+// program, with a function that kills the program after a while. It reports whether the
+// program was killed; it must not end by itself in another way than cleanly.
+func live(t *testing.T, path, mode string, waiting map[int]bool, said func(line string, kill func(after time.Duration))) (killed bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var numbers strings.Builder
+	for n := range waiting {
+		fmt.Fprintln(&numbers, n)
 	}
-	_ = in.Close()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), programEnv+"="+path, modeEnv+"="+mode)
+	cmd.Stderr, cmd.Stdin = os.Stderr, strings.NewReader(numbers.String())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := func(after time.Duration) {
+		go func() { // which ends before the process is waited for, or finds that it was
+			pause.For(ctx, after)
+			_ = cmd.Process.Kill()
+		}()
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if n, ok := number(lines.Text(), booked); ok {
+			delete(waiting, n)
+		}
+		said(lines.Text(), kill)
+	}
+	err = cmd.Wait()
+	killed = cmd.ProcessState.ExitCode() == -1
+	if ctx.Err() != nil {
+		t.Fatal("the program did not end in a minute")
+	}
+	if err != nil && !killed {
+		t.Fatalf("the program ended by itself: %v", err)
+	}
+	return killed
 }
 
 // handled returns how often each event was handled.

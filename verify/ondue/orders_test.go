@@ -1,20 +1,13 @@
 package ondue
 
 import (
-	"bufio"
-	"context"
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // longestLife is how long after its first transaction the shop may live.
@@ -63,66 +56,27 @@ type orders struct {
 	apart   int          // orders and timers that do not go together
 }
 
-// live starts the shop, asks it for orders, and kills it some time after its first
+// live has the shop live once, asks it for orders, and kills it some time after its first
 // transaction has begun; else it is asked for nothing new, and ends by itself. It
 // reports whether the shop was killed.
-func (r *orders) live(kill bool) (killed bool) {
+func (r *orders) live(killed bool) bool {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(os.Environ(), programEnv+"="+r.path, modeEnv+"="+shopMode)
-	cmd.Stderr, cmd.Stdin = os.Stderr, r.ask(kill)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		r.t.Fatal(err)
+	for killed && len(r.waiting) < ordersInLife {
+		r.last++
+		r.waiting[r.last] = true
 	}
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	open, first := false, true // whether a transaction began last
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		open = strings.HasPrefix(lines.Text(), begun)
-		if n, ok := number(lines.Text(), booked); ok {
-			delete(r.waiting, n)
-		}
-		if kill && open && first {
+	open, first := false, killed // whether a transaction began last
+	killed = live(r.t, r.path, shopMode, r.waiting, func(line string, kill func(after time.Duration)) {
+		open = strings.HasPrefix(line, begun)
+		if open && first {
 			first = false
-			life := rand.N(longestLife)
-			go func() { // which ends before the process is waited for, or finds that it was
-				pause.For(ctx, life)
-				_ = cmd.Process.Kill()
-			}()
+			kill(rand.N(longestLife))
 		}
-	}
-	err = cmd.Wait()
-	killed = cmd.ProcessState.ExitCode() == -1
-	if ctx.Err() != nil {
-		r.t.Fatal("the shop did not end in a minute")
-	}
-	if err != nil && !killed {
-		r.t.Fatalf("the shop ended by itself: %v", err)
-	}
+	})
 	if killed && open {
 		r.inside++
 	}
 	return killed
-}
-
-// ask returns the numbers of orders, one a line: those that may not have been booked,
-// and new ones.
-func (r *orders) ask(more bool) *strings.Reader {
-	if more {
-		for len(r.waiting) < ordersInLife {
-			r.last++
-			r.waiting[r.last] = true
-		}
-	}
-	var all strings.Builder
-	for n := range r.waiting {
-		all.WriteString(strconv.Itoa(n) + "\n")
-	}
-	return strings.NewReader(all.String())
 }
 
 // apart are orders and timers that do not go together. A timer that fired has an event
