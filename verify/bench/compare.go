@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// A Contender is one of those that are compared.
+// A Contender is one of the programs that are compared.
 type Contender struct {
 	Name    string
 	Measure func(context.Context) (Result, error)
@@ -59,7 +59,7 @@ type Comparison struct {
 	Verdict   Verdict
 }
 
-// figures are what is compared. A result that does not measure one has zero.
+// figures are compared. A result that does not measure one has zero.
 var figures = []struct {
 	name   string
 	rising bool // more is better

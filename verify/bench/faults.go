@@ -192,7 +192,7 @@ func (s *servers) startPostgres(ctx context.Context) error {
 }
 
 func (s *servers) startBroker(ctx context.Context) error {
-	b, err := crash.StartBroker(ctx, crash.BrokerOptions{Dir: s.dir, Port: s.brokerPort})
+	b, err := crash.StartBroker(ctx, s.dir, s.brokerPort)
 	if err == nil {
 		s.broker = b
 	}

@@ -84,7 +84,7 @@ func (h *histogram) add(d time.Duration) {
 // at returns the milliseconds of a quantile, in percent.
 func (h *histogram) at(percent float64) float64 { return float64(h.ValueAtQuantile(percent)) / 1000 }
 
-// lateness returns what is in it; nil if that is nothing.
+// lateness returns the lateness of the durations in it; nil if there are none.
 func (h *histogram) lateness() *Lateness {
 	if h.Histogram == nil {
 		return nil

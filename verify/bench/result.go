@@ -27,7 +27,7 @@ type Result struct {
 	Alone     *Lateness // lateness of the small tenants before the great one is due
 }
 
-// result returns what is known of every workload.
+// result returns the figures that every workload has.
 func (s *system) result(workload string, used usages) Result {
 	r := Result{
 		Workload: workload, Setup: s.opt.setup(), Pending: s.opt.Pending, PeakMiB: used.service.PeakMiB,

@@ -44,7 +44,7 @@ func (k *sink) expect(want int) {
 	}
 }
 
-// listen takes events until ctx is done, but for those that others take.
+// listen takes the events that no other takes, until ctx is done.
 func (k *sink) listen(ctx context.Context, s *system, others ...func(*message.Message, time.Time) bool) error {
 	for _, topic := range s.topics(len(others) > 0) {
 		events, err := s.client.Tail().Subscribe(ctx, topic)

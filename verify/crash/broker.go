@@ -63,12 +63,6 @@ func ServeBroker(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// BrokerOptions say which broker to start.
-type BrokerOptions struct {
-	Dir  string // where it keeps its data
-	Port int    // where it listens, of [FreePort]
-}
-
 // A BrokerProcess is a process that serves as broker, such as by [ServeBroker].
 type BrokerProcess struct {
 	cmd   *exec.Cmd
@@ -76,21 +70,21 @@ type BrokerProcess struct {
 	term  bool // whether it ends by SIGTERM, and not with its input
 }
 
-// StartBroker starts a broker. The binary of this process must be one that checks
-// [IsBroker].
-func StartBroker(ctx context.Context, opt BrokerOptions) (*BrokerProcess, error) {
+// StartBroker starts a NATS server on a port of the loopback interface, which keeps its
+// data in dir. The binary of this process must be one that checks [IsBroker].
+func StartBroker(ctx context.Context, dir string, port int) (*BrokerProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the program to run as broker: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), brokerDirEnv+"="+opt.Dir, brokerPortEnv+"="+strconv.Itoa(opt.Port))
+	cmd.Env = append(os.Environ(), brokerDirEnv+"="+dir, brokerPortEnv+"="+strconv.Itoa(port))
 	return startProcess(cmd)
 }
 
 // startNATS starts a broker that serves this test alone.
 func startNATS(ctx context.Context, dir string, port int) (server, error) {
-	return StartBroker(ctx, BrokerOptions{Dir: dir, Port: port})
+	return StartBroker(ctx, dir, port)
 }
 
 // startProcess starts a broker that prints a line when it listens.

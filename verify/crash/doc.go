@@ -9,7 +9,7 @@
 //	    └──► recorder ◄── observer              check(recorder) ──► report
 //
 // The service is a black box: a binary, the environment it is configured by,
-// and the wire contract. Nothing here imports its code, and what is judged is
-// never read from its database. In the mode [Step] the binary is one that can be
+// and the wire contract. Nothing here imports its code, and the
+// verdict is never read from its database. In the mode [Step] the binary is one that can be
 // made to kill itself at a named step of its code.
 package crash

@@ -89,7 +89,7 @@ func kept(msg jetstream.Msg) (history.Message, error) {
 	}, nil
 }
 
-// attempt records what is published.
+// attempt records a message that is published.
 func (o *observer) attempt(msg *nats.Msg) {
 	o.recorder.Attempt(history.Message{Topic: msg.Subject, At: o.now(), Body: msg.Data})
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	oldTimers  = 60
-	age        = 30 * 24 * time.Hour // more than the service keeps what is over
+	age        = 30 * 24 * time.Hour // the service keeps finished timers for less
 	oldTimeout = 30 * time.Second    // for timers that are due at once
 )
 
@@ -20,7 +20,7 @@ const (
 // was long ago. Nothing is sent for them afterwards, as for timers that are old.
 //
 // This is the one place that opens the database, while the service is dead. The
-// service reads the clock of the machine, and keeps what is over for a day or
+// service reads the clock of the machine, and keeps finished timers for a day or
 // longer.
 func (r *run) makeOld(ctx context.Context, p *producer) error {
 	tenant, commands := traffic.Old(oldTimers, r.now())

@@ -22,11 +22,10 @@ type Options struct {
 	Steps     []string         // in Step: where, see [Steps]; default everywhere
 	Rate      int              // commands a second; default 200
 	Tenants   int              // default 20
-	Seed      uint64           // of the commands and of the faults; the same seed sends the same commands but for their times
+	Seed      uint64           // of the commands and of the faults; the same seed sends the same commands at other times
 	Settle    time.Duration    // how long the service may take to come to rest; default 2m
 	Dir       string           // where the directory of the run is made; default the system's for temporary files
 	Keep      bool             // keep that directory even if nothing is wrong
-	KeepStore bool             // keep a database that was made on the server of StoreURL
 	Progress  io.Writer        // a line now and then; default none
 	Disk      Disk             // in Power and PowerEmbedded: where the database is
 

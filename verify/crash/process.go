@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// servicePackage is what is tested. It is built, never imported.
+// servicePackage is the program under test. It is built, never imported.
 const servicePackage = "github.com/event-service-agent/timer-service/cmd/timer-service"
 
 // stepTag is the build tag of a service that can die at a named step.

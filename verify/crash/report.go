@@ -19,14 +19,13 @@ type Report struct {
 	Tenants   int
 	Kills     int // or what else the mode does
 	Lives     int // processes of the service
-	Ready     int // those that took commands
+	Ready     int // processes that took commands
 	Refusals  int // processes of the older version that ended, since the schema was newer
 	Steps     []StepReport
 	StartMS   float64 // from the start of a process until it took commands, the median
 	Seconds   float64 // the whole run
 	Error     string  // why the run did not come to its end; empty if it did
 	Dir       string  // data, logs and history of the run, if they are kept
-	Database  string  // its name on the server, if it is kept
 	history.Verdict
 }
 
@@ -96,8 +95,5 @@ func (r Report) Write(out io.Writer) {
 	}
 	if r.Dir != "" {
 		fmt.Fprintf(out, "data, logs and history are in %s\n", r.Dir)
-	}
-	if r.Database != "" {
-		fmt.Fprintf(out, "the database %s is still on its server\n", r.Database)
 	}
 }

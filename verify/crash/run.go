@@ -35,7 +35,7 @@ type run struct {
 	oldBin    string         // in Upgrade: the older version
 	newcomer  *instance      // in Upgrade, of several: the first of the new version; nil once it has begun
 	ends      chan *life     // processes that have ended
-	due       chan *instance // those that are to be started now
+	due       chan *instance // instances that are to be started now
 
 	lives    int
 	faults   int
@@ -166,7 +166,7 @@ func (r *run) serve(ctx context.Context) (err error) {
 	if err := r.killAtSteps(ctx, r.opt.chosen(newFile)); err != nil {
 		return err
 	}
-	defer func() { // those that have ended stay ended
+	defer func() { // an instance that has ended stays so
 		for _, in := range r.instances {
 			if in.isAlive() {
 				err = errors.Join(err, in.life.Kill())
@@ -263,9 +263,6 @@ func (r *run) report(took time.Duration) Report {
 		Seed: r.opt.Seed, Broker: r.opt.Broker, Store: r.opt.Store, Instances: r.opt.Instances, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
 		Kills: r.faults, Lives: r.lives, Ready: len(r.starts),
 		Refusals: r.refusals, Steps: r.steps, Seconds: took.Seconds(), Dir: r.dir, Verdict: verdict,
-	}
-	if r.database != nil {
-		report.Database = r.database.left()
 	}
 	if len(r.starts) > 0 {
 		report.StartMS = float64(r.starts[len(r.starts)/2].Microseconds()) / 1000

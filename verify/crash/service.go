@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A service is what is started again and again on the same data.
+// A service is a program that is started again and again on the same data.
 type service struct {
 	bin  string
 	dir  string   // its working directory

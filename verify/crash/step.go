@@ -83,7 +83,7 @@ func (r *run) passage(s step, n, times int) int {
 }
 
 // times returns how often a step is hit. PostgreSQL is asked for its version
-// before anything else, so what is up to date is never brought up to date again.
+// before anything else, so a database that is up to date is not migrated again.
 func (r *run) times(s step) int {
 	if s.name == "migrated" && r.opt.Store == Postgres {
 		return 1

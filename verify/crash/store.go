@@ -23,7 +23,7 @@ const (
 var Stores = []Store{SQLite, Postgres}
 
 // A database is what the service keeps its timers in, as far as the test has to
-// do with it. What is judged is never read from it.
+// do with it. The verdict never depends on what it holds.
 type database interface {
 	// environ names it to the service.
 	environ() []string
@@ -36,11 +36,8 @@ type database interface {
 	// it back. It has a server, else this is not called.
 	interrupt(ctx context.Context, r *run) error
 
-	// close removes what is not in the directory of the run.
+	// close removes everything outside the directory of the run.
 	close() error
-
-	// left names what close does not remove; empty if there is nothing.
-	left() string
 }
 
 // databasePath is where the database is if it is a file. The secret of a broker within the
@@ -93,5 +90,3 @@ func (f *sqliteFile) interrupt(context.Context, *run) error {
 }
 
 func (f *sqliteFile) close() error { return nil }
-
-func (f *sqliteFile) left() string { return "" }

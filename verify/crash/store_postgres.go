@@ -23,7 +23,6 @@ const databaseTimeout = 2 * time.Minute
 type postgresDatabase struct {
 	admin string // URL of the server, with a database that is there anyway
 	name  string
-	keep  bool
 
 	server *postgresd.Server // nil if the run did not start it
 	dir    string            // of that server
@@ -33,7 +32,7 @@ type postgresDatabase struct {
 // openPostgres makes a database, on a server of its own if the options name
 // none.
 func openPostgres(ctx context.Context, opt Options, dir string) (_ database, err error) {
-	d := &postgresDatabase{admin: opt.StoreURL, name: fmt.Sprintf("timer_crash_%08x", rand.Uint32()), keep: opt.KeepStore, dir: dir}
+	d := &postgresDatabase{admin: opt.StoreURL, name: fmt.Sprintf("timer_crash_%08x", rand.Uint32()), dir: dir}
 	if d.admin == "" {
 		if d.port, err = freeport.Find(ctx); err != nil {
 			return nil, err
@@ -119,22 +118,12 @@ func (d *postgresDatabase) restart(ctx context.Context, after time.Duration) err
 	return nil
 }
 
-// close drops the database, unless it is to be kept, and ends the server.
+// close drops the database, or ends the server of the run's own.
 func (d *postgresDatabase) close() error {
 	if d.server != nil {
 		d.server.Stop()
 		return nil
 	}
-	if d.keep {
-		return nil
-	}
 	// The context of the run may have ended; this must run.
 	return d.do(context.Background(), d.admin, "DROP DATABASE IF EXISTS "+d.name+" WITH (FORCE)")
-}
-
-func (d *postgresDatabase) left() string {
-	if d.server != nil || !d.keep {
-		return ""
-	}
-	return d.name
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A watcher passes on what is written to it and finds the first line with a
+// A watcher passes on the text that it is given, and finds the first line with a
 // given prefix.
 type watcher struct {
 	out   io.Writer

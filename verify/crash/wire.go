@@ -110,15 +110,15 @@ func (l *line) publish(ctx context.Context, c history.Command) (uint64, error) {
 	return l.base + seq, err
 }
 
-// lead connects the line, or cuts it if there is no publisher. What is on its way
-// arrives before.
+// lead connects the line, or cuts it if there is no publisher. It waits for the commands
+// that are being published.
 func (l *line) lead(to publisher, base uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.to, l.base = to, base
 }
 
-// A tally numbers what is seen of a broker that has no numbers of its own.
+// A tally numbers the messages of a broker that does not number them itself.
 type tally struct {
 	recorder *history.Recorder
 	now      func() time.Time

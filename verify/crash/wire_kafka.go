@@ -43,7 +43,7 @@ var kafkaTopics = regexp.MustCompile(`^service\.events(\.(.+)\.dlq)?$`)
 
 const (
 	kafkaNewTopics = time.Second            // until a new topic is noticed
-	kafkaCommits   = 100 * time.Millisecond // between two polls of what is committed
+	kafkaCommits   = 100 * time.Millisecond // between two polls of the committed offsets
 )
 
 // kafkaWire talks with Kafka.

@@ -60,7 +60,7 @@ func (w *natsWire) pending(ctx context.Context, recorder *history.Recorder) (ope
 		unseen += int(messages)
 	}
 	_, seen := recorder.Count()
-	return open, max(unseen-seen, 0), nil // what is consumed may have been removed from the stream
+	return open, max(unseen-seen, 0), nil // consumed messages may have been removed from the stream
 }
 
 // natsPublisher publishes commands to JetStream.

@@ -134,8 +134,8 @@ func (w *rabbitWire) observe(_ context.Context, recorder *history.Recorder) (sto
 	}, nil
 }
 
-// pending counts what waits in the queues. RabbitMQ does not report what is in
-// flight: that it is settled shows in that nothing is missing.
+// pending counts the messages that wait in the queues. RabbitMQ does not report messages in
+// flight: that they are settled shows when nothing is missing.
 func (w *rabbitWire) pending(_ context.Context, _ *history.Recorder) (open, unseen int, err error) {
 	ch, err := w.conn.Channel()
 	if err != nil {

@@ -32,7 +32,7 @@ type line struct {
 	text string
 }
 
-// start starts a program with an environment of nothing but what is given.
+// start starts a program with this environment, and nothing of that of the test.
 func start(t *testing.T, program string, environ ...string) *process {
 	t.Helper()
 	self, err := os.Executable()

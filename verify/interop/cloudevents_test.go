@@ -30,7 +30,7 @@ var (
 	}
 )
 
-// extensions returns those that are not empty, as the SDK has them.
+// extensions returns the extensions of a message that are not empty, as the SDK has them.
 func extensions(tenant timer.TenantID, correlation string, trace timer.Trace) map[string]any {
 	all := make(map[string]any)
 	for name, value := range map[string]string{

@@ -159,7 +159,7 @@ func build(t *testing.T) string {
 }
 
 var (
-	temporary  string // folder of what is compiled and installed
+	temporary  string // the folder with the programs that the tests compile and install
 	building   sync.Mutex
 	installing sync.Mutex
 )

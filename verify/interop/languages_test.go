@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// languages are the programs of docs/clients.md, by their marks. What is written in
-// TypeScript is compiled before, all at once.
+// languages are the programs of docs/clients.md, by their marks. The programs in
+// TypeScript are compiled before, all at once.
 var languages = map[string]language{
 	"curl":             {overHTTP, shell("curl")},
 	"curl-events":      {overHTTP, shell("curl")},

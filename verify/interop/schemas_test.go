@@ -96,7 +96,7 @@ func agree(t *testing.T, body []byte) {
 		if len(taken) > 0 || !refused {
 			t.Errorf("%d schemas take it, the decoder says %v: %s", len(taken), err, body)
 		}
-	case decoded.Payload != nil && decoded.TimestampMS >= time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(): // the handlers refuse what is older
+	case decoded.Payload != nil && decoded.TimestampMS >= time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(): // the handlers refuse older commands
 		want := decoded.Type
 		if bytes.Contains(body, []byte("specversion")) {
 			want += "CloudEvent"

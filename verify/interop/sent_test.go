@@ -38,7 +38,7 @@ func TestSentAsDocumented(t *testing.T) {
 	}
 }
 
-// sentTopics are those that a service sends to.
+// sentTopics are the topics that a service sends to.
 type sentTopics struct{ events, receipts, deadLetters, noTenant string }
 
 // serveDocumented runs the service on a broker, and returns the address of its API, too.

@@ -1,6 +1,6 @@
 package main
 
-// messages are mutants of what is read and written.
+// messages are mutants of the code that reads and writes messages.
 var messages = []mutant{
 	{
 		"I4", "the id of an event changes when its transaction is done again",

@@ -49,7 +49,7 @@ var publishing = []mutant{
 	},
 }
 
-// deliveries are mutants of what is in flight between a broker and the handlers.
+// deliveries are mutants of the messages in flight between a broker and the handlers.
 var deliveries = []mutant{
 	{
 		"I11", "a message that is nacked is acked",

@@ -79,7 +79,7 @@ type run struct {
 	inLife     int // events that a life is asked for
 
 	last    int          // number of the last event that was asked for
-	waiting map[int]bool // those that the program has not said to have booked
+	waiting map[int]bool // events that the program has not said to have booked
 	begun   int          // handlers
 }
 
@@ -111,8 +111,8 @@ func (r *run) live(killAt int) (killed bool) {
 }
 
 // live runs a program on its database until it ends, and asks it for the numbers that
-// wait. Those that it says to have booked wait no more. It passes on each line of the
-// program, with a function that kills the program after a while. It reports whether the
+// wait. A number that the program says to have booked waits no more. It passes on each
+// line of the program, with a function that kills the program after a while. It reports whether the
 // program was killed; it must not end by itself in another way than cleanly.
 func live(t *testing.T, path, mode string, waiting map[int]bool, said func(line string, kill func(after time.Duration))) (killed bool) {
 	t.Helper()

@@ -51,7 +51,7 @@ type orders struct {
 	path string
 
 	last    int          // number of the last order that was asked for
-	waiting map[int]bool // those that the shop has not said to have booked
+	waiting map[int]bool // orders that the shop has not said to have booked
 	inside  int          // kills after a transaction began, and before its end was said
 	apart   int          // orders and timers that do not go together
 }

@@ -126,7 +126,7 @@ func (j *judge) event(m stored) (timer.DueTimeReached, error) {
 	return e, m.has(want)
 }
 
-// has compares the header of a message; what is empty must not be there.
+// has compares the header of a message. A name with an empty value must not be there.
 func (m stored) has(want map[string]string) error {
 	if len(m.header["Nats-Msg-Id"]) == 0 {
 		delete(want, "Nats-Msg-Id")

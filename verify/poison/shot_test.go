@@ -136,7 +136,7 @@ func (c *command) good() shot {
 }
 
 // A gunner makes up shots. It is not safe for concurrent use. The same seed
-// makes the same shots but for their times.
+// makes the same shots at other times.
 type gunner struct {
 	*rand.Rand
 	name string // makes keys unique

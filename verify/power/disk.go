@@ -121,7 +121,7 @@ func attach(image string) (*os.File, error) {
 	return loop, nil
 }
 
-// cut takes the power away: what is not on the disk by now never will be. No
+// cut takes the power away: data that are not on the disk by now never will be. No
 // process may be running that writes to it. It fails unless the disk is seen
 // dead.
 func (d *disk) cut() error {

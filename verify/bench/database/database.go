@@ -32,7 +32,7 @@ type Reader interface {
 	io.Closer
 }
 
-// A Database is empty when it is made, but for the schema.
+// A Database has its schema and no rows when it is made.
 type Database interface {
 	// Settings are those with which a service finds it, such as TIMER_DB_PATH.
 	Settings() map[string]string

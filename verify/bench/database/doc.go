@@ -1,4 +1,3 @@
-// Package database makes databases for one measurement each: it fills them with
-// timers faster than the service could, and reports what is in them and what they
-// cost.
+// Package database makes databases for one measurement each. It fills them with
+// timers faster than the service could, and reports the CPU time of their server.
 package database

@@ -16,7 +16,7 @@ import (
 const meterInterval = 500 * time.Millisecond
 
 // A meter adds up the CPU time of the processes of a server that work for one
-// database: those of its clients, and of autovacuum. Those that work for all
+// database: the processes of its clients, and of autovacuum. Processes that work for all
 // databases, as for the log, can't be distinguished. It needs Linux, and a server on
 // this machine.
 type meter struct {

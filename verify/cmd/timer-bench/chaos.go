@@ -15,7 +15,7 @@ type chaosCmd struct {
 	Faults   []bench.Fault `enum:"restart,backends,pool,service,broker" default:"restart,backends,pool,service,broker" help:"Which faults, in this order."`
 }
 
-// Help says what is done, and what the columns mean.
+// Help describes the faults and the columns.
 func (chaosCmd) Help() string {
 	return `Each fault has a run of its own, on a new database, with PostgreSQL and NATS servers
 that are started for it. PostgreSQL must be installed. Each timer is due 0.5 to 2

@@ -72,7 +72,7 @@ type cli struct {
 	Seed      uint64      `help:"Makes the same commands and the same pauses again; 0 takes any."`
 	Old       string      `placeholder:"COMMIT" help:"With --mode upgrade: the older version; the newest tag if empty."`
 	Bin       string      `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
-	Keep      bool        `help:"Keep the directory with data and logs, and the database, even if nothing is wrong."`
+	Keep      bool        `help:"Keep the directory with data and logs even if nothing is wrong."`
 }
 
 func main() {
@@ -139,7 +139,7 @@ func modes() string {
 func (c cli) options(progress io.Writer) crash.Options {
 	opt := crash.Options{
 		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Store: c.Store, Instances: c.Instances,
-		Mode: c.Mode, Kills: c.Kills, Seed: c.Seed, Keep: c.Keep, KeepStore: c.Keep, Progress: progress,
+		Mode: c.Mode, Kills: c.Kills, Seed: c.Seed, Keep: c.Keep, Progress: progress,
 	}
 	if c.Store == crash.Postgres {
 		opt.StoreURL = os.Getenv("TIMER_TEST_POSTGRES")

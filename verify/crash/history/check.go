@@ -7,8 +7,8 @@ import (
 )
 
 // Check judges a history that is complete: publishing is over, and the service
-// had time to come to rest. What is [Duplicate] or [Repeated] is no violation if
-// a fault explains it; that is for the caller to say, see [Verdict.Excuse].
+// had time to come to rest. A finding of [Duplicate] or [Repeated] is no violation if
+// a fault explains it; the caller says so, see [Verdict.Excuse].
 func Check(h History) Verdict {
 	c := checker{
 		History: h,
@@ -106,7 +106,7 @@ func (c *checker) shared(e event) {
 	}
 }
 
-// checkAttempts judges the publishes that were observed, also those that the broker
+// checkAttempts judges the publishes that were observed, the ones included that the broker
 // dropped: it knows an event by its id for minutes, so what comes again is
 // seldom seen in the stream.
 func (c *checker) checkAttempts() {

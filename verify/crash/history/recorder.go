@@ -12,7 +12,7 @@ import (
 type History struct {
 	Sent     []Sent               `json:"sent"`
 	Messages []Message            `json:"messages"`          // events and dead letters, as the broker keeps them
-	Attempts map[string]Attempt   `json:"attempts"`          // at events, by event id, also those that the broker dropped as duplicates
+	Attempts map[string]Attempt   `json:"attempts"`          // to publish events, by event id; the broker may have dropped some as duplicates
 	Accepted map[uint64]time.Time `json:"accepted"`          // when the service's ack of a command was seen, by where the broker keeps the command
 	Up       []Span               `json:"up"`                // when the service was up, in order, one apart from the other
 	Restarts []Restart            `json:"restarts,omitzero"` // after which it had to know what it had published, in order
@@ -63,7 +63,7 @@ func (r *Recorder) Message(m Message) {
 }
 
 // Attempt records that an event was published, whether or not the broker kept
-// it. What is no event is ignored: [Recorder.Message] has it too.
+// it. Other messages are ignored: [Recorder.Message] has them too.
 func (r *Recorder) Attempt(m Message) {
 	var body struct {
 		ID string `json:"id"`
@@ -113,7 +113,7 @@ func (r *Recorder) Up(from, to time.Time) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []Span // a new one: who has the history has the old one
+	var all []Span // a new slice: a history that was returned keeps the old one
 	for _, s := range r.history.Up {
 		if s.To.Before(from) || s.From.After(to) {
 			all = append(all, s)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A checker holds what is known while [Check] runs.
+// A checker holds the state of a running [Check].
 type checker struct {
 	History
 	verdict     Verdict

@@ -49,9 +49,9 @@ type Finding struct {
 // A Verdict is the result of [Check].
 type Verdict struct {
 	Sent         int // messages published, of all kinds
-	Acked        int // those that the broker confirmed
-	Accepted     int // those that the service acked
-	Gone         int // those that the broker confirmed and lost before the service acked them
+	Acked        int // messages that the broker confirmed
+	Accepted     int // messages that the service acked
+	Gone         int // messages that the broker confirmed, and lost before the service acked them
 	Timers       int // keys with a ScheduleTimer that the broker confirmed
 	Fired        int // timers with an event
 	Canceled     int // timers without one whose newest command is a CancelTimer
@@ -59,7 +59,7 @@ type Verdict struct {
 	Republished  int // publishes of events beyond the first; the broker drops most
 	MostOften    int // publishes of the event that was published most often
 	Poison       int // invalid messages that the broker confirmed
-	DeadLettered int // those that have a dead letter
+	DeadLettered int // invalid messages that have a dead letter
 	Overall      Lateness
 	WhileUp      Lateness  // of those due while the service was up
 	Findings     []Finding // one a rule

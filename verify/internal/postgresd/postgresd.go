@@ -183,7 +183,7 @@ func (s *Server) Stop() {
 // Kill ends the server and all its children at once.
 func (s *Server) Kill() {
 	s.end(func() {
-		some := children(s.PID()) // those that it starts now notice that it has ended
+		some := children(s.PID()) // a child that it starts now notices that it has ended
 		_ = s.cmd.Process.Kill()  // an error means that it has ended
 		for _, child := range some {
 			_ = syscall.Kill(child, syscall.SIGKILL)
