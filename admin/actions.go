@@ -172,22 +172,14 @@ func (a *actions) publish(ctx context.Context, timeout time.Duration, commands .
 }
 
 // brokerProblem returns the problem for a command that the broker did not accept.
-func brokerProblem(err error) huma.StatusError {
+func brokerProblem(err error) error {
 	switch {
 	case errors.Is(err, broker.ErrRefused):
 		return huma.Error422UnprocessableEntity("the broker refuses it: see the log of the service")
 	case errors.Is(err, broker.ErrDenied):
-		return readProblem(err)
+		return err
 	}
 	return huma.Error503ServiceUnavailable("the broker did not answer, but it may have the command: see /readyz?verbose, and try again")
-}
-
-// readProblem returns the problem for messages of the broker that can't be read or removed.
-func readProblem(err error) huma.StatusError {
-	if errors.Is(err, broker.ErrDenied) {
-		return huma.Error403Forbidden(err.Error())
-	}
-	return errBrokerSilent
 }
 
 // cancel publishes a CancelTimer for a person, and returns its id. It publishes nothing if
@@ -231,7 +223,6 @@ var (
 	errReadOnly        = huma.Error403Forbidden("this service answers reads only: http_read_only is set")
 	errNoBroker        = huma.Error503ServiceUnavailable("this needs a broker, and there is none")
 	errBrokerSilent    = huma.Error503ServiceUnavailable("the broker did not answer in time: see /readyz?verbose, and try again")
-	errNameTenant      = huma.Error422UnprocessableEntity(broker.ErrNameTenant.Error())
 	errNoReceipts      = huma.Error422UnprocessableEntity("there are no receipts: set receipts (TIMER_RECEIPTS=true) for the service")
 	errManyDeadLetters = huma.Error503ServiceUnavailable("too many dead letters to read up to this page: replay or discard the oldest first")
 	errNoDeadLetter    = huma.Error404NotFound("there is no such dead letter")

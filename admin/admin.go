@@ -84,7 +84,7 @@ type Server struct {
 // New returns a Server. It starts nothing: call [Server.Listen] and [Server.Run], or use it
 // as a handler.
 func New(log *slog.Logger, opt Options) *Server {
-	s := &Server{opt: opt, log: log, tokens: newTokens(opt.Token), sessions: newSessions(), actions: newActions(log, opt), routes: newRoutes(), stopping: make(chan struct{})}
+	s := &Server{opt: opt, log: log, tokens: newTokens(opt.Token), sessions: new(sessions), actions: newActions(log, opt), routes: newRoutes(), stopping: make(chan struct{})}
 	s.actions.stopping = s.stopping
 	for _, method := range []string{"GET ", "OPTIONS "} { // some load balancers send OPTIONS
 		s.routes.handle(method+"/livez", public, s.livez)

@@ -228,6 +228,10 @@ func explain(err error) (code int, text string) {
 		return http.StatusUnprocessableEntity, invalid.Detail
 	case errors.Is(err, timer.ErrNotFound):
 		return http.StatusNotFound, "the tenant has no such timer"
+	case errors.Is(err, broker.ErrNameTenant):
+		return http.StatusUnprocessableEntity, broker.ErrNameTenant.Error()
+	case errors.Is(err, broker.ErrDenied):
+		return http.StatusForbidden, err.Error()
 	}
 	return 0, ""
 }

@@ -97,10 +97,14 @@ func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResp
 	messages, closeTail, err := a.tail(ctx, topic)
 	if err != nil {
 		end()
-		if errors.Is(err, broker.ErrRefused) && tenant == "" && !shared { // the service may not subscribe to a wildcard
-			return nil, errNameTenant
+		code, _ := explain(err)
+		switch {
+		case errors.Is(err, broker.ErrRefused) && tenant == "" && !shared: // the service may not subscribe to a wildcard
+			return nil, broker.ErrNameTenant
+		case code != 0:
+			return nil, err
 		}
-		return nil, readProblem(err)
+		return nil, errBrokerSilent
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer end()
@@ -197,7 +201,7 @@ func topicOf(r broker.Routing, kind string, tenant timer.TenantID) (topic string
 	case template == "":
 		return "", false, errNoReceipts
 	case tenant == "" && !shared && r.Wildcard == "":
-		return "", false, errNameTenant
+		return "", false, broker.ErrNameTenant
 	case tenant == "":
 		tenant = timer.TenantID(r.Wildcard)
 	}

@@ -140,17 +140,24 @@ func (a *api) tenants(ctx context.Context, in *tenantsInput) (*tenantsOutput, er
 	return out, err
 }
 
+// statsOf returns the counts of a tenant, or of all tenants if it is empty, and what of them
+// is overdue.
+func statsOf(ctx context.Context, timers timer.Reader, tenant timer.TenantID, now time.Time) (timer.Stats, timer.Overdue, error) {
+	s, err := timers.Stats(ctx, tenant)
+	if err != nil {
+		return s, timer.Overdue{}, err
+	}
+	o, err := timers.Overdue(ctx, tenant, now)
+	return s, o, err
+}
+
 func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
-	s, err := a.timers.Stats(ctx, "")
-	if err != nil {
-		return nil, err
-	}
 	now := time.Now()
-	pauses, err := a.timers.Firing(ctx, now)
+	s, o, err := statsOf(ctx, a.timers, "", now)
 	if err != nil {
 		return nil, err
 	}
-	o, err := a.timers.Overdue(ctx, "", now)
+	pauses, err := a.timers.Firing(ctx, now)
 	return &statsOutput{Stats{
 		Counts: Counts(s.Counts), NextDue: stamp(s.NextDue), Overdue: o.Timers, Paused: s.Paused, Held: s.Held, OldestOverdue: stamp(o.Oldest),
 		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked,
@@ -159,16 +166,11 @@ func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
 }
 
 func (a *api) tenantStats(ctx context.Context, in *struct{ TenantPath }) (*tenantStatsOutput, error) {
-	tenant := timer.TenantID(in.Tenant)
-	s, err := a.timers.Stats(ctx, tenant)
+	tenant, now := timer.TenantID(in.Tenant), time.Now()
+	s, o, err := statsOf(ctx, a.timers, tenant, now)
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
 	pauses, err := a.timers.Firing(ctx, now)
-	if err != nil {
-		return nil, err
-	}
-	o, err := a.timers.Overdue(ctx, tenant, now)
 	return &tenantStatsOutput{TenantStats{showTenant(tenant, s.Counts, pauses, now), o.Timers, s.Paused, s.Held, stamp(o.Oldest)}}, err
 }

@@ -1,22 +1,18 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/event-service-agent/timer-service/broker/deadletter"
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 const (
-	againAfter   = 2 * time.Second // after a replay, until the service has refused it again
-	shownRefused = 100             // dead letters that an answer names
-	parkedBatch  = 200             // events that are changed at once, so that timers get their turn
+	shownRefused = 100 // dead letters that an answer names
+	parkedBatch  = 200 // events that are changed at once, so that timers get their turn
 )
 
 type (
@@ -61,7 +57,8 @@ func lettersDeed(d deed, what, did string, work removal) deed {
 	}, func(ctx context.Context, a *actions, s selection) (text string, err error) {
 		var refused []string
 		err = a.do(ctx, what, s.Tenant, s.String(), func() (string, error) {
-			done, err := a.removeAll(ctx, s, work, &refused)
+			var done int
+			done, refused, err = a.removeAll(ctx, s, work)
 			text = count(int64(done), "dead letter") + " " + did + ", " + num(int64(len(refused))) + " refused."
 			return text, a.visitFailed(ctx, partly(done, err))
 		})
@@ -102,34 +99,19 @@ func partly(done int, err error) error {
 	return err
 }
 
-// removeAll replays or discards the selected dead letters, as far as there is time, and
-// returns how many. It adds a line for each dead letter that was refused and stays, and for
-// each command that the service has refused again.
-func (a *actions) removeAll(ctx context.Context, s selection, work removal, refused *[]string) (done int, err error) {
-	line := func(m deadletter.Message, now, why string) {
-		*refused = append(*refused, string(m.Tenant)+" "+quote(m.ID)+" "+now+": "+why)
-	}
+// removeAll replays or discards the selected dead letters, as far as there is time. It
+// returns how many, and a line for each that was refused and stays.
+func (a *actions) removeAll(ctx context.Context, s selection, work removal) (done int, refused []string, err error) {
 	err = a.visit(ctx, func(ctx context.Context, letters *deadletter.Service) error {
-		// The key is the id of the command, the value is when it became a dead letter.
-		replayed := make(map[string]time.Time)
 		sum, err := work(letters, ctx, s.letters(), func(r deadletter.Result) {
 			if r.Why != nil {
-				line(r.Message, "stays", r.Why.Error())
-			} else if r.ID != "" {
-				replayed[r.ID], replayed[cmp.Or(r.Message.OriginalID, r.ID)] = r.Message.LastAt, r.Message.LastAt
+				refused = append(refused, string(r.Message.Tenant)+" "+quote(r.Message.ID)+" stays: "+r.Why.Error())
 			}
 		})
-		if done = sum.Done; len(replayed) > 0 && pause.For(ctx, againAfter) {
-			_, _ = letters.List(ctx, deadletter.Filter{Tenant: s.Tenant}, func(m deadletter.Message) error { // as far as there is time
-				if at, ours := replayed[m.OriginalID]; ours && m.LastAt.After(at) {
-					line(m, "refused again", string(m.Reason)+", "+m.Detail)
-				}
-				return nil
-			})
-		}
+		done = sum.Done
 		return err
 	})
-	return done, err
+	return done, refused, err
 }
 
 // seqs returns the numbers of the selected parked events.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -179,13 +178,9 @@ func (a *actions) remove(ctx context.Context, what string, tenant timer.TenantID
 
 // visitFailed returns the problem for dead letters that could not be visited.
 func (a *actions) visitFailed(ctx context.Context, err error) error {
-	var status huma.StatusError
-	switch {
-	case err == nil, errors.As(err, &status), errors.Is(err, timer.ErrInvalid):
+	if code, _ := explain(err); err == nil || code != 0 {
 		return err
-	case errors.Is(err, broker.ErrNameTenant):
-		return errNameTenant
 	}
 	a.log.WarnContext(ctx, "dead letters were not read", "error", err)
-	return readProblem(err)
+	return errBrokerSilent
 }

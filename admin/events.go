@@ -54,11 +54,9 @@ type eventClient struct {
 }
 
 // Events sends the events of this instance to its clients. Without clients it costs one
-// atomic load for each hook, and keeps the times of the last acks. Make it with [NewEvents];
-// it is safe for concurrent use.
+// atomic load for each hook. Make it with [NewEvents]; it is safe for concurrent use.
 type Events struct {
 	counters *app.Counters
-	acks     acks
 	count    atomic.Int32
 
 	mu  sync.Mutex
@@ -147,7 +145,6 @@ func (e *Events) Hooks() app.Hooks {
 			}
 		},
 		Published: func(at time.Time, events []*message.Message) {
-			e.acks.add(at, events)
 			if e.count.Load() == 0 {
 				return
 			}
@@ -257,15 +254,12 @@ func (e *Events) status(ctx context.Context, timers timer.Reader) Status {
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusInterval)
 	defer cancel()
-	stats, err := timers.Stats(ctx, "")
-	if err == nil {
-		var o timer.Overdue
-		if o, err = timers.Overdue(ctx, "", now.at); err == nil && o.Timers > 0 {
-			s.Overdue, s.OldestOverdueMS = o.Timers, now.at.Sub(o.Oldest).Milliseconds()
-		}
-	}
+	stats, overdue, err := statsOf(ctx, timers, "", now.at)
 	if err != nil {
 		s.Error = "the database did not answer"
+	}
+	if overdue.Timers > 0 {
+		s.Overdue, s.OldestOverdueMS = overdue.Timers, now.at.Sub(overdue.Oldest).Milliseconds()
 	}
 	s.Scheduled, s.Paused, s.Held, s.Outbox, s.Parked = stats.Scheduled, stats.Paused, stats.Held, stats.Outbox, stats.Parked
 	if !stats.DueAt.IsZero() {
@@ -273,44 +267,4 @@ func (e *Events) status(ctx context.Context, timers timer.Reader) Status {
 	}
 	e.last, e.at, e.before = s, now.at, now
 	return s
-}
-
-// maxAcks is how many acks are remembered. They take less than a megabyte.
-const maxAcks = 10_000
-
-// Acks remember when the broker acked the last events of this instance, for the page of a
-// timer: an outbox deletes an event with its ack.
-type acks struct {
-	mu   sync.Mutex
-	last []ack // a ring, once it is full
-	next int   // index of the next one
-}
-
-// An ack is the ack of one event.
-type ack struct {
-	event string // its id
-	at    time.Time
-}
-
-// add records the acks of a batch.
-func (a *acks) add(at time.Time, events []*message.Message) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.last == nil {
-		a.last = make([]ack, maxAcks)
-	}
-	for _, m := range events {
-		a.last[a.next] = ack{m.UUID, at}
-		a.next = (a.next + 1) % maxAcks
-	}
-}
-
-// of returns when an event was acked, or zero if that is no longer known.
-func (a *acks) of(event string) time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if i := slices.IndexFunc(a.last, func(one ack) bool { return one.event == event }); i >= 0 {
-		return a.last[i].at
-	}
-	return time.Time{}
 }

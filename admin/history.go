@@ -138,17 +138,6 @@ func lateness(samples []sample, waiting int64) app.Lateness {
 	return l
 }
 
-// tooLate returns how many events were later than the objective allows.
-func tooLate(l app.Lateness) (n int64) {
-	n = l.Events
-	for i, bound := range app.LatenessBounds() {
-		if bound <= objective {
-			n -= l.Buckets[i]
-		}
-	}
-	return n
-}
-
 // accepted returns how many commands had an effect.
 func accepted(c *app.Counters) (n int64) {
 	for result, count := range c.Commands() {

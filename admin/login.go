@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ const (
 // A session stands for a token that was shown on the login page. It ends when the
 // token is no longer valid.
 type session struct {
+	id      tokenHash // hash of the cookie's value
 	token   tokenHash
 	tenant  timer.TenantID // that the token is for
 	expires time.Time
@@ -32,65 +34,62 @@ type session struct {
 // Sessions are kept in memory: a restart ends them.
 type sessions struct {
 	mu  sync.Mutex
-	all map[tokenHash]session // by the hash of the cookie's value
+	all []session // in the order in which they began
 }
-
-func newSessions() *sessions { return &sessions{all: make(map[tokenHash]session)} }
 
 // begin returns the value of a cookie for a new session. If there are too many sessions, the
 // oldest one ends. If the tenant has too many, its oldest one ends.
 func (s *sessions) begin(token tokenHash, tenant timer.TenantID, now time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var oldest, its tokenHash
-	count := 0
-	for id, one := range s.all {
-		if first, ok := s.all[oldest]; !ok || one.expires.Before(first.expires) {
-			oldest = id
-		}
+	first, its := -1, 0
+	for i, one := range s.all {
 		if one.tenant != tenant {
 			continue
 		}
-		count++
-		if first, ok := s.all[its]; !ok || one.expires.Before(first.expires) {
-			its = id
+		if its++; its == 1 {
+			first = i
 		}
 	}
 	switch {
-	case tenant != "" && count >= maxTenantSessions:
-		delete(s.all, its)
+	case tenant != "" && its >= maxTenantSessions:
+		s.all = slices.Delete(s.all, first, first+1)
 	case len(s.all) >= maxSessions:
-		delete(s.all, oldest)
+		s.all = slices.Delete(s.all, 0, 1)
 	}
 	value := rand.Text()
-	s.all[hashOf(value)] = session{token, tenant, now.Add(sessionAge)}
+	s.all = append(s.all, session{hashOf(value), token, tenant, now.Add(sessionAge)})
 	return value
 }
 
 // of returns the token that the session of a request stands for.
 func (s *sessions) of(r *http.Request) (token tokenHash, ok bool) {
-	cookie, err := r.Cookie(sessionCookie)
-	if err != nil {
-		return tokenHash{}, false
-	}
+	id, now := sessionID(r), time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := hashOf(cookie.Value)
-	one, ok := s.all[id]
-	if ok && !time.Now().Before(one.expires) {
-		delete(s.all, id)
+	i := slices.IndexFunc(s.all, func(one session) bool { return one.id == id && now.Before(one.expires) })
+	if i < 0 {
 		return tokenHash{}, false
 	}
-	return one.token, ok
+	return s.all[i].token, true
 }
 
 // end ends the session of a request.
 func (s *sessions) end(r *http.Request) {
-	if cookie, err := r.Cookie(sessionCookie); err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.all, hashOf(cookie.Value))
+	id := sessionID(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = slices.DeleteFunc(s.all, func(one session) bool { return one.id == id })
+}
+
+// sessionID returns the id of the session that a request names, or the zero hash, which no
+// session has.
+func sessionID(r *http.Request) tokenHash {
+	cookie, err := r.Cookie(sessionCookie)
+	if err != nil {
+		return tokenHash{}
 	}
+	return hashOf(cookie.Value)
 }
 
 // setCookie sets the cookie of a session. Only this server gets it back, and only from its

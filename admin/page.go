@@ -20,17 +20,11 @@ import (
 //go:embed web
 var web embed.FS
 
-// objective is how late an event may be until the broker's ack. objectiveShare is the share
-// of events that must not be later.
-const (
-	objective      = time.Second
-	objectiveShare = 0.99
-)
+// objective is how late an event may be until the broker's ack.
+const objective = time.Second
 
-const (
-	firingTimeout = time.Second // how long a page waits for the pauses and the parked events
-	countedParked = 100         // parked events that each page counts at most
-)
+// firingTimeout is how long a page waits for the pauses.
+const firingTimeout = time.Second
 
 // A pages shows the service to people, in a browser. Each page is rendered here, works
 // without JavaScript, and is refreshed by htmx.
@@ -68,7 +62,6 @@ type view struct {
 	Firing    timer.Pauses     // of all and of tenants, as far as the request may see them
 	Limited   bool             // there are quotas
 	Throttled []timer.TenantID // over a quota, as far as the request may see them
-	Parked    string           // how many events are parked, up to [countedParked]
 	Links     []link
 }
 
@@ -183,14 +176,10 @@ func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 		firing = timer.Pauses{"": firing.Of(one, now)}
 		throttled = slices.DeleteFunc(throttled, func(t timer.TenantID) bool { return t != one })
 	}
-	var parked []timer.ParkedEvent
-	if r.Header.Get("HX-Request") == "" { // a refresh leaves the navigation as it is
-		parked, _ = p.opt.Timers.Parked(ctx, one, 0, countedParked)
-	}
 	v := view{
 		page: found, Prefix: p.opt.Prefix, Self: p.opt.Prefix + r.URL.RequestURI(), Search: r.URL.Query().Get("q"),
 		ReadOnly: !commands && !operates, Commands: commands, Operates: operates,
-		One: one != "", Session: p.opt.Token != "", Now: now, Health: p.opt.Monitor.Health(), Firing: firing, Limited: p.opt.Quotas != nil, Throttled: throttled, Parked: atLeast(int64(len(parked)), countedParked), Links: links,
+		One: one != "", Session: p.opt.Token != "", Now: now, Health: p.opt.Monitor.Health(), Firing: firing, Limited: p.opt.Quotas != nil, Throttled: throttled, Links: links,
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if found.Code != 0 {

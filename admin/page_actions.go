@@ -80,7 +80,7 @@ var deeds = map[string]deed{
 	"forget":        forgetDeed(),
 	"replay-all": lettersDeed(deed{
 		Title: "Replay many dead letters", Button: "Replay these dead letters",
-		Means: "The original commands go to the broker once more, and their dead letters are removed. The answer names each command that is refused again within two seconds; others may follow.",
+		Means: "The original commands go to the broker once more, and their dead letters are removed. A command that fails again becomes a new dead letter.",
 	}, "replay dead letters", "replayed", (*deadletter.Service).Replay),
 	"discard-all": lettersDeed(deed{
 		Title: "Discard many dead letters", Button: "Discard these dead letters", Danger: true,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -25,11 +26,31 @@ const (
 // errBadAfter refuses the address of a page that no earlier page has linked.
 var errBadAfter = huma.Error400BadRequest("after names no page: begin again with the first")
 
+// A pager links a page of a list to others.
+type pager struct {
+	First string // link to the first page; empty on that page
+	Next  string // link to the next page; empty on the last one
+}
+
+// pager returns the links of a page whose next one begins after something, or of the last
+// page if that is empty.
+func (p *pages) pager(r *http.Request, after string) (links pager) {
+	query := r.URL.Query()
+	if query.Has("after") {
+		query.Del("after")
+		links.First = p.opt.Prefix + r.URL.Path + "?" + query.Encode()
+	}
+	if after != "" {
+		query.Set("after", after)
+		links.Next = p.opt.Prefix + r.URL.Path + "?" + query.Encode()
+	}
+	return links
+}
+
 // A tenantList is a page of tenants.
 type tenantList struct {
-	Rows  []tenantRow
-	Next  string // link to the next page
-	Paged bool   // this is not the first page
+	pager
+	Rows []tenantRow
 }
 
 type tenantRow struct {
@@ -39,7 +60,7 @@ type tenantRow struct {
 
 func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
 	after := timer.TenantID(r.URL.Query().Get("after"))
-	l := &tenantList{Paged: after != ""}
+	l := &tenantList{}
 	found := page{Name: "tenants.html", Title: "Tenants", Nav: "tenants", Live: true, Body: l}
 	if err := optional(string(after), after.Validate()); err != nil {
 		return found, err
@@ -61,22 +82,22 @@ func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
 		}
 		l.Rows = append(l.Rows, row)
 	}
+	next := ""
 	if len(rows) == tenantsPerPage {
-		l.Next = p.opt.Prefix + "/tenants?after=" + string(rows[len(rows)-1].TenantID)
+		next = string(rows[len(rows)-1].TenantID)
 	}
+	l.pager = p.pager(r, next)
 	return found, err
 }
 
 // A deadLetterList is a page of dead letters.
 type deadLetterList struct {
 	selection
+	pager
 	Reasons    []timer.Reason // that people choose from
 	NameTenant bool           // the broker lists only the dead letters of one tenant
 	Partial    bool           // there was no time to read all of them
 	Rows       []deadLetter
-	First      string // link to the first page
-	Paged      bool   // this is not the first page
-	Next       string // link to the next page
 }
 
 // A deadLetter is a dead letter for people.
@@ -89,7 +110,7 @@ type deadLetter struct {
 
 func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) {
 	after := r.URL.Query().Get("after")
-	l := &deadLetterList{Reasons: reasons, Paged: after != ""}
+	l := &deadLetterList{Reasons: reasons}
 	found := page{Name: "dead_letters.html", Title: "Dead letters", Nav: "dead-letters", Body: l}
 	if strings.ContainsFunc(after, unicode.IsControl) { // ids may come from other programs
 		return found, errBadAfter
@@ -98,19 +119,14 @@ func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) 
 	if l.selection, err = selected(ctx, r.URL.RawQuery); err != nil {
 		return found, err
 	}
-	l.First = p.opt.Prefix + "/dead-letters?" + l.Query("")
 	rows, next, partial, err := p.actions.newestDeadLetters(ctx, l.letters(), after, rowsPerPage)
-	l.Partial = partial
+	l.Partial, l.pager = partial, p.pager(r, next)
 	for _, m := range rows {
 		text, cut := readable(m.Body)
 		l.Rows = append(l.Rows, deadLetter{m, text, cut, m.Replays >= deadletter.MaxReplays || m.Truncated})
 	}
-	if next != "" {
-		l.Next = p.opt.Prefix + "/dead-letters?" + l.Query(next)
-	}
-	var status huma.StatusError
-	if l.Tenant == "" && errors.As(err, &status) && status.GetStatus() == http.StatusUnprocessableEntity {
-		l.NameTenant, err = true, nil // see broker.ErrNameTenant
+	if l.NameTenant = errors.Is(err, broker.ErrNameTenant); l.NameTenant {
+		err = nil
 	}
 	return found, err
 }
@@ -118,10 +134,8 @@ func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) 
 // A parkedList is a page of events that the broker refused for good.
 type parkedList struct {
 	selection
-	Rows  []parkedRow
-	First string // link to the first page
-	Paged bool   // this is not the first page
-	Next  string // link to the next page
+	pager
+	Rows []parkedRow
 }
 
 type parkedRow struct {
@@ -132,7 +146,7 @@ type parkedRow struct {
 
 func (p *pages) parked(ctx context.Context, r *http.Request) (page, error) {
 	after, bad := strconv.ParseInt(cmp.Or(r.URL.Query().Get("after"), "0"), 10, 64)
-	l := &parkedList{Paged: after > 0}
+	l := &parkedList{}
 	found := page{Name: "parked.html", Title: "Parked events", Nav: "parked", Body: l}
 	if bad != nil || after < 0 {
 		return found, errBadAfter
@@ -141,21 +155,28 @@ func (p *pages) parked(ctx context.Context, r *http.Request) (page, error) {
 	if l.selection, err = selected(ctx, r.URL.RawQuery); err != nil {
 		return found, err
 	}
-	l.First = p.opt.Prefix + "/parked?" + l.Query("")
 	rows, next, err := l.selection.parked(ctx, p.opt.Timers, after, rowsPerPage)
 	for _, e := range rows {
 		text, cut := readable(e.Body)
 		l.Rows = append(l.Rows, parkedRow{e, text, cut})
 	}
+	place := ""
 	if next > 0 {
-		l.Next = p.opt.Prefix + "/parked?" + l.Query(strconv.FormatInt(next, 10))
+		place = strconv.FormatInt(next, 10)
 	}
+	l.pager = p.pager(r, place)
 	return found, err
 }
 
 // audit lists the changes that people made.
 func (p *pages) audit(context.Context, *http.Request) (page, error) {
 	return page{Name: "audit.html", Title: "Audit", Nav: "audit", Live: true, Body: p.actions.audit.recent()}, nil
+}
+
+// A quotaList is a page of tenants with their quotas.
+type quotaList struct {
+	pager
+	Quotas Quotas
 }
 
 // quotas lists the quotas and the usage of tenants.
@@ -165,8 +186,8 @@ func (p *pages) quotas(ctx context.Context, r *http.Request) (page, error) {
 	if err := optional(string(after), after.Validate()); err != nil {
 		return found, err
 	}
-	var err error
-	found.Body, err = quotasOf(ctx, p.opt.Timers, p.opt.Quotas, accessOf(ctx).tenant, after, tenantsPerPage)
+	list, err := quotasOf(ctx, p.opt.Timers, p.opt.Quotas, accessOf(ctx).tenant, after, tenantsPerPage)
+	found.Body = &quotaList{p.pager(r, list.Next), list}
 	return found, err
 }
 

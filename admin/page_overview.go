@@ -1,12 +1,8 @@
 package admin
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"math"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
@@ -25,7 +21,6 @@ type overview struct {
 	Recent  app.Lateness // of the last minutes, and of the timers that wait now
 	P50     time.Duration
 	P99     time.Duration
-	Budget  budget
 	Chart   chart
 	Rates   []pace
 	Refused int64 // commands that became dead letters, on this instance since its start
@@ -41,17 +36,7 @@ type overview struct {
 	Coming coming
 
 	Tenants []backlog
-	ByCount bool   // the tenants shown have the most timers, since nothing is overdue
 	Among   string // the set that the tenants were taken from, if it is not all
-}
-
-// A budget counts the events that were later than the objective, and compares them with the
-// number that may be.
-type budget struct {
-	Late, Events int64
-	Used         float64 // 1 is all
-	Percent      string
-	Width        float64 // in percent
 }
 
 // A pace says how many items were done in the last minute.
@@ -104,10 +89,7 @@ func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
 
 // readBacklog reads what waits in the database.
 func (p *pages) readBacklog(ctx context.Context, now time.Time, o *overview) (err error) {
-	if o.Stats, err = p.opt.Timers.Stats(ctx, ""); err != nil {
-		return err
-	}
-	if o.Overdue, err = p.opt.Timers.Overdue(ctx, "", now); err != nil {
+	if o.Stats, o.Overdue, err = statsOf(ctx, p.opt.Timers, "", now); err != nil {
 		return err
 	}
 	counts, err := p.opt.Timers.Upcoming(ctx, "", now, barWidth, barCount)
@@ -116,23 +98,7 @@ func (p *pages) readBacklog(ctx context.Context, now time.Time, o *overview) (er
 	}
 	o.Coming = expect(counts, now)
 	o.Tenants, o.Among, err = p.behind(ctx, now)
-	if o.ByCount = len(o.Tenants) == 0; o.ByCount && err == nil {
-		o.Tenants, o.Among, err = p.largest(ctx)
-	}
 	return err
-}
-
-// Events returns the number of events as text. Waiting events are counted up to a limit, and
-// then estimated from the time that the oldest has waited.
-func (o *overview) Events(n int64) string {
-	text := count(n, "event")
-	if o.Overdue.Timers >= timer.MaxOverdue {
-		text = num(n) + "+ events"
-	}
-	if n > 0 && o.Waiting > objective {
-		text = "about " + text
-	}
-	return text
 }
 
 // behind returns the tenants with most overdue timers among the oldest [timer.MaxPage]
@@ -147,33 +113,13 @@ func (p *pages) behind(ctx context.Context, now time.Time) (all []backlog, among
 	}
 	tenants, _ := most(due.Entries, shownTenants)
 	for _, t := range tenants {
-		overdue, err := p.opt.Timers.Overdue(ctx, t, now)
-		if err != nil {
-			return nil, "", err
-		}
-		counted, err := p.opt.Timers.Stats(ctx, t)
+		counted, overdue, err := statsOf(ctx, p.opt.Timers, t, now)
 		if err != nil {
 			return nil, "", err
 		}
 		all = append(all, backlog{t, overdue, counted.Held + counted.Paused, counted.Scheduled})
 	}
 	return all, among, nil
-}
-
-// largest returns the tenants with most timers among the first [timer.MaxPage] tenants. among
-// says so if there are more tenants.
-func (p *pages) largest(ctx context.Context) (all []backlog, among string, err error) {
-	tenants, err := p.opt.Timers.Tenants(ctx, "", timer.MaxPage)
-	if len(tenants) == timer.MaxPage {
-		among = "the first " + num(timer.MaxPage) + " tenants by name"
-	}
-	slices.SortStableFunc(tenants, func(a, b timer.TenantCounts) int { return cmp.Compare(b.Scheduled, a.Scheduled) })
-	for _, t := range tenants[:min(len(tenants), shownTenants)] {
-		if t.Scheduled > 0 {
-			all = append(all, backlog{Tenant: t.TenantID, Scheduled: t.Scheduled})
-		}
-	}
-	return all, among, err
 }
 
 // measure reads the history, and returns its samples.
@@ -187,7 +133,6 @@ func (o *overview) measure(h *History, now time.Time, failed error) (samples []s
 	}
 	o.Recent = lateness(within(samples, recent), waiting)
 	o.P50, o.P99 = o.Recent.Quantile(0.5), o.Recent.Quantile(0.99)
-	o.Budget = spent(lateness(samples, waiting))
 	minute := within(samples, time.Minute)
 	took := last.at.Sub(minute[0].at)
 	o.Rates = []pace{
@@ -196,17 +141,6 @@ func (o *overview) measure(h *History, now time.Time, failed error) (samples []s
 		{"published", "events that the broker has acknowledged", last.late.Events - minute[0].late.Events, took},
 	}
 	return samples
-}
-
-// spent returns how much of the objective's budget is used.
-func spent(l app.Lateness) budget {
-	b := budget{Late: tooLate(l), Events: l.Events}
-	if l.Events > 0 {
-		b.Used = float64(b.Late) / (float64(l.Events) * (1 - objectiveShare))
-	}
-	b.Width = 100 * min(b.Used, 1)
-	b.Percent = fmt.Sprintf("%.0f %%", math.Ceil(100*b.Used))
-	return b
 }
 
 // judge sums up the overview in one sentence.

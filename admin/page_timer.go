@@ -17,7 +17,6 @@ type life struct {
 	Late     string // how late it is, or was
 	EventID  string
 	Delivery timer.Delivery
-	AckedAt  time.Time // of a published event, if this instance published it and remembers
 	Steps    []step
 }
 
@@ -50,9 +49,6 @@ func (p *pages) timer(ctx context.Context, r *http.Request) (page, error) {
 		if l.Delivery, err = p.opt.Timers.Delivery(ctx, l.EventID); err != nil {
 			return found, err
 		}
-		if p.opt.Events != nil {
-			l.AckedAt = p.opt.Events.acks.of(l.EventID)
-		}
 	}
 	l.list(time.Now())
 	return found, nil
@@ -75,7 +71,11 @@ func (l *life) list(now time.Time) {
 	switch {
 	case l.State == timer.Reached:
 		add("Due", "when it was to fire", l.DueAt, "done")
-		add("Fired", "marked as reached, its event appended to the outbox", l.ReachedAt, toneOf(l.ReachedAt.Sub(l.DueAt)))
+		tone := "done"
+		if l.ReachedAt.Sub(l.DueAt) > objective {
+			tone = "late"
+		}
+		add("Fired", "marked as reached, its event appended to the outbox", l.ReachedAt, tone)
 		l.deliver(now)
 	case l.State == timer.Expired:
 		add("Due", "when it was to fire", l.DueAt, "done")
@@ -94,13 +94,6 @@ func (l *life) list(now time.Time) {
 	}
 }
 
-func toneOf(late time.Duration) string {
-	if late > objective {
-		return "late"
-	}
-	return "done"
-}
-
 // deliveries are the steps of events, by the state of their delivery.
 var deliveries = map[timer.DeliveryState]step{
 	timer.Published: {What: "Published", Explained: "the broker has acknowledged the event", Tone: "done"},
@@ -115,13 +108,7 @@ func (l *life) deliver(now time.Time) {
 	if !known {
 		s = step{What: "Unknown", Explained: "too many events wait to find this one among them", Tone: "next"}
 	}
-	switch {
-	case l.Delivery.State == timer.Published && l.AckedAt.IsZero():
-		s.Explained += "; when is known of the last events of this instance"
-	case l.Delivery.State == timer.Published:
-		late := l.AckedAt.Sub(l.DueAt)
-		s.At, s.Explained, s.Tone = l.AckedAt, s.Explained+", "+span(late)+" after the due time", toneOf(late)
-	case l.Delivery.RetryAt.After(now):
+	if l.Delivery.RetryAt.After(now) {
 		s.Explained = "it is tried again " + ago(l.Delivery.RetryAt, now)
 	}
 	if s.Tone == "bad" {

@@ -17,12 +17,11 @@ const rowsPerPage = 50
 
 // A timerList is a page of timers, with the filter of the request.
 type timerList struct {
+	pager
 	Tenant, Prefix, State, From, Before, Within, Correlation string
 	States                                                   []timer.State
 	Spans                                                    []choice
 	Rows                                                     []timer.Entry
-	Next                                                     string         // link to the next page
-	Paged                                                    bool           // this is not the first page
 	Waits                                                    timer.TenantID // the tenant of all timers, if one of them waits
 }
 
@@ -50,7 +49,7 @@ func only(ctx context.Context, asked string) (timer.TenantID, error) {
 func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
 	get := r.URL.Query().Get
 	l := &timerList{
-		Prefix: strings.TrimSpace(get("prefix")), State: get("state"), From: get("from"), Before: get("before"), Within: get("within"), Paged: get("after") != "",
+		Prefix: strings.TrimSpace(get("prefix")), State: get("state"), From: get("from"), Before: get("before"), Within: get("within"),
 		States: timer.States[:], Spans: spans,
 	}
 	found := page{Name: "timers.html", Title: "Timers", Nav: "timers", Live: true, Body: l}
@@ -81,12 +80,7 @@ func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
 	if err != nil {
 		return found, err
 	}
-	l.Rows = list.Entries
-	if list.Next != "" {
-		query := r.URL.Query()
-		query.Set("after", list.Next)
-		l.Next = p.opt.Prefix + "/timers?" + query.Encode()
-	}
+	l.Rows, l.pager = list.Entries, p.pager(r, list.Next)
 	return found, nil
 }
 

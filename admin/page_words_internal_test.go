@@ -7,20 +7,6 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// TestEventsThatWaitAreCountedAbout, with a plus where counting has ended.
-func TestEventsThatWaitAreCountedAbout(t *testing.T) {
-	t.Parallel()
-	for want, o := range map[string]overview{
-		"3 events":        {Waiting: time.Second},
-		"about 3 events":  {Waiting: time.Minute, Overdue: timer.Overdue{Timers: 2}},
-		"about 3+ events": {Waiting: time.Minute, Overdue: timer.Overdue{Timers: timer.MaxOverdue}},
-	} {
-		if got := o.Events(3); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
 // TestDeferredEventIsTriedAgainNow once its time has come.
 func TestDeferredEventIsTriedAgainNow(t *testing.T) {
 	t.Parallel()

@@ -48,9 +48,9 @@ func selected(ctx context.Context, query string) (s selection, err error) {
 	return s, err
 }
 
-// Query returns the query of the form for the page after one.
-func (s selection) Query(after string) string {
-	return url.Values{"tenant": {string(s.Tenant)}, "reason": {s.Reason}, "correlation": {s.Correlation}, "since": {s.Since}, "after": {after}}.Encode()
+// Query returns the query of the form.
+func (s selection) Query() string {
+	return url.Values{"tenant": {string(s.Tenant)}, "reason": {s.Reason}, "correlation": {s.Correlation}, "since": {s.Since}}.Encode()
 }
 
 // String describes the selection for people.
