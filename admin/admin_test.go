@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -44,10 +46,10 @@ func watched(t *testing.T, checks ...app.Check) *admin.Monitor {
 	return m
 }
 
-// get asks a server, and returns the code and the body of its answer.
-func get(s http.Handler, path string, header ...string) (int, string) {
-	r := httptest.NewRequest(http.MethodGet, path, nil)
-	r.Host = "localhost:8080"
+// request sends a request to a server as to localhost, with headers in pairs of a name and a
+// value.
+func request(s http.Handler, method, target, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://localhost:8080"+target, strings.NewReader(body))
 	for i := 0; i < len(header); i += 2 {
 		if header[i] == "Host" {
 			r.Host = header[i+1]
@@ -56,19 +58,37 @@ func get(s http.Handler, path string, header ...string) (int, string) {
 	}
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
+	return w
+}
+
+// do sends a request without a body, and returns the code and the text of the answer.
+func do(s http.Handler, method, target string, header ...string) (int, string) {
+	w := request(s, method, target, "", header...)
 	return w.Code, w.Body.String()
 }
 
-// do sends a request without a body to localhost, and returns the code and the text of
-// the answer.
-func do(s http.Handler, method, target string, header ...string) (int, string) {
-	r := httptest.NewRequest(method, "http://localhost:8080"+target, nil)
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
+// get asks a server, and returns the code and the text of its answer.
+func get(s http.Handler, path string, header ...string) (int, string) {
+	return do(s, http.MethodGet, path, header...)
+}
+
+// post sends a form as a browser does.
+func post(s http.Handler, path string, form url.Values, header ...string) *httptest.ResponseRecorder {
+	return request(s, http.MethodPost, path, form.Encode(), append(header, "Content-Type", "application/x-www-form-urlencoded")...)
+}
+
+// submit sends a form, and returns the code and the text of the answer.
+func submit(s http.Handler, path string, form url.Values, header ...string) (int, string) {
+	w := post(s, path, form, header...)
 	return w.Code, w.Body.String()
+}
+
+// useTokens has a server know the tokens of tenants.
+func useTokens(t testing.TB, s *admin.Server, tokens map[timer.TenantID][]string) {
+	t.Helper()
+	if err := s.UseTenantTokens(tokens); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestReadyzSaysWhatIsWrong(t *testing.T) {
@@ -213,57 +233,6 @@ func TestTokenIsNeededBesideProbes(t *testing.T) {
 	} {
 		if code, body := get(s, test.path, "Authorization", test.authorization, "Host", "timers.example"); code != test.code || strings.Contains(body, "secret") {
 			t.Errorf("%s: %d %s, want %d", name, code, body, test.code)
-		}
-	}
-}
-
-// TestGuessesAreSlowedDown: after ten wrong tokens of an address the right one does not
-// help either, for a while, and others are not disturbed.
-func TestGuessesAreSlowedDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := admin.New(quiet, admin.Options{Addr: ":8080", Token: "secret", Monitor: admin.NewMonitor(nil, quiet)})
-		ask := func(from, token string) int {
-			r := httptest.NewRequest(http.MethodGet, "/none", nil)
-			r.RemoteAddr = net.JoinHostPort(from, "1234")
-			r.Header.Set("Authorization", "Bearer "+token)
-			w := httptest.NewRecorder()
-			s.ServeHTTP(w, r)
-			return w.Code
-		}
-		for i := range 10 {
-			if code := ask("10.0.0.1", "guess"); code != 401 {
-				t.Errorf("guess %d: %d", i, code)
-			}
-		}
-		for _, token := range []string{"guess", "secret"} {
-			if code := ask("10.0.0.1", token); code != 429 {
-				t.Errorf("after ten guesses, %s: %d", token, code)
-			}
-		}
-		if code := ask("10.0.0.2", "secret"); code != 404 {
-			t.Errorf("another address: %d", code)
-		}
-		time.Sleep(6 * time.Second)
-		if code := ask("10.0.0.1", "secret"); code != 404 {
-			t.Errorf("later: %d", code)
-		}
-	})
-}
-
-// TestOtherHostsAreRefused: a page whose name was bound to this address again must not
-// read what it finds here. Probes tell nothing, and are answered.
-func TestOtherHostsAreRefused(t *testing.T) {
-	t.Parallel()
-	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:8080", Monitor: watched(t)})
-	for host, want := range map[string]int{
-		"localhost:8080": 303, "127.0.0.1:8080": 303, "[::1]:8080": 303, "localhost": 303, "10.1.2.3:8080": 303, "LocalHost.:8080": 303,
-		"evil.example:8080": 421, "evil.example": 421, "localhost.evil.example:8080": 421,
-	} {
-		if code, _ := get(s, "/login", "Host", host); code != want { // it leads to the first page
-			t.Errorf("%s: %d, want %d", host, code, want)
-		}
-		if code, _ := get(s, "/livez", "Host", host); code != 200 {
-			t.Errorf("%s: a probe: %d", host, code)
 		}
 	}
 }

@@ -46,6 +46,21 @@ func during(t testing.TB, run func(context.Context) error) {
 	})
 }
 
+// eventually polls until something has happened.
+func eventually(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(time.Minute)
+	for !happened() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("waited a minute in vain for %s", what)
+		}
+	}
+}
+
 // working returns a server of a service that handles commands.
 func working(t *testing.T, opt app.Options) (*admin.Server, *sqlite.Store) {
 	t.Helper()

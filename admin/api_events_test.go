@@ -78,9 +78,7 @@ func TestEventsTellWhatHappens(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:0", Token: "full", Monitor: watched(t), Timers: store, Broker: b, Events: events})
-	if err := s.UseTenantTokens(tenantTokens); err != nil {
-		t.Fatal(err)
-	}
+	useTokens(t, s, tenantTokens)
 	if err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -187,12 +185,7 @@ func TestEventsOutliveTheTimeoutsOfRequests(t *testing.T) {
 func TestEventsEndWithTheirToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := admin.New(quiet, admin.Options{Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Events: admin.NewEvents(new(app.Counters))})
-		use := func(tenants map[timer.TenantID][]string) {
-			if err := s.UseTenantTokens(tenants); err != nil {
-				t.Fatal(err)
-			}
-		}
-		use(map[timer.TenantID][]string{"acme": {"removed", "moved", "kept"}})
+		useTokens(t, s, map[timer.TenantID][]string{"acme": {"removed", "moved", "kept"}})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		listen := func(name, value string) *patient {
@@ -203,7 +196,7 @@ func TestEventsEndWithTheirToken(t *testing.T) {
 			return w
 		}
 		login := func() (cookie string) {
-			return "timer_session=" + post(s, "/login", url.Values{"token": {"full"}}, nil).Cookies()[0].Value
+			return "timer_session=" + post(s, "/login", url.Values{"token": {"full"}}).Result().Cookies()[0].Value
 		}
 		leaves, expires := login(), login()
 		ended := map[string]*patient{
@@ -222,8 +215,8 @@ func TestEventsEndWithTheirToken(t *testing.T) {
 			}
 		}
 		expect(ended, false)
-		use(map[timer.TenantID][]string{"acme": {"kept"}, "globex": {"moved"}})
-		post(s, "/logout", nil, func(r *http.Request) { r.Header.Set("Cookie", leaves) })
+		useTokens(t, s, map[timer.TenantID][]string{"acme": {"kept"}, "globex": {"moved"}})
+		post(s, "/logout", nil, "Cookie", leaves)
 		time.Sleep(15 * time.Second)
 		expect(ended, true)
 		expect(kept, false)

@@ -3,15 +3,12 @@ package admin_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/admin"
-	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -27,13 +24,7 @@ func lineOf(tenant timer.TenantID, call timer.ServiceCallID) string {
 // publishLines posts lines and returns the status and what became of each.
 func publishLines(t *testing.T, s *admin.Server, body string, header ...string) (int, []string) {
 	t.Helper()
-	r := httptest.NewRequest("POST", "http://localhost:8080/v1/commands", strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/jsonl")
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
+	w := request(s, "POST", "/v1/commands", body, append(header, "Content-Type", "application/jsonl")...)
 	if w.Code != 200 {
 		return w.Code, []string{w.Body.String()}
 	}
@@ -55,9 +46,7 @@ func TestManyCommandsArePublishedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := channel(t)
 	s := admin.New(quiet, admin.Options{Token: "full", Monitor: watched(t), Timers: seeded(t), Broker: b})
-	if err := s.UseTenantTokens(tenantTokens); err != nil {
-		t.Fatal(err)
-	}
+	useTokens(t, s, tenantTokens)
 	messages, err := b.Tail().Subscribe(t.Context(), b.Routing().CommandsOf("acme"))
 	if err != nil {
 		t.Fatal(err)
@@ -126,35 +115,5 @@ func TestManyCommandsThatAreRefused(t *testing.T) {
 	}
 	if code, got := publishLines(t, limited, "\n\n"); code != 200 || got != nil {
 		t.Errorf("nothing: %d %v", code, got)
-	}
-}
-
-// TestManyCommandsTakeEffect of a service that works.
-func TestManyCommandsTakeEffect(t *testing.T) {
-	t.Parallel()
-	s, store := working(t, app.Options{})
-	due := time.Now().Add(time.Hour)
-	now := time.Now().UnixMilli()
-	many := envelope.ScheduleMany(timer.ScheduleTimers{
-		TenantID: "acme", Version: timer.Version{TimestampMS: now, CommandID: "many"},
-		Commands: []timer.ScheduleTimer{
-			{Key: timer.Key{TenantID: "acme", ServiceCallID: "many-1"}, Version: timer.Version{TimestampMS: now, CommandID: "many"}, DueAt: due},
-			{Key: timer.Key{TenantID: "acme", ServiceCallID: "many-2"}, Version: timer.Version{TimestampMS: now, CommandID: "many"}, DueAt: due},
-		},
-	})
-	cancel := envelope.Cancel(timer.CancelTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "many-2"}, Version: timer.Version{TimestampMS: now + 1, CommandID: "cancel"}})
-	for range 2 { // again changes nothing
-		if code, got := publishLines(t, s, string(many)+"\n"+string(cancel)); code != 200 || len(got) != 2 {
-			t.Fatal(code, got)
-		}
-	}
-	for call, want := range map[timer.ServiceCallID]timer.State{"many-1": timer.Scheduled, "many-2": timer.Canceled} {
-		for {
-			if e, err := store.Get(t.Context(), timer.Key{TenantID: "acme", ServiceCallID: call}); err == nil && e.State == want {
-				break
-			} else if t.Context().Err() != nil {
-				t.Fatal(call, e, err)
-			}
-		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -49,9 +48,7 @@ func TestMessagesAreThoseOfWhoMaySeeThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:0", Token: "full", Monitor: watched(t), Timers: seeded(t), Broker: b})
-	if err := s.UseTenantTokens(tenantTokens); err != nil {
-		t.Fatal(err)
-	}
+	useTokens(t, s, tenantTokens)
 	if err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -149,11 +146,8 @@ func TestMessagesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %q", test.target, code, body, test.code, test.says)
 		}
 	}
-	r := httptest.NewRequest(http.MethodHead, "http://localhost:8080/v1/messages/commands", nil)
-	r.Header.Set("Authorization", "Bearer full")
-	w := httptest.NewRecorder()
-	if s.ServeHTTP(w, r); w.Code != 200 || w.Body.Len() > 0 { // and it ends
-		t.Errorf("HEAD: %d %s", w.Code, w.Body)
+	if code, body := do(s, http.MethodHead, "/v1/messages/commands", with("full")...); code != 200 || body != "" { // and it ends
+		t.Errorf("HEAD: %d %s", code, body)
 	}
 }
 
@@ -166,12 +160,7 @@ func TestMessagesEndWithTheirToken(t *testing.T) {
 		go b.Run(ctx)
 		synctest.Wait()
 		s := admin.New(quiet, admin.Options{Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b})
-		use := func(tenants map[timer.TenantID][]string) {
-			if err := s.UseTenantTokens(tenants); err != nil {
-				t.Fatal(err)
-			}
-		}
-		use(map[timer.TenantID][]string{"acme": {"removed", "kept"}})
+		useTokens(t, s, map[timer.TenantID][]string{"acme": {"removed", "kept"}})
 		tails := make(map[string]*patient)
 		ended := make(chan string, 2)
 		for _, token := range []string{"removed", "kept"} {
@@ -185,7 +174,7 @@ func TestMessagesEndWithTheirToken(t *testing.T) {
 			}()
 		}
 		time.Sleep(16 * time.Second)
-		use(map[timer.TenantID][]string{"acme": {"kept"}})
+		useTokens(t, s, map[timer.TenantID][]string{"acme": {"kept"}})
 		if token := <-ended; token != "removed" {
 			t.Errorf("%s ended", token)
 		}
@@ -197,32 +186,4 @@ func TestMessagesEndWithTheirToken(t *testing.T) {
 			t.Errorf("with the other one: %q", text)
 		}
 	})
-}
-
-// A client that has gone is noticed.
-func TestMessagesEndWithTheirClient(t *testing.T) {
-	t.Parallel()
-	s, _ := operated(t, nil)
-	ended := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.ServeHTTP(w, r)
-		close(ended)
-	}))
-	t.Cleanup(server.Close)
-	ctx, leave := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/v1/messages/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer full")
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	leave()
-	<-ended
-	if _, err := io.ReadAll(answer.Body); err == nil {
-		t.Error("the body ended well")
-	}
 }

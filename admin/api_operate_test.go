@@ -68,16 +68,7 @@ func operated(t testing.TB, change func(*admin.Options)) (*admin.Server, *sqlite
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := store.Outbox().Table()
-	rows, err := table.Head(ctx, 0, 10)
-	if err != nil || len(rows) != 2 {
-		t.Fatal(rows, err)
-	}
-	for _, r := range rows {
-		if err := table.Park(ctx, fired.Add(time.Minute), r.Place, "too large"); err != nil {
-			t.Fatal(err)
-		}
-	}
+	park(t, store, "too large")
 	opt := admin.Options{
 		Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: store, Broker: channel(t), Operator: store, Service: onStore{store},
 	}
@@ -85,10 +76,23 @@ func operated(t testing.TB, change func(*admin.Options)) (*admin.Server, *sqlite
 		change(&opt)
 	}
 	s := admin.New(quiet, opt)
-	if err := s.UseTenantTokens(tenantTokens); err != nil {
-		t.Fatal(err)
-	}
+	useTokens(t, s, tenantTokens)
 	return s, store
+}
+
+// park parks all events in the outbox of a store.
+func park(t testing.TB, store *sqlite.Store, reason string) {
+	t.Helper()
+	table := store.Outbox().Table()
+	rows, err := table.Head(t.Context(), 0, 10)
+	if err != nil || len(rows) == 0 {
+		t.Fatal(rows, err)
+	}
+	for _, r := range rows {
+		if err := table.Park(t.Context(), fired.Add(time.Minute), r.Place, reason); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // tenantTokens are those of two tenants.

@@ -16,15 +16,6 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// statusOf returns the status of an error as an answer, 0 for none.
-func statusOf(err error) int {
-	var status huma.StatusError
-	if errors.As(err, &status) {
-		return status.GetStatus()
-	}
-	return 0
-}
-
 // TestAuditRemembersTheLastActions: two hundred of them, newest first, and the log has
 // each.
 func TestAuditRemembersTheLastActions(t *testing.T) {
@@ -114,53 +105,5 @@ func TestForgetGoesOnWithoutItsClient(t *testing.T) {
 				time.Sleep(time.Second)
 			})
 		})
-	}
-}
-
-// TestCancelIsRefusedWithoutABroker, and noted. Commands of programs are not noted.
-func TestCancelIsRefusedWithoutABroker(t *testing.T) {
-	t.Parallel()
-	a := newActions(slog.New(slog.DiscardHandler), Options{})
-	ctx := withAccess(t.Context(), access{who: "10.0.0.1"})
-	if _, err := a.cancel(ctx, timer.Key{TenantID: "acme", ServiceCallID: "order-1"}); statusOf(err) != 503 {
-		t.Error(err)
-	}
-	if _, err := a.cancel(ctx, timer.Key{TenantID: "a/b", ServiceCallID: "order-1"}); !errors.Is(err, timer.ErrInvalid) {
-		t.Error(err)
-	}
-	if err := a.send(ctx, sent{Command: Command{TenantID: "acme", ServiceCallID: "order-2"}}); statusOf(err) != 503 {
-		t.Error(err)
-	}
-	if last := a.audit.recent(); len(last) != 1 || last[0].Target != "acme.order-1" || !strings.HasPrefix(last[0].Result, "failed: ") {
-		t.Errorf("%+v", last)
-	}
-}
-
-// TestActionsAskWhoItIs: without a request nothing is allowed, and a tenant has no
-// access to another one.
-func TestActionsAskWhoItIs(t *testing.T) {
-	t.Parallel()
-	a := newActions(slog.New(slog.DiscardHandler), Options{})
-	for _, test := range []struct {
-		name   string
-		who    access
-		tenant string
-		status int
-	}{
-		{"all tenants", access{}, "acme", 0},
-		{"all tenants, of none", access{}, "", 0},
-		{"its own", access{tenant: "acme"}, "acme", 0},
-		{"another", access{tenant: "acme"}, "globex", 404},
-		{"one tenant, of none", access{tenant: "acme"}, "", 403},
-		{"read only", access{readOnly: true}, "acme", 403},
-		{"no request", noAccess, "acme", 403},
-	} {
-		err := a.allow(withAccess(t.Context(), test.who), timer.TenantID(test.tenant))
-		if got := statusOf(err); got != test.status {
-			t.Errorf("%s: %d %v, want %d", test.name, got, err, test.status)
-		}
-	}
-	if err := a.allow(t.Context(), "acme"); statusOf(err) != 403 {
-		t.Error(err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // chromium starts the one browser of the tests, or skips.
@@ -64,10 +65,10 @@ type tab struct {
 
 // newTab opens one. It reports what a console would show in red, and requests that
 // leave the host.
-func newTab(t *testing.T, s *site, home string, steps ...chromedp.Action[chromedp.Void]) *tab {
+func newTab(t *testing.T, browser context.Context, home string, steps ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
 	tb := &tab{t: t, home: home}
-	ctx, cancel := chromedp.NewContext(s.browser)
+	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
 	tb.ctx = ctx
 	u, err := url.Parse(home)
@@ -188,56 +189,32 @@ func (tb *tab) click(text string) {
 	}
 }
 
-// shown are the pages, and a text that each has.
-var shown = map[string]string{
-	"/":                                     "Lateness, last 15 minutes",
-	"/timers":                               "soonest first",
-	"/timers?tenant=acme":                   "order-00",
-	"/timers?tenant=unknown":                "No timer matches",
-	"/timer?tenant=acme&call=fired":         "acknowledged",
-	"/timer?tenant=refused&call=...":        "Parked",
-	"/timer?tenant=acme&call=order-9":       "There is no such timer",
-	"/search?q=" + url.QueryEscape(hostile): "Timers that carry the correlation id",
-	"/search?q=nothing":                     "No timer carries",
-	"/tenants":                              "refused",
-	"/dead-letters":                         "unknown_type",
-	"/parked":                               "refused by the broker",
-	"/quotas":                               "2,000",
-	"/nodes":                                "this one",
-	"/audit":                                "What people changed",
-	"/do/cancel?tenant=acme&call=order-01":  "Cancel this timer",
-	"/timers?tenant=acme&prefix=order-0":    "Cancel those that begin with order-0",
-	"/do/cancel-prefix?tenant=acme&prefix=order-0":   "10 timers to cancel",
-	"/do/discard-all-parked?filter=tenant%3Drefused": "2 parked events of refused",
-	"/do/replay-all?filter=tenant%3Dacme":            "3 dead letters of acme",
-	"/do/forget?tenant=forgotten":                    "Type the name of the tenant",
-	"/do/nothing":                                    "there is no such action",
-}
-
 // TestPagesInABrowser has one Chromium open all pages in many ways.
 func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.browser = chromium(t)
-	t.Run("all at once", func(t *testing.T) {
-		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{390, 1440} {
-				t.Run(fmt.Sprint(scheme, width), func(t *testing.T) {
-					t.Parallel()
-					appears(t, s, scheme, width)
-				})
-			}
-		}
-		for name, test := range map[string]func(*testing.T, *site){
-			"by keyboard": keyboard, "without JavaScript": withoutScripts, "refresh": refreshes, "read only, below a prefix": readsOnly, "with a token": logsIn,
-		} {
-			t.Run(name, func(t *testing.T) {
+	browser := chromium(t)
+	opt := site(t)
+	url := serve(t, opt)
+	opt.Prefix, opt.Token = "/guarded", "secret"
+	guarded := serve(t, opt)
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{390, 1440} {
+			t.Run(fmt.Sprint(scheme, width), func(t *testing.T) {
 				t.Parallel()
-				test(t, s)
+				appears(t, newTab(t, browser, url, chromedp.EmulateViewport(width, 900)), scheme)
 			})
 		}
+	}
+	for name, test := range map[string]func(*testing.T, *tab){"by keyboard": keyboard, "refresh": refreshes} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newTab(t, browser, url))
+		})
+	}
+	t.Run("logged out", func(t *testing.T) {
+		t.Parallel()
+		loggedOut(t, newTab(t, browser, guarded))
 	})
-	t.Run("actions", func(t *testing.T) { acts(t, s) }) // which the others would see
 }
 
 // contrast returns the visible texts whose contrast with what is behind them is below
@@ -262,9 +239,8 @@ const contrast = `(() => {
   return bad;
 })()`
 
-// appears opens each page in a scheme of colors and a width.
-func appears(t *testing.T, s *site, scheme string, width int64) {
-	tb := newTab(t, s, s.url, chromedp.EmulateViewport(width, 900))
+// appears opens each page in a scheme of colors.
+func appears(t *testing.T, tb *tab, scheme string) {
 	call(tb, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 	for path, says := range shown {
 		tb.open(path)
@@ -306,4 +282,80 @@ func (tb *tab) forgive(text string) {
 		}
 	}
 	tb.problems = left
+}
+
+// focused says where the focus is: the number of the element among all that can have
+// it, and whether its outline is seen.
+const focused = `(() => {
+  const all = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']")].filter(e => e.checkVisibility({visibilityProperty: true}) || e.matches(".skip"));
+  const e = document.activeElement, s = getComputedStyle(e);
+  return {At: all.indexOf(e), Of: all.length, Seen: s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0, What: e.outerHTML.slice(0, 80)};
+})()`
+
+// keyboard goes through pages with the tab key.
+func keyboard(t *testing.T, tb *tab) {
+	for _, path := range []string{"/", "/timer?tenant=acme&call=order-01", "/dead-letters", "/do/cancel?tenant=acme&call=order-01", "/tenants"} {
+		tb.open(path)
+		eval[bool](tb, `sessionStorage.setItem("timer-service-paused", "yes"), true`)
+		tb.open(path)
+		for i := 0; ; i++ {
+			tb.do(chromedp.KeyEvent(kb.Tab))
+			at := eval[struct {
+				At, Of int
+				Seen   bool
+				What   string
+			}](tb, focused)
+			if at.At != i || !at.Seen {
+				t.Errorf("%s: step %d of the tab key is at %d of %d, seen %v: %s", path, i, at.At, at.Of, at.Seen, at.What)
+				break
+			}
+			if i == at.Of-1 || i == 60 {
+				break
+			}
+		}
+	}
+	tb.check("keyboard")
+}
+
+// refreshes looks at the page asking for itself again.
+func refreshes(t *testing.T, tb *tab) {
+	tb.open("/timer?tenant=acme&call=order-02")
+	foot := func() string { return eval[string](tb, `document.querySelector(".foot").innerText`) }
+	first := foot()
+	tb.do(chromedp.Focus(chromedp.CSS("#live .danger")))
+	eventually(t, "a new page", func() bool { return foot() != first })
+	if !eval[bool](tb, `document.activeElement.matches(".danger")`) {
+		t.Error("the refresh takes the focus away")
+	}
+	tb.click("Pause refresh")
+	tb.await("Go on refreshing")
+	eval[bool](tb, `document.addEventListener("refresh", () => { window.asked = true }, true), true`)
+	eval[bool](tb, `document.dispatchEvent(new Event("visibilitychange")), true`)
+	if eval[bool](tb, `!!window.asked`) {
+		t.Error("refreshed, though paused")
+	}
+	tb.open("/")
+	tb.await("Go on refreshing") // the other page, too
+	tb.click("Go on refreshing")
+	tb.await("Pause refresh")
+	eval[bool](tb, `Object.defineProperty(document, "hidden", {get: () => true}), document.addEventListener("refresh", () => { window.asked = true }, true), document.dispatchEvent(new Event("visibilitychange"))`)
+	if eval[bool](tb, `!!window.asked`) {
+		t.Error("refreshed, though the tab is hidden")
+	}
+	tb.check("refresh")
+}
+
+// loggedOut has the session end in another tab: the page says so, and leads to the login.
+func loggedOut(t *testing.T, tb *tab) {
+	tb.do(chromedp.Navigate(tb.home+"/tenants"), chromedp.SendKeys(chromedp.CSS("#token"), "secret"+kb.Enter))
+	tb.await("Waiting timers")
+	eval[bool](tb, `fetch("/guarded/logout", {method: "POST"}), true`)
+	tb.await("Not refreshed: log in again")
+	if text := tb.text(); !strings.Contains(text, "Waiting timers") || strings.Contains(text, "does not answer") {
+		t.Errorf("without a session the page says:\n%s", text)
+	}
+	tb.forgive("401")
+	tb.click("log in again")
+	tb.await("Token, the value")
+	tb.check("login")
 }

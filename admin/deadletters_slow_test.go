@@ -124,14 +124,3 @@ func TestDeadLettersArePagedNewestFirst(t *testing.T) {
 		t.Errorf("%d pages have %q", pages, ids)
 	}
 }
-
-// TestDeadLetterOfNoTenantIsTheClientsMistake, as a form may be.
-func TestDeadLetterOfNoTenantIsTheClientsMistake(t *testing.T) {
-	t.Parallel()
-	s := serving(t, seeded(t))
-	for _, form := range []string{"/do/replay", "/do/discard"} {
-		if code, text := submit(s, form, map[string][]string{"id": {"any"}}, "Sec-Fetch-Site", "same-origin"); code != 400 {
-			t.Errorf("%s: %d %s", form, code, text)
-		}
-	}
-}

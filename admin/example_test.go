@@ -9,7 +9,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/app"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A Monitor that runs answers whether the service is ready. Without a reader of timers
@@ -47,20 +46,4 @@ func ExampleMonitor() {
 	// /readyz 503
 	// broker: not connected; see that it runs
 	// <nil>
-}
-
-// Tokens of tenants can be changed while the server runs. A token that would let one
-// tenant see another is refused, and those from before stay.
-func ExampleServer_UseTenantTokens() {
-	log := slog.New(slog.DiscardHandler)
-	monitor := admin.NewMonitor(func(context.Context) []app.Check { return nil }, log)
-	server := admin.New(log, admin.Options{Monitor: monitor, Token: "0123456789abcdef"})
-
-	const token = "fedcba9876543210"
-	fmt.Println(server.UseTenantTokens(map[timer.TenantID][]string{"acme": {token}}))
-	err := server.UseTenantTokens(map[timer.TenantID][]string{"acme": {token}, "globex": {token}})
-	fmt.Println("refused:", err != nil)
-	// Output:
-	// <nil>
-	// refused: true
 }

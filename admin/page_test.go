@@ -2,8 +2,6 @@ package admin_test
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -13,62 +11,68 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// submit sends a form as a browser does.
-func submit(s http.Handler, path string, form url.Values, header ...string) (int, string) {
-	r := httptest.NewRequest(http.MethodPost, "http://localhost:8080"+path, strings.NewReader(form.Encode()))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
+// TestPagesDoWhatTheyOffer: each deed that is not about many, by its form.
+func TestPagesDoWhatTheyOffer(t *testing.T) {
+	t.Parallel()
+	b := channel(t)
+	s, store := operated(t, func(opt *admin.Options) { opt.Broker = b })
+	refuse(t, b, "acme", "letter-1", "bad_field", "{}", 0)
+	refuse(t, b, "acme", "letter-2", "bad_field", "{}", 0)
+	parked, err := store.Parked(t.Context(), "", 0, 10)
+	if err != nil || len(parked) != 2 {
+		t.Fatal(parked, err)
 	}
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
-	return w.Code, w.Body.String()
+	for _, test := range []struct{ deed, form, says string }{
+		{"pause", "", "Done.</b> No timer of any tenant fires until you resume."},
+		{"resume", "", "Done.</b> Timers fire again"},
+		{"pause-tenant", "tenant=acme&for=1h", "Done.</b> No timer of this tenant fires until 20"},
+		{"resume-tenant", "tenant=acme", "Done.</b> Timers fire again"},
+		{"pause", "for=long", "Not done:</b> the length of the pause is no duration"},
+		{"replay", "tenant=acme&id=letter-1", "Done.</b> The original command is at the broker"},
+		{"discard", "tenant=acme&id=letter-2", "Done.</b> The dead letter is removed for good."},
+		{"discard", "tenant=acme&id=letter-2", "Not done:</b> there is no such dead letter"},
+		{"retry-parked", fmt.Sprint("seq=", parked[0].Seq), "Done.</b> The event is in the outbox again."},
+		{"discard-parked", fmt.Sprint("seq=", parked[1].Seq), "Done.</b> The event is deleted for good."},
+		{"discard-parked", fmt.Sprint("seq=", parked[1].Seq), "Not done:</b> there is no such parked event"},
+		{"discard-parked", "seq=none", "Not done:</b> there is no such parked event"},
+	} {
+		form, err := url.ParseQuery(test.form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, body := submit(s, "/do/"+test.deed, form, with("full")...); !strings.Contains(body, test.says) {
+			t.Errorf("%s with %q: no %q in\n%s", test.deed, test.form, test.says, body)
+		}
+	}
+	if stats, err := store.Stats(t.Context(), ""); err != nil || stats.Parked != 0 || stats.Outbox != 1 {
+		t.Errorf("%d parked, %d in the outbox (%v)", stats.Parked, stats.Outbox, err)
+	}
 }
 
-// TestPagesShowOneTenantToItsToken, and let it change no other.
-func TestPagesShowOneTenantToItsToken(t *testing.T) {
+// TestPagesChangeOneTenantWithItsToken, and no other.
+func TestPagesChangeOneTenantWithItsToken(t *testing.T) {
 	t.Parallel()
-	store := seeded(t) // order-1 of globex has the correlation id of order-1 of acme
-	s := admin.New(quiet, admin.Options{Token: "full", Monitor: watched(t), Timers: store, Operator: store, Service: onStore{store}, Broker: channel(t)})
-	if err := s.UseTenantTokens(map[timer.TenantID][]string{"acme": {"of acme"}}); err != nil {
-		t.Fatal(err)
-	}
-	token := []string{"Authorization", "Bearer of acme"}
-	for path, want := range map[string]int{
-		"/": 303, "/nodes": 403, "/audit": 403,
-		"/timers": 200, "/timers?tenant=acme": 200, "/timers?tenant=globex": 404, "/tenants": 200, "/parked": 200, "/dead-letters": 200,
-		"/timer?tenant=acme&call=order-1": 200, "/timer?tenant=globex&call=order-1": 404, "/parked?tenant=globex": 404, "/dead-letters?tenant=_": 404,
-		"/search?q=globex": 200, "/do/cancel?tenant=globex&call=order-1": 404, "/do/forget?tenant=globex": 404, "/do/forget?tenant=acme": 403, "/do/cancel?tenant=acme&call=order-3": 200,
+	s, store := operated(t, nil)
+	for _, test := range []struct {
+		path, form string
+		code       int
+	}{
+		{"/do/cancel", "tenant=globex&call=order-1", 404}, {"/do/discard", "tenant=globex&id=any", 404},
+		{"/do/forget", "tenant=acme&confirm=acme", 403}, {"/do/pause", "", 403}, {"/do/cancel", "tenant=acme&call=order-3", 200},
 	} {
-		code, body := get(s, path, token...)
-		if code != want {
-			t.Errorf("%s: %d, want %d", path, code, want)
+		form, err := url.ParseQuery(test.form)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if rest := strings.ReplaceAll(strings.ReplaceAll(body, `value="globex"`, ""), "<b>globex</b>", ""); strings.Contains(rest, "globex") {
-			t.Errorf("%s names another tenant:\n%s", path, body)
+		if code, body := submit(s, test.path, form, with("acme")...); code != test.code {
+			t.Errorf("%s with %s: %d %s", test.path, test.form, code, body)
 		}
 	}
-	if code, body := get(s, "/search?q=req-7", token...); code != 303 || strings.Contains(body, "globex") {
+	if code, body := get(s, "/search?q=req-7", with("acme")...); code != 303 || strings.Contains(body, "globex") {
 		t.Errorf("search by a correlation id that two tenants use: %d %s", code, body)
-	}
-	for path, form := range map[string]url.Values{
-		"/do/cancel":  {"tenant": {"globex"}, "call": {"order-1"}},
-		"/do/forget":  {"tenant": {"acme"}, "confirm": {"acme"}},
-		"/do/discard": {"tenant": {"globex"}, "id": {"any"}},
-		"/do/pause":   {},
-	} {
-		if code, body := submit(s, path, form, token...); code != 404 && code != 403 || strings.Contains(body, "Done.") {
-			t.Errorf("POST %s: %d %s", path, code, body)
-		}
-	}
-	if _, body := get(s, "/tenants", token...); strings.Contains(body, "/do/forget") {
-		t.Errorf("the tenant is offered to forget itself:\n%s", body)
 	}
 	if c, err := store.Stats(t.Context(), "acme"); err != nil || c.Total() != 4 {
 		t.Errorf("the tenant has %+v (%v)", c.Counts, err)
-	}
-	if e, err := store.Get(t.Context(), timer.Key{TenantID: "globex", ServiceCallID: "order-1"}); err != nil || e.State != timer.Scheduled {
-		t.Errorf("the timer of another tenant: %v %v", e, err)
 	}
 }
 
@@ -87,9 +91,7 @@ func TestSearchFindsWhatManyOfOthersShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := admin.New(quiet, admin.Options{Token: "full", Monitor: watched(t), Timers: store, Broker: channel(t)})
-	if err := s.UseTenantTokens(tenantTokens); err != nil {
-		t.Fatal(err)
-	}
+	useTokens(t, s, tenantTokens)
 	for token, want := range map[string]int{"acme": 303, "globex": 200, "full": 200} { // 303: to the only one
 		if code, body := get(s, "/search?q=req-7", with(token)...); code != want || strings.Contains(body, "aa-other") != (token == "full") {
 			t.Errorf("%s: %d %s", token, code, body)
@@ -132,13 +134,6 @@ func TestPagesRefuseWhatIsNoForm(t *testing.T) {
 	t.Parallel()
 	store := seeded(t)
 	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: store, Operator: store, Service: onStore{store}, Broker: channel(t)})
-	post := func(path, body string) (int, string) {
-		r := httptest.NewRequest(http.MethodPost, "http://localhost:8080"+path, strings.NewReader(body))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		return w.Code, w.Body.String()
-	}
 	for _, test := range []struct {
 		path, body string
 		code       int
@@ -151,8 +146,9 @@ func TestPagesRefuseWhatIsNoForm(t *testing.T) {
 		{"/do/cancel", "call=order-1", 400},
 		{"/do/discard", "id=nothing&tenant=acme", 404},
 	} {
-		if code, body := post(test.path, test.body); code != test.code || strings.Contains(body, "Done.") {
-			t.Errorf("POST %s %.20s: %d, want %d: %s", test.path, test.body, code, test.code, body)
+		w := request(s, "POST", test.path, test.body, "Content-Type", "application/x-www-form-urlencoded")
+		if w.Code != test.code || strings.Contains(w.Body.String(), "Done.") {
+			t.Errorf("POST %s %.20s: %d, want %d: %s", test.path, test.body, w.Code, test.code, w.Body)
 		}
 	}
 	for _, path := range []string{"/timers?after=", "/timers?tenant=acme&after=", "/tenants?after=", "/dead-letters?tenant=acme&after=", "/parked?after="} {
@@ -211,15 +207,6 @@ func TestOverviewSaysOfWhatItNamesTheWorst(t *testing.T) {
 	}
 }
 
-// TestListsSayWhenATimerFired, and not how late: that is until the broker's ack.
-func TestListsSayWhenATimerFired(t *testing.T) {
-	t.Parallel()
-	_, body := get(admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t)}), "/timers?tenant=acme")
-	if at := fired.Format("2006-01-02 15:04:05.000"); strings.Count(body, at) < 2 || strings.Contains(body, "after due") {
-		t.Errorf("no second %s in\n%s", at, body)
-	}
-}
-
 // TestPageOfAForgetThatIsNotComplete says how much was deleted, and to ask again.
 func TestPageOfAForgetThatIsNotComplete(t *testing.T) {
 	t.Parallel()
@@ -261,21 +248,6 @@ func TestOverviewWorksWithoutTheDatabase(t *testing.T) {
 	}
 	if code, body := get(s, "/timers"); code != 503 || !strings.Contains(body, "did not answer") || strings.Contains(body, "closed") {
 		t.Errorf("%d %s", code, body)
-	}
-}
-
-// TestPrefixAloneIsTheFirstPage though it has no slash at its end.
-func TestPrefixAloneIsTheFirstPage(t *testing.T) {
-	t.Parallel()
-	s := admin.New(quiet, admin.Options{Prefix: "/timers", Monitor: watched(t), Timers: seeded(t)})
-	r := httptest.NewRequest(http.MethodGet, "http://localhost/timers", nil)
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
-	if to := w.Header().Get("Location"); w.Code != http.StatusTemporaryRedirect || to != "/timers/" {
-		t.Errorf("%d to %q", w.Code, to)
-	}
-	if code, _ := get(s, "/timers/"); code != 200 {
-		t.Error(code)
 	}
 }
 

@@ -7,18 +7,6 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// TestDeferredEventIsTriedAgainNow once its time has come.
-func TestDeferredEventIsTriedAgainNow(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	for at, want := range map[time.Time]string{now.Add(3 * time.Second): "it is tried again in 3 s", now: "it is tried again now", now.Add(-3 * time.Second): "it is tried again now"} {
-		l := life{Delivery: timer.Delivery{State: timer.Deferred, RetryAt: at}}
-		if l.deliver(now); l.Steps[0].Explained != want {
-			t.Errorf("%v: %q, want %q", at.Sub(now), l.Steps[0].Explained, want)
-		}
-	}
-}
-
 func TestNumbersAndTimesInWords(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {

@@ -2,7 +2,6 @@ package admin_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/event-service-agent/timer-service/admin"
@@ -13,14 +12,12 @@ func TestNoRedirectLosesThePrefix(t *testing.T) {
 	t.Parallel()
 	s := admin.New(quiet, admin.Options{Prefix: "/timers", Pprof: true, Metrics: http.NotFoundHandler(), Monitor: watched(t), Timers: seeded(t)})
 	for path, want := range map[string]int{
-		"/timers/debug/pprof": 307, "/timers/debug/pprof/": 200, "/timers/debug/pprof/../../tenants": 404, "/timers/debug/../tenants": 404, "/timers/debug/../v1/stats": 404,
+		"/timers": 307, "/timers/debug/pprof": 307, "/timers/debug/pprof/": 200, "/timers/debug/pprof/../../tenants": 404, "/timers/debug/../tenants": 404, "/timers/debug/../v1/stats": 404,
 		"/timers//x": 404, "/timers//": 404, "/timers//tenants": 404, "/timers/./tenants": 404, "/timers/tenants/.": 404, "/timers/v1/../tenants": 404, "/timers/v1//stats": 404,
 		"/timers/": 200, "/timers/docs": 200, "/timers/docs/": 200, "/timers/tenants": 200, "/timers/tenants/": 404, "/timers/v1/stats": 200, "/timers/debug/%2e%2e/tenants": 404,
 	} {
-		r := httptest.NewRequest("GET", "http://localhost"+path, nil)
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		if to := w.Header().Get("Location"); w.Code != want || to != "" && to != "/timers/debug/pprof/" {
+		w := request(s, "GET", path, "")
+		if to := w.Header().Get("Location"); w.Code != want || to != "" && to != path+"/" {
 			t.Errorf("%s: %d to %q, want %d", path, w.Code, to, want)
 		}
 	}

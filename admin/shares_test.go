@@ -41,9 +41,7 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 		s := admin.New(quiet, admin.Options{
 			Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b, Events: admin.NewEvents(new(app.Counters)),
 		})
-		if err := s.UseTenantTokens(tenantTokens); err != nil {
-			t.Fatal(err)
-		}
+		useTokens(t, s, tenantTokens)
 		ctx, stop := context.WithCancel(t.Context())
 		begin := func(target, token string) *httptest.ResponseRecorder {
 			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost"+target, nil)
@@ -99,12 +97,10 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 func TestTenantEndsItsOwnSessionsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := admin.New(quiet, admin.Options{Token: "full", Monitor: admin.NewMonitor(nil, quiet)})
-		if err := s.UseTenantTokens(map[timer.TenantID][]string{"acme": {"acme", "acme too"}, "globex": {"globex"}}); err != nil {
-			t.Fatal(err)
-		}
+		useTokens(t, s, map[timer.TenantID][]string{"acme": {"acme", "acme too"}, "globex": {"globex"}})
 		login := func(token string) string {
 			time.Sleep(time.Millisecond)
-			return "timer_session=" + post(s, "/login", url.Values{"token": {token}}, nil).Cookies()[0].Value
+			return "timer_session=" + post(s, "/login", url.Values{"token": {token}}).Result().Cookies()[0].Value
 		}
 		code := func(session string) int {
 			code, _ := get(s, "/none", "Cookie", session)
