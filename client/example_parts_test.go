@@ -1,10 +1,8 @@
 package client_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -57,40 +55,4 @@ func fire(pub message.Publisher, router *message.Router) {
 	if err = errors.Join(err, router.Close()); err != nil {
 		fmt.Println(err)
 	}
-}
-
-// A database stands for that of a program.
-type database struct{ committed []string }
-
-func newDatabase() *database { return new(database) }
-
-type transaction struct {
-	db   *database
-	done []string
-}
-
-var errDuplicate = errors.New("there is such a row")
-
-func (tx *transaction) exec(what, key string) error {
-	statement := what + " " + key
-	if slices.Contains(tx.db.committed, statement) {
-		return errDuplicate
-	}
-	tx.done = append(tx.done, statement)
-	return nil
-}
-
-type transactionKey struct{}
-
-func txOf(ctx context.Context) *transaction {
-	return ctx.Value(transactionKey{}).(*transaction)
-}
-
-func (db *database) transact(ctx context.Context, f func(context.Context) error) error {
-	tx := &transaction{db: db}
-	if err := f(context.WithValue(ctx, transactionKey{}, tx)); err != nil {
-		return err
-	}
-	db.committed = append(db.committed, tx.done...)
-	return nil
 }

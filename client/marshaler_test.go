@@ -1,16 +1,11 @@
 package client_test
 
 import (
-	"context"
-	"errors"
 	"reflect"
-	"strings"
 	"testing"
 
-	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/components/cqrs"
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/client"
@@ -112,87 +107,5 @@ func TestMarshalerRefusesWhatIsInvalid(t *testing.T) {
 	}
 	if name := m.NameFromMessage(message.NewMessage("id", []byte("hello"))); name != "" {
 		t.Errorf("the name of what can't be read is %s", name)
-	}
-}
-
-// What the component does is done by itself: commands come to a CommandProcessor as they
-// come to the service, and the events to an EventProcessor.
-func TestComponentCQRS(t *testing.T) {
-	t.Parallel()
-	pair := gochannel.NewGoChannel(gochannel.Config{}, watermill.NopLogger{})
-	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	commands, err := cqrs.NewCommandBusWithConfig(pair, cqrs.CommandBusConfig{
-		GeneratePublishTopic: func(cqrs.CommandBusGeneratePublishTopicParams) (string, error) { return "timer.commands", nil },
-		Marshaler:            client.Marshaler{},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	events, err := cqrs.NewEventBusWithConfig(pair, cqrs.EventBusConfig{
-		GeneratePublishTopic: func(cqrs.GenerateEventPublishTopicParams) (string, error) { return "service.events", nil },
-		Marshaler:            client.Marshaler{},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handling, err := cqrs.NewCommandProcessorWithConfig(router, cqrs.CommandProcessorConfig{
-		GenerateSubscribeTopic: func(cqrs.CommandProcessorGenerateSubscribeTopicParams) (string, error) { return "timer.commands", nil },
-		SubscriberConstructor:  func(cqrs.CommandProcessorSubscriberConstructorParams) (message.Subscriber, error) { return pair, nil },
-		Marshaler:              client.Marshaler{},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	reacting, err := cqrs.NewEventProcessorWithConfig(router, cqrs.EventProcessorConfig{
-		GenerateSubscribeTopic: func(cqrs.EventProcessorGenerateSubscribeTopicParams) (string, error) { return "service.events", nil },
-		SubscriberConstructor:  func(cqrs.EventProcessorSubscriberConstructorParams) (message.Subscriber, error) { return pair, nil },
-		Marshaler:              client.Marshaler{},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(chan string, 8)
-	err = errors.Join(
-		handling.AddHandlers(
-			cqrs.NewCommandHandler("schedule", func(ctx context.Context, c *timer.ScheduleTimer) error {
-				got <- "scheduled " + c.String()
-				return events.Publish(ctx, timer.DueTimeReached{Key: c.Key, CommandID: c.CommandID, DueAt: c.DueAt, ReachedAt: c.DueAt})
-			}),
-			cqrs.NewCommandHandler("cancel", func(_ context.Context, c *timer.CancelTimer) error {
-				got <- "canceled " + c.String()
-				return nil
-			}),
-		),
-		reacting.AddHandlers(cqrs.NewEventHandler("react", func(_ context.Context, e *timer.DueTimeReached) error {
-			got <- "reached " + e.String()
-			return nil
-		})),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- router.Run(context.WithoutCancel(t.Context())) }()
-	<-router.Running()
-	if err := commands.Send(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := commands.Send(t.Context(), &timer.CancelTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "order-2"}}); err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]bool{<-got: true, <-got: true, <-got: true}
-	for _, want := range []string{"scheduled acme.order-1", "canceled acme.order-2", "reached acme.order-1"} {
-		if !all[want] {
-			t.Errorf("%q is not among %v", want, all)
-		}
-	}
-	if err := commands.Send(t.Context(), client.Timer{}); err == nil || !strings.Contains(err.Error(), "tenantId") {
-		t.Errorf("an invalid command: %v", err)
-	}
-	if err := errors.Join(router.Close(), <-ended); err != nil {
-		t.Error(err)
 	}
 }

@@ -316,25 +316,6 @@ func TestOnDueAcksWhatIsNotForIt(t *testing.T) {
 	})
 }
 
-// Several handlers may be in a router, and a timer that a handler schedules is of the
-// trace of its event.
-func TestAHandlerCarriesTheTraceOn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c, p := newClient()
-		f := route(t, func(ctx context.Context, e timer.DueTimeReached) error {
-			_, err := c.Schedule(ctx, client.Timer{TenantID: e.TenantID, ServiceCallID: "next", After: 1})
-			return err
-		}, client.OnDueOptions{})
-		e := fired("order-1")
-		e.Trace.Parent = "00-01000000000000000000000000000000-0200000000000000-00"
-		f.deliver(messageOf(t, e))
-		if got := p.messages[0].Metadata["traceparent"]; got != e.Trace.Parent {
-			t.Errorf("traceparent %q", got)
-		}
-	})
-}
-
 func TestByPrefixHandsAnEventToTheLongestPrefix(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

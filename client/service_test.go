@@ -13,7 +13,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	wmnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
 	_ "modernc.org/sqlite" // of the service
@@ -21,7 +20,6 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
-	wm "github.com/event-service-agent/timer-service/broker/watermill"
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
@@ -112,15 +110,6 @@ func useTimers(t *testing.T, pub message.Publisher, sub message.Subscriber, rout
 	if _, ok := got["last"]; !ok || len(got) != 4 {
 		t.Errorf("got %v, want four, and none that was canceled", got)
 	}
-}
-
-func TestAForeignPairOfWatermill(t *testing.T) {
-	t.Parallel()
-	pair := gochannel.NewGoChannel(gochannel.Config{}, watermill.NopLogger{})
-	t.Cleanup(func() { _ = pair.Close() })
-	b := wm.New(pair, func(string) (message.Subscriber, error) { return pair, nil }, wm.Options{}, quiet)
-	serve(t, b)
-	useTimers(t, pair, pair, b.Routing())
 }
 
 // The service has our driver, the program watermill-nats.
