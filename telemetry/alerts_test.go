@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -68,20 +69,33 @@ func rules(t *testing.T) (all []rule, alerts []string) {
 	return all, alerts
 }
 
-// missing skips the test, or fails it if $TIMER_TEST_REQUIRE is set.
-func missing(t *testing.T, program string, err error) {
+// A panel of the dashboard, and its queries.
+type panel struct {
+	Title   string
+	Targets []struct{ Expr string }
+}
+
+// dashboard returns the panels of docs/grafana.json.
+func dashboard(t *testing.T) []panel {
 	t.Helper()
-	if os.Getenv("TIMER_TEST_REQUIRE") != "" {
-		t.Fatalf("%s is not installed: %v", program, err)
+	var b struct{ Panels []panel }
+	if err := json.Unmarshal([]byte(read(t, "../docs/grafana.json")), &b); err != nil {
+		t.Fatal(err)
 	}
-	t.Skipf("SKIPPED, NOTHING IS PROVEN: %s is not installed: %v", program, err)
+	if len(b.Panels) < 15 {
+		t.Fatalf("%d panels", len(b.Panels))
+	}
+	return b.Panels
 }
 
 func TestRulesPassPromtool(t *testing.T) {
 	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		missing(t, "promtool", err)
+	switch {
+	case err != nil && os.Getenv("TIMER_TEST_REQUIRE") != "":
+		t.Fatal("there is no promtool: install prometheus")
+	case err != nil:
+		t.Skip("SKIPPED, NOTHING IS PROVEN: there is no promtool")
 	}
 	for _, args := range [][]string{{"check", "rules", rulesFile}, {"test", "rules", testsFile}} {
 		if out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput(); err != nil {
@@ -117,7 +131,7 @@ func TestRulesUseWhatIsServed(t *testing.T) {
 		check(r.name(), r.Expr)
 		recorded[r.Record] = true
 	}
-	for _, p := range dashboard(t).Panels {
+	for _, p := range dashboard(t) {
 		for _, q := range p.Targets {
 			check(p.Title, q.Expr)
 		}

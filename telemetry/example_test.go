@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/telemetry"
 	"github.com/event-service-agent/timer-service/timer"
@@ -37,27 +34,6 @@ func ExampleNew() {
 	// Output:
 	// 200 true
 	// <nil>
-}
-
-// A program that has an OpenTelemetry provider gets the metrics there.
-func ExampleMetricsOf() {
-	reader := sdkmetric.NewManualReader() // your exporter
-	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-	counters := new(app.Counters)
-	metrics, err := telemetry.MetricsOf(provider, counters)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	// After app.New, with counters and the hooks of metrics:
-	// metrics.Observe(telemetry.SourcesOf(a, store))
-
-	var found metricdata.ResourceMetrics
-	fmt.Println(reader.Collect(context.Background(), &found))
-	fmt.Println("something to scrape here:", metrics.Handler() != nil)
-	// Output:
-	// <nil>
-	// something to scrape here: false
 }
 
 // Log lines about an event name the trace that it carries.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -122,27 +121,6 @@ func TestLatenessHasBucketsAndIsNative(t *testing.T) {
 		native := families[strings.Replace(name, "_seconds", "_native_seconds", 1)].GetMetric()[0].GetHistogram()
 		if native.GetSampleCount() != 5 || native.GetZeroCount() != 1 || len(native.GetPositiveSpan()) == 0 || native.GetSchema() != 3 {
 			t.Errorf("%s, native: %v", name, native)
-		}
-	}
-}
-
-// TestNativeBucketsHoldWhatTheySay compares the index of each bucket with the rule of
-// OpenTelemetry: (2^(i/8), 2^((i+1)/8)].
-func TestNativeBucketsHoldWhatTheySay(t *testing.T) {
-	t.Parallel()
-	for _, late := range []time.Duration{time.Millisecond, 2 * time.Millisecond, time.Second, 1001 * time.Millisecond, time.Minute, 24 * time.Hour} {
-		tel, err := telemetry.New(t.Context(), "test", new(app.Counters))
-		if err != nil {
-			t.Fatal(err)
-		}
-		now := time.Now()
-		tel.Hooks().Reached([]timer.DueTimeReached{{DueAt: now.Add(-late), ReachedAt: now}})
-		h := scrape(t, tel.Handler())["timer_lateness_reached_native_seconds"].GetMetric()[0].GetHistogram()
-		// Prometheus numbers buckets by their upper bound: schema 3 has 2^(n/8).
-		n := h.GetPositiveSpan()[0].GetOffset()
-		upper, lower := math.Exp2(float64(n)/8), math.Exp2(float64(n-1)/8)
-		if s := late.Seconds(); s <= lower*0.999999 || s > upper*1.000001 {
-			t.Errorf("%v is in the bucket from %v to %v s", late, lower, upper)
 		}
 	}
 }

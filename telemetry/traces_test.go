@@ -25,8 +25,6 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
-	"github.com/event-service-agent/timer-service/broker/nats"
-	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
@@ -45,10 +43,15 @@ type world struct {
 	t      *testing.T
 	broker broker.Broker
 	traces *telemetry.Traces
-	log    slog.Handler
+	format envelope.Format
+	log    logbuf.Buffer
 	drain  time.Duration // of a stop; default 10s
 	events <-chan *message.Message
 	dead   <-chan *message.Message
+}
+
+func newWorld(t *testing.T, traces *telemetry.Traces) *world {
+	return &world{t: t, broker: gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler)), traces: traces}
 }
 
 // inMemory returns traces, and where their spans come to.
@@ -62,14 +65,17 @@ func inMemory(t *testing.T, opts ...sdk.TracerProviderOption) (*telemetry.Traces
 	return traces, spans
 }
 
-// run runs the service on a database until do returns.
-func (w *world) run(path string, format envelope.Format, do func(ctx context.Context)) {
+// run runs the service on a new database until do returns.
+func (w *world) run(do func(ctx context.Context)) {
 	w.t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	if w.log != nil {
-		log = slog.New(telemetry.LogHandler(w.log))
-	}
-	s, err := sqlite.Open(w.t.Context(), path, sqlite.Options{Events: format})
+	w.runOn(filepath.Join(w.t.TempDir(), "timers.db"), do)
+}
+
+// runOn runs the service on a database until do returns.
+func (w *world) runOn(path string, do func(ctx context.Context)) {
+	w.t.Helper()
+	log := slog.New(telemetry.LogHandler(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	s, err := sqlite.Open(w.t.Context(), path, sqlite.Options{Events: w.format})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -163,70 +169,60 @@ func attributes(s tracetest.SpanStub) map[string]string {
 
 func TestSpansOfOneTimer(t *testing.T) {
 	t.Parallel()
-	quiet := slog.New(slog.DiscardHandler)
-	for name, open := range map[string]func(t *testing.T) broker.Broker{
-		"gochannel": func(*testing.T) broker.Broker { return gochannel.New(gochannel.Options{}, quiet) },
-		"embedded NATS": func(t *testing.T) broker.Broker {
-			server, err := embedded.Start(embedded.Options{DontListen: true, StoreDir: t.TempDir()}, quiet)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(server.Shutdown)
-			return nats.New(nats.Options{Server: server}, quiet)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			traces, exported := inMemory(t)
-			w := &world{t: t, broker: open(t), traces: traces}
-			var event *message.Message
-			w.run(filepath.Join(t.TempDir(), "timers.db"), envelope.Format{}, func(ctx context.Context) {
-				w.publish(ctx, envelope.Schedule(order()))
-				event = receive(t, w.events)
-			})
-			spans := byName(t, exported.GetSpans())
-			process, create, send := spans["process ScheduleTimer"], spans["create DueTimeReached"], spans["send DueTimeReached"]
-			if len(spans) != 3 {
-				t.Fatalf("spans: %v", slices.Sorted(maps.Keys(spans)))
-			}
-			if got := process.Parent.TraceID().String() + process.Parent.SpanID().String(); got != requestTrace+requestSpan || process.SpanKind != trace.SpanKindConsumer {
-				t.Errorf("the parent of the command's span is %s, its kind %s", got, process.SpanKind)
-			}
-			if create.Parent.IsValid() || create.SpanContext.TraceID() == process.SpanContext.TraceID() || create.SpanKind != trace.SpanKindProducer {
-				t.Errorf("the firing is in the trace of the command, or its kind is %s", create.SpanKind)
-			}
-			if len(create.Links) != 1 || create.Links[0].SpanContext.SpanID() != process.SpanContext.SpanID() {
-				t.Errorf("the firing links to %v, want the span of the command", create.Links)
-			}
-			if got := event.Metadata.Get(envelope.HeaderTraceParent); got != "00-"+create.SpanContext.TraceID().String()+"-"+create.SpanContext.SpanID().String()+"-01" {
-				t.Errorf("the event carries %s, want the span of the firing", got)
-			}
-			if send.Parent.SpanID() != create.SpanContext.SpanID() || send.SpanKind != trace.SpanKindClient || !send.StartTime.Equal(create.StartTime) || send.EndTime.Before(create.StartTime) {
-				t.Errorf("%s from %v to %v is not the way of the event to the broker", send.Name, send.StartTime, send.EndTime)
-			}
-			got := attributes(process)
-			delete(got, "messaging.message.body.size")
-			want := map[string]string{
-				"messaging.system": "gochannel", "messaging.operation.type": "process", "messaging.operation.name": "process", "messaging.destination.name": w.broker.Routing().Commands,
-				"messaging.message.id": "command-1", "messaging.message.conversation_id": "req-7",
-				"timer.tenant_id": "acme", "timer.service_call_id": "order-1", "timer.outcome": "scheduled",
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("attributes of the command's span (-want +got):\n%s", diff)
-			}
-			got = attributes(send)
-			if got["timer.lateness_ms"] == "" || got["timer.attempts"] != "1" || got["messaging.message.id"] != event.UUID || got["messaging.destination.name"] != w.broker.Routing().EventsOf("acme") {
-				t.Errorf("attributes of the event: %v", got)
-			}
-		})
+	traces, exported := inMemory(t)
+	w := newWorld(t, traces)
+	var event *message.Message
+	w.run(func(ctx context.Context) {
+		w.publish(ctx, envelope.Schedule(order()))
+		event = receive(t, w.events)
+	})
+	spans := byName(t, exported.GetSpans())
+	process, create, send := spans["process ScheduleTimer"], spans["create DueTimeReached"], spans["send DueTimeReached"]
+	if len(spans) != 3 {
+		t.Fatalf("spans: %v", slices.Sorted(maps.Keys(spans)))
+	}
+	if got := process.Parent.TraceID().String() + process.Parent.SpanID().String(); got != requestTrace+requestSpan || process.SpanKind != trace.SpanKindConsumer {
+		t.Errorf("the parent of the command's span is %s, its kind %s", got, process.SpanKind)
+	}
+	if create.Parent.IsValid() || create.SpanContext.TraceID() == process.SpanContext.TraceID() || create.SpanKind != trace.SpanKindProducer {
+		t.Errorf("the firing is in the trace of the command, or its kind is %s", create.SpanKind)
+	}
+	if len(create.Links) != 1 || create.Links[0].SpanContext.SpanID() != process.SpanContext.SpanID() {
+		t.Errorf("the firing links to %v, want the span of the command", create.Links)
+	}
+	if got := event.Metadata.Get(envelope.HeaderTraceParent); got != "00-"+create.SpanContext.TraceID().String()+"-"+create.SpanContext.SpanID().String()+"-01" {
+		t.Errorf("the event carries %s, want the span of the firing", got)
+	}
+	if send.Parent.SpanID() != create.SpanContext.SpanID() || send.SpanKind != trace.SpanKindClient || !send.StartTime.Equal(create.StartTime) || send.EndTime.Before(create.StartTime) {
+		t.Errorf("%s from %v to %v is not the way of the event to the broker", send.Name, send.StartTime, send.EndTime)
+	}
+	got := attributes(process)
+	delete(got, "messaging.message.body.size")
+	want := map[string]string{
+		"messaging.system": "gochannel", "messaging.operation.type": "process", "messaging.operation.name": "process", "messaging.destination.name": w.broker.Routing().Commands,
+		"messaging.message.id": "command-1", "messaging.message.conversation_id": "req-7",
+		"timer.tenant_id": "acme", "timer.service_call_id": "order-1", "timer.outcome": "scheduled",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("attributes of the command's span (-want +got):\n%s", diff)
+	}
+	got = attributes(send)
+	if got["timer.lateness_ms"] == "" || got["timer.attempts"] != "1" || got["messaging.message.id"] != event.UUID || got["messaging.destination.name"] != w.broker.Routing().EventsOf("acme") {
+		t.Errorf("attributes of the event: %v", got)
+	}
+	for line, span := range map[string]string{"command handled": "process ScheduleTimer", "timer fired": "create DueTimeReached", "event delivered": "create DueTimeReached"} {
+		c := spans[span].SpanContext
+		if !hasLine(w.log.String(), line, "trace_id="+c.TraceID().String()+" span_id="+c.SpanID().String()) {
+			t.Errorf("no line %q with the span %q:\n%s", line, span, w.log.String())
+		}
 	}
 }
 
 func TestSpanOfARefusedCommandSaysWhy(t *testing.T) {
 	t.Parallel()
 	traces, exported := inMemory(t)
-	w := &world{t: t, broker: gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler)), traces: traces}
-	w.run(filepath.Join(t.TempDir(), "timers.db"), envelope.Format{}, func(ctx context.Context) {
+	w := newWorld(t, traces)
+	w.run(func(ctx context.Context) {
 		w.publish(ctx, []byte(`{"id":"command-1","type":"ScheduleTimer","tenantId":"acme"}`))
 		receive(t, w.dead)
 	})
@@ -247,8 +243,9 @@ func TestTraceOfAnEventFollowsFromItsID(t *testing.T) {
 	var bodies [2]string
 	for i := range bodies {
 		traces, _ := inMemory(t)
-		w := &world{t: t, broker: gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler)), traces: traces}
-		w.run(filepath.Join(t.TempDir(), "timers.db"), envelope.Format{CloudEvents: true}, func(ctx context.Context) {
+		w := newWorld(t, traces)
+		w.format = envelope.Format{CloudEvents: true}
+		w.run(func(ctx context.Context) {
 			w.publish(ctx, envelope.Schedule(command))
 			event := receive(t, w.events)
 			m, err := envelope.Decode(event.Payload)
@@ -274,7 +271,7 @@ func TestSpanOfAnEventEndsAfterARestart(t *testing.T) {
 	inner := gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler))
 	traces, before := inMemory(t)
 	w := &world{t: t, broker: away{inner}, traces: traces, drain: time.Millisecond}
-	w.run(path, envelope.Format{}, func(ctx context.Context) {
+	w.runOn(path, func(ctx context.Context) {
 		m := message.NewMessage("command-1", envelope.Schedule(order()))
 		if err := inner.Publisher().Publish(ctx, broker.Message{Topic: inner.Routing().Commands, Message: m})[0]; err != nil {
 			t.Fatal(err)
@@ -284,8 +281,8 @@ func TestSpanOfAnEventEndsAfterARestart(t *testing.T) {
 		}
 	})
 	traces, after := inMemory(t)
-	w = &world{t: t, broker: gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler)), traces: traces}
-	w.run(path, envelope.Format{}, func(context.Context) {
+	w = newWorld(t, traces)
+	w.runOn(path, func(context.Context) {
 		for len(after.GetSpans()) == 0 {
 			runtime.Gosched()
 		}
@@ -315,17 +312,16 @@ func TestWithoutTracingAnEventCarriesTheTraceOfItsCommand(t *testing.T) {
 	if err != nil || traces != nil {
 		t.Fatalf("traces without variables: %v, %v", traces, err)
 	}
-	var log logbuf.Buffer
-	w := &world{t: t, broker: gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler)), log: slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})}
-	w.run(filepath.Join(t.TempDir(), "timers.db"), envelope.Format{}, func(ctx context.Context) {
+	w := newWorld(t, nil)
+	w.run(func(ctx context.Context) {
 		w.publish(ctx, envelope.Schedule(order()))
 		if got := receive(t, w.events).Metadata.Get(envelope.HeaderTraceParent); got != "00-"+requestTrace+"-"+requestSpan+"-01" {
 			t.Errorf("the event carries %q", got)
 		}
 	})
 	for _, line := range []string{"command handled", "timer fired", "event delivered"} {
-		if !hasLine(log.String(), line, "trace_id="+requestTrace+" span_id="+requestSpan) {
-			t.Errorf("no line %q with the trace:\n%s", line, log.String())
+		if !hasLine(w.log.String(), line, "trace_id="+requestTrace+" span_id="+requestSpan) {
+			t.Errorf("no line %q with the trace:\n%s", line, w.log.String())
 		}
 	}
 }
@@ -354,27 +350,6 @@ func TestProviderThatMakesNoSpansKeepsTheTrace(t *testing.T) {
 	}
 }
 
-func TestLogLinesOfACommandHaveTheSpanOfItsHandling(t *testing.T) {
-	t.Parallel()
-	traces, exported := inMemory(t)
-	var log logbuf.Buffer
-	w := &world{
-		t: t, broker: gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler)), traces: traces,
-		log: slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}),
-	}
-	w.run(filepath.Join(t.TempDir(), "timers.db"), envelope.Format{}, func(ctx context.Context) {
-		w.publish(ctx, envelope.Schedule(order()))
-		receive(t, w.events)
-	})
-	spans := byName(t, exported.GetSpans())
-	for line, span := range map[string]string{"command handled": "process ScheduleTimer", "timer fired": "create DueTimeReached", "event delivered": "create DueTimeReached"} {
-		c := spans[span].SpanContext
-		if !hasLine(log.String(), line, "trace_id="+c.TraceID().String()+" span_id="+c.SpanID().String()) {
-			t.Errorf("no line %q with the span %q:\n%s", line, span, log.String())
-		}
-	}
-}
-
 // hasLine reports whether a log has a line with a message and attributes.
 func hasLine(log, text, attrs string) bool {
 	for line := range strings.Lines(log) {
@@ -390,8 +365,8 @@ func hasLine(log, text, attrs string) bool {
 func TestNothingIsRecordedThatIsNotSampled(t *testing.T) {
 	t.Parallel()
 	traces, exported := inMemory(t, sdk.WithSampler(sdk.ParentBased(sdk.NeverSample())))
-	w := &world{t: t, broker: gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler)), traces: traces}
-	w.run(filepath.Join(t.TempDir(), "timers.db"), envelope.Format{}, func(ctx context.Context) {
+	w := newWorld(t, traces)
+	w.run(func(ctx context.Context) {
 		m := message.NewMessage("command-1", envelope.Schedule(order()))
 		m.Metadata.Set(envelope.HeaderTraceParent, "00-"+requestTrace+"-"+requestSpan+"-00")
 		if err := w.broker.Publisher().Publish(ctx, broker.Message{Topic: w.broker.Routing().Commands, Message: m})[0]; err != nil {
