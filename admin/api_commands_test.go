@@ -240,42 +240,18 @@ func TestCommandsThatAreRefused(t *testing.T) {
 		{"PUT", "order-9", `{"In":"1h"}`, 422, "there is no field \"In\"", nil},
 		{"PUT", "order-9", `{"in":"1h","in":"2h"}`, 422, "duplicate", nil},
 		{"PUT", "order-9", `{"in":3600}`, 422, "kind number does not fit at \"/in\"", nil},
-		{"PUT", "order-9", `{"in":"1h","timestampMs":1.5}`, 422, "kind number does not fit at \"/timestampMs\"", nil},
-		{"PUT", "order-9", `[]`, 422, "kind array does not fit at \"\"", nil},
-		{"PUT", "order-9", `{"in":"-1h"}`, 422, "duration", nil},
-		{"PUT", "order-9", `{"in":"90000d"}`, 422, "outside 2000 to 2200", nil},
-		{"PUT", "order-9", `{"in":"1h","correlationId":"a b"}`, 422, "correlationId", nil},
-		{"PUT", "order-9", `{"in":"1h","timestampMs":-1}`, 422, "timestampMs", nil},
-		{"PUT", "order-9", `{"in":"1h","data":{"a":1,"a":2}}`, 422, "duplicate", nil},
-		{"PUT", "order-9", `{"in":"1h","data":"` + strings.Repeat("x", 5000) + `"}`, 422, "at most 4096", nil},
-		{"PUT", "order-9", `{"in":"1h","data":` + strings.Repeat("[", 20) + strings.Repeat("]", 20) + `}`, 422, "deep", nil},
 		{"PUT", "order-9", `{"in":"1h","data":"` + strings.Repeat("x", 20_000) + `"}`, 413, "too large", nil},
 		{"PUT", "order-9?wait=1m", in1h, 422, "at most 20s", nil},
-		{"PUT", "order-9?wait=5", in1h, 422, "with a unit", nil},
 		{"PUT", "order-9", `{"in":"1000"}`, 422, "with a unit", nil},
 		{"PUT", "order-1", in1h, 409, "already_reached", nil},
 		{"DELETE", "order-1", "", 409, "already_reached", nil},
 		{"PUT", "order-4", `{"in":"1h","timestampMs":1}`, 409, "stale", nil},
-		{"PUT", "order-9?wait=-1s", in1h, 422, "at most 20s", nil},
 		{"PUT", "a%2Fb", in1h, 422, "path.call", nil},
-		{"DELETE", "a%2Fb", "", 422, "path.call", nil},
 		{"DELETE", "order-4?correlationId=a%20b", "", 422, "correlationId", nil},
 	} {
 		code, got, _ := send(t, s, test.method, "/v1/tenants/acme/timers/"+test.call, test.body, test.header...)
 		if text := fmt.Sprint(got); code != test.code || !strings.Contains(text, test.has) {
 			t.Errorf("%s %s %.60s: %d %.300s, want %d with %q", test.method, test.call, test.body, code, text, test.code, test.has)
-		}
-	}
-	cross := httptest.NewRequest("DELETE", "http://localhost/v1/tenants/acme/timers/order-4", nil)
-	cross.Header.Set("Sec-Fetch-Site", "cross-site")
-	w := httptest.NewRecorder()
-	if s.ServeHTTP(w, cross); w.Code != 403 {
-		t.Errorf("from another site: %d %s", w.Code, w.Body)
-	}
-	readOnly := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: store, Broker: b, ReadOnly: true})
-	for _, method := range []string{"PUT", "DELETE"} {
-		if code, got, _ := send(t, readOnly, method, "/v1/tenants/acme/timers/order-9", in1h); code != 403 || !strings.Contains(fmt.Sprint(got), "http_read_only") {
-			t.Errorf("read only: %s: %d %v", method, code, got)
 		}
 	}
 	if code, _, _ := send(t, s, "PUT", "/v1/tenants/acme/timers/last", in1h, "If-None-Match", "*"); code != 202 {

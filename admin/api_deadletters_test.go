@@ -148,10 +148,4 @@ func TestDeadLettersOfBrokersThatCannot(t *testing.T) {
 			t.Errorf("%s: %d %s", target, code, text)
 		}
 	}
-	readOnly := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: channel(t), ReadOnly: true})
-	for method, target := range map[string]string{"POST": "/v1/tenants/acme/dead-letters/a:replay", "DELETE": "/v1/tenants/acme/dead-letters/a"} {
-		if code, text := do(readOnly, method, target); code != 403 {
-			t.Errorf("read only, %s: %d %s", target, code, text)
-		}
-	}
 }

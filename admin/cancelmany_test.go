@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -80,33 +79,4 @@ func errorsIn(problem map[string]any) (text string) {
 		text += " " + e.(map[string]any)["location"].(string)
 	}
 	return text
-}
-
-// TestPagesCancelManyTimers follows the button of a page to the question and its answer.
-func TestPagesCancelManyTimers(t *testing.T) {
-	t.Parallel()
-	s, store := working(t, app.Options{})
-	for _, call := range []string{"many-1.a", "many-1.b"} {
-		c := command("acme", call, time.Now().Add(time.Hour), 1)
-		c.CorrelationID = "req-many"
-		if _, err := store.Schedule(t.Context(), time.Now(), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for path, form := range map[string]url.Values{
-		"/timers?tenant=acme&prefix=many-1.": {"tenant": {"acme"}, "prefix": {"many-1."}},
-		"/search?q=req-many":                 {"tenant": {"acme"}, "correlation": {"req-many"}},
-	} {
-		deed := map[bool]string{true: "/do/cancel-prefix", false: "/do/cancel-correlated"}[form.Has("prefix")]
-		if _, page := get(s, path); !strings.Contains(page, deed+"?") {
-			t.Errorf("%s has no button for %s", path, deed)
-		}
-		if _, page := get(s, deed+"?"+form.Encode()); !strings.Contains(page, "2 timers to cancel: many-1.a, many-1.b.") {
-			t.Errorf("%s asks: %s", deed, page)
-		}
-	}
-	_, page := submit(s, "/do/cancel-prefix", url.Values{"tenant": {"acme"}, "prefix": {"many-1."}})
-	if !strings.Contains(page, "to cancel 2 timers is at the broker") {
-		t.Errorf("answers: %s", page)
-	}
 }
