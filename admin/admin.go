@@ -275,7 +275,7 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 		name := nameOf(r.Host)
 		probe := r.URL.Path == "/livez" || r.URL.Path == "/readyz"
 		if s.opt.Token == "" && s.opt.Addr != "" && !probe && net.ParseIP(name) == nil && !slices.Contains(names, name) {
-			refuse(w, r, http.StatusMisdirectedRequest, "the host "+quote(name)+" is not this service: use localhost or an address, or set http_origin to where a proxy has it")
+			refuse(w, r, http.StatusMisdirectedRequest, "the host "+timer.Quote(name)+" is not this service: use localhost or an address, or set http_origin to where a proxy has it")
 			return
 		}
 		next.ServeHTTP(w, r)

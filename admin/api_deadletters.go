@@ -119,11 +119,8 @@ func (a *api) deadLetters(ctx context.Context, tenant timer.TenantID, q DeadLett
 	if err != nil {
 		return nil, err
 	}
-	f := deadletter.Filter{Tenant: tenant, Correlation: q.CorrelationID, Since: since}
-	if q.Reason != "" {
-		f.Reasons = []timer.Reason{timer.Reason(q.Reason)}
-	}
-	page, next, err := a.actions.deadLetters(ctx, f, q.After, q.Limit)
+	s := selection{Tenant: tenant, Reason: q.Reason, Correlation: q.CorrelationID, From: since}
+	page, next, err := a.actions.deadLetters(ctx, s.letters(), q.After, q.Limit)
 	return &deadLettersOutput{DeadLetters{all(page, showDeadLetter), next}}, err
 }
 

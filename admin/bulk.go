@@ -105,7 +105,7 @@ func (a *actions) removeAll(ctx context.Context, s selection, work removal) (don
 	err = a.visit(ctx, func(ctx context.Context, letters *deadletter.Service) error {
 		sum, err := work(letters, ctx, s.letters(), func(r deadletter.Result) {
 			if r.Why != nil {
-				refused = append(refused, string(r.Message.Tenant)+" "+quote(r.Message.ID)+" stays: "+r.Why.Error())
+				refused = append(refused, string(r.Message.Tenant)+" "+timer.Quote(r.Message.ID)+" stays: "+r.Why.Error())
 			}
 		})
 		done = sum.Done

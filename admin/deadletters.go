@@ -154,7 +154,7 @@ func (a *actions) remove(ctx context.Context, what string, tenant timer.TenantID
 	if tenant == "" {
 		return huma.Error422UnprocessableEntity("name the tenant of the dead letter") // all were visited
 	}
-	return a.do(ctx, what, tenant, string(tenant)+" "+quote(id), func() (string, error) {
+	return a.do(ctx, what, tenant, string(tenant)+" "+timer.Quote(id), func() (string, error) {
 		var last deadletter.Result
 		var sum deadletter.Summary
 		err := a.visit(ctx, func(ctx context.Context, s *deadletter.Service) (err error) {

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,5 +68,27 @@ func TestLatenessCountsWhatWaits(t *testing.T) {
 		if l.Events != test.many || l.Max != test.waiting || l.Quantile(0.5) != test.p50 {
 			t.Errorf("%s: %+v, half within %v", name, l, l.Quantile(0.5))
 		}
+	}
+}
+
+// TestOverviewShowsAnOutageWhileItLasts, by the event that waits, and afterwards by the worst
+// that there was.
+func TestOverviewShowsAnOutageWhileItLasts(t *testing.T) {
+	t.Parallel()
+	h, now := NewHistory(new(app.Counters), nil), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	h.keep(now.Add(-time.Minute), timer.Stats{}, nil)
+	o := overview{Stats: timer.Stats{Outbox: 1, DueAt: now.Add(-40 * time.Second)}}
+	samples := o.measure(h, now, nil)
+	o.judge()
+	if words := draw(samples).Words; o.Waiting != 40*time.Second || o.P99 <= objective || o.Tone != "bad" || !strings.Contains(words, "The worst was 40 s") {
+		t.Errorf("%+v, %s", o, words)
+	}
+	o = overview{}
+	o.measure(h, now, nil)
+	if o.judge(); o.Waiting != 0 || o.Tone != "idle" {
+		t.Errorf("nothing waits: %+v", o)
+	}
+	if l := lateness([]sample{{}, {worst: 40 * time.Second}, {}}, 0); l.Max != 40*time.Second {
+		t.Errorf("the worst was %v", l.Max)
 	}
 }

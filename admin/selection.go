@@ -58,7 +58,7 @@ func (s selection) String() string {
 	text := "of " + cmp.Or(string(s.Tenant), allTenants)
 	for _, of := range [][2]string{{"reason", s.Reason}, {"correlation id", s.Correlation}, {"since", stamp(s.From)}} {
 		if of[1] != "" {
-			text += ", " + of[0] + " " + quote(of[1])
+			text += ", " + of[0] + " " + timer.Quote(of[1])
 		}
 	}
 	return text

@@ -251,11 +251,3 @@ func (s *Server) addressOf(r *http.Request) string {
 	}
 	return address
 }
-
-// quote returns text that came from a client, for people.
-func quote(text string) string {
-	if len(text) > 100 {
-		text = text[:100]
-	}
-	return strconv.Quote(text)
-}
