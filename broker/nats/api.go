@@ -11,25 +11,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ask sends a request to the JetStream API and decodes the answer into into. It is for
-// requests that the client library can't send, or sends only after another request. An
-// error of JetStream is a [jetstream.APIError].
+// ask sends a request to the JetStream API and decodes the answer into into. The client
+// library sends some of these only after another request, which a user may not be
+// permitted to send, and waits for its timeout if one is denied. An error of JetStream is
+// a [jetstream.APIError].
 func (b *Broker) ask(ctx context.Context, s *session, subject string, question, into any) error {
 	subject = b.api(subject)
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	ctx, stop := b.requesting(ctx, subject)
-	defer stop()
 	body, err := json.Marshal(question)
 	if err != nil {
 		return err
 	}
-	answer, err := s.conn.RequestWithContext(ctx, subject, body)
+	answer, err := b.request(ctx, s, subject, body)
 	if errors.Is(err, natsgo.ErrNoResponders) {
 		return fmt.Errorf("no answer on %s: %w", subject, jetstream.ErrJetStreamNotEnabled)
 	}
 	if err != nil {
-		return b.suspect(cause(ctx, err))
+		return b.suspect(err)
 	}
 	var refused struct {
 		Error *jetstream.APIError `json:"error"`
@@ -41,6 +38,16 @@ func (b *Broker) ask(ctx context.Context, s *session, subject string, question, 
 		return refused.Error
 	}
 	return json.Unmarshal(answer.Data, into)
+}
+
+// request sends a request and returns its answer, or the denial of its subject.
+func (b *Broker) request(ctx context.Context, s *session, subject string, body []byte) (*natsgo.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	ctx, stop := b.requesting(ctx, subject)
+	defer stop()
+	answer, err := s.conn.RequestWithContext(ctx, subject, body)
+	return answer, cause(ctx, err)
 }
 
 // api returns a subject of the JetStream API.

@@ -27,9 +27,9 @@ func (b *Broker) Interruptions() (int64, error) {
 // server counts a message there a moment after it has acked the publisher.
 //
 // In general CatchUp does not wait for deliveries that are not acked: a process that has
-// died would delay all others by the ack wait. It does wait for messages that were lost
-// with the connection of this process: they leave a gap in the order of deliveries, and
-// are redelivered after the ack wait.
+// died would delay all others by the ack wait. It does wait after this process has lost
+// its connection: messages that were lost with it are redelivered within the ack wait, and
+// until then the server counts more of them than this process holds.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
 	return b.withSession(ctx, func(ctx context.Context, session *session) error {
 		return b.catchUp(ctx, session, b.commandsOf(role))
@@ -38,7 +38,7 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 
 // commandsOf returns the name of the consumer of a role's commands.
 func (b *Broker) commandsOf(role string) string {
-	return b.opt.Prefix + durable(role, b.opt.Routing.Subscription())
+	return durable(role, b.opt.Routing.Subscription())
 }
 
 // withSession calls fn with a context that ends when the connection is lost; the error is
@@ -74,7 +74,7 @@ func (b *Broker) catchUp(ctx context.Context, session *session, durable string) 
 		if err != nil {
 			return false, fmt.Errorf("consumer %s: %w", durable, err)
 		}
-		lost := b.recent.Load() > 0 && misses(subs, info.Delivered.Consumer) && info.NumAckPending > held(subs)
+		lost := b.recent.Load() > 0 && info.NumAckPending > held(subs)
 		if info.Delivered.Stream < last && info.NumPending == 0 { // or the last command was removed meanwhile
 			now, err := b.lastCommand(ctx, session)
 			if err != nil {
@@ -177,13 +177,7 @@ func (b *Broker) receiveAll(ctx context.Context, session *session, durable strin
 // nextNow asks a consumer for a message that it has now. The answer is that message, or a
 // status.
 func (b *Broker) nextNow(ctx context.Context, session *session, durable string) (*natsgo.Msg, error) {
-	subject := b.api("CONSUMER.MSG.NEXT." + b.opt.Stream + "." + durable)
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	ctx, stop := b.requesting(ctx, subject)
-	defer stop()
-	answer, err := session.conn.RequestWithContext(ctx, subject, []byte(`{"batch": 1, "no_wait": true}`))
-	return answer, cause(ctx, err)
+	return b.request(ctx, session, b.api("CONSUMER.MSG.NEXT."+b.opt.Stream+"."+durable), []byte(`{"batch": 1, "no_wait": true}`))
 }
 
 // pass receives everything that came before a barrier, and the message that the barrier
@@ -206,19 +200,6 @@ func (s *subscription) begun() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.created.IsZero()
-}
-
-// misses reports whether some delivery so far, to this process or another one, did not
-// come to these subscriptions.
-func misses(subs []*subscription, delivered uint64) bool {
-	var newest uint64
-	gap := false
-	for _, s := range subs {
-		s.mu.Lock()
-		newest, gap = max(newest, s.newest), gap || s.gap
-		s.mu.Unlock()
-	}
-	return gap || delivered > newest
 }
 
 // held returns how many messages the subscriptions hold.

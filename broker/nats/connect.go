@@ -247,23 +247,8 @@ func (b *Broker) watch(ctx context.Context, s *session) error {
 	b.peers = s.conn.DiscoveredServers()
 	b.outages.Add(1)
 	b.recent.Add(1)
-	time.AfterFunc(ackWait+time.Second, b.forget) // the server takes a moment to deliver again
+	time.AfterFunc(ackWait+time.Second, func() { b.recent.Add(-1) }) // the server takes a moment to deliver again
 	return lastError(s.conn)
-}
-
-// forget ends the time in which messages that were lost with a connection may be
-// redelivered.
-func (b *Broker) forget() {
-	if b.recent.Add(-1) > 0 {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for s := range b.open {
-		s.mu.Lock()
-		s.gap = false
-		s.mu.Unlock()
-	}
 }
 
 // verifySession makes sure that the stream exists and is fit.

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -334,37 +335,29 @@ func consumerConfig(durable, topic string) jetstream.ConsumerConfig {
 	}
 }
 
-// ensureConsumer finds the durable consumer, makes it if it is absent, and resets
-// settings that were changed, unless only an administrator may. It returns when the
-// consumer was created.
+// ensureConsumer finds the durable consumer, or makes it if it is absent, unless only an
+// administrator may. It refuses an existing one that is unfit, and changes nothing in it.
+// It returns when the consumer was created.
 func (b *Broker) ensureConsumer(ctx context.Context, s *session, durable, topic string) (time.Time, error) {
 	want := consumerConfig(durable, topic)
 	info, err := b.lookUpConsumer(ctx, s, durable)
-	unfit := error(nil)
 	switch {
-	case err == nil:
-		if unfit = verifyConsumer(info.Config, want); unfit == nil || b.opt.Verify {
-			return info.Created, unfit
-		}
 	case !errors.Is(err, jetstream.ErrConsumerNotFound):
-		return time.Time{}, fmt.Errorf("consumer %s: %w", durable, err)
 	case b.opt.Verify:
-		return time.Time{}, fmt.Errorf("consumer %s of stream %s: %w", durable, b.opt.Stream, errMissing)
+		err = errMissing
+	default:
+		info, err = b.makeConsumer(ctx, s, want)
 	}
-	made, err := b.makeConsumer(ctx, s, want)
-	switch {
-	case err == nil:
-		return made.Created, verifyConsumer(made.Config, want) // some settings can't be changed
-	case unfit != nil:
-		return time.Time{}, fmt.Errorf("%w (consumer %s: %w)", unfit, durable, err)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("consumer %s of stream %s: %w", durable, b.opt.Stream, err)
 	}
-	return time.Time{}, fmt.Errorf("consumer %s: %w", durable, err)
+	return info.Created, verifyConsumer(info.Config, want)
 }
 
 // follow polls the consumer until ctx is done. Soon after messages came or were settled,
 // it asks up to where the role has acked its commands. Now and then it verifies that
 // nobody has changed the consumer's settings, since the server does not notify its users
-// of that; if they were changed, the consumer is looked up and set again. A paused
+// of that. If the consumer is unfit now, no more is received until it fits again. A paused
 // consumer stays paused.
 func (s *subscription) follow(ctx context.Context) {
 	t := time.NewTicker(followInterval)
@@ -413,15 +406,17 @@ func (b *Broker) lookUpConsumer(ctx context.Context, s *session, durable string)
 	return &info, err
 }
 
-// makeConsumer makes a consumer, or changes the existing one.
+// makeConsumer makes a consumer with one filter. A server from 2.10 returns an error if
+// another consumer has its name.
 func (b *Broker) makeConsumer(ctx context.Context, s *session, config jetstream.ConsumerConfig) (*jetstream.ConsumerInfo, error) {
-	ctx, stop := b.requesting(ctx, b.api("CONSUMER."))
-	defer stop()
-	consumer, err := s.js.CreateOrUpdateConsumer(ctx, b.opt.Stream, config)
-	if err != nil {
-		return nil, cause(ctx, err)
-	}
-	return consumer.CachedInfo(), nil
+	config.Name = cmp.Or(config.Name, config.Durable)
+	var info jetstream.ConsumerInfo
+	err := b.ask(ctx, s, "CONSUMER.CREATE."+b.opt.Stream+"."+config.Name+"."+config.FilterSubject, struct {
+		Stream string                   `json:"stream_name"`
+		Config jetstream.ConsumerConfig `json:"config"`
+		Action string                   `json:"action"`
+	}{b.opt.Stream, config, "create"}, &info)
+	return &info, err
 }
 
 // verifyConsumer returns an error that names the setting, and the fix, if

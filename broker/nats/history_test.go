@@ -38,7 +38,7 @@ func replayed(t testing.TB, b *nats.Broker, kind broker.Kind, from ...timer.Posi
 func TestLogIsNamedAfterTheStreamAndItsCreation(t *testing.T) {
 	t.Parallel()
 	e := serve(t)
-	b := ready(t, nats.Options{Server: e, Prefix: "blue-"})
+	b := ready(t, nats.Options{Server: e})
 	_, js := client(t, e)
 	publish(t, b, "event")
 	stream, err := js.Stream(t.Context(), "svc")

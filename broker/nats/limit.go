@@ -53,12 +53,8 @@ func (b *Broker) applyLimits(ctx context.Context, s *session, info *jetstream.St
 		}
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	ctx, stop := b.requesting(ctx, b.api("STREAM."))
-	defer stop()
-	if _, err := s.js.UpdateStream(ctx, want); err != nil {
-		b.log.WarnContext(ctx, "the limits of the stream can't be set to nats_max_bytes and nats_max_age", append(about, "error", cause(ctx, err))...)
+	if err := b.ask(ctx, s, "STREAM.UPDATE."+is.Name, want, new(struct{})); err != nil {
+		b.log.WarnContext(ctx, "the limits of the stream can't be set to nats_max_bytes and nats_max_age", append(about, "error", err)...)
 		return
 	}
 	b.log.InfoContext(ctx, "set the limits of the stream to nats_max_bytes and nats_max_age", about...)

@@ -94,7 +94,6 @@ type Options struct {
 	MaxBytes int64          // size limit of a stream that is created; default 8 GiB
 	MaxAge   time.Duration  // how long a stream that is created keeps messages; default 3 days
 	MinAge   time.Duration  // how long a stream must keep messages; default 1 day
-	Prefix   string         // put before the names of durable consumers
 	Role     string         // whose consumer [Broker.Provision] makes; default "timer-service"
 	Verify   bool           // create and change nothing; wait for an administrator to do it
 	Client   bool           // use the stream as it is, and neither create nor verify it

@@ -98,12 +98,9 @@ func (b *Broker) makeOwners(ctx context.Context, s *session) error {
 	}
 	want := b.ownerConfig()
 	want.Replicas = ours.Config.Replicas
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	ctx, stop := b.requesting(ctx, b.api("STREAM."))
-	defer stop()
-	if _, err = s.js.CreateStream(ctx, want); err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return fmt.Errorf("stream %s: %w", want.Name, cause(ctx, err))
+	err = b.ask(ctx, s, "STREAM.CREATE."+want.Name, want, new(struct{}))
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return fmt.Errorf("stream %s: %w", want.Name, err)
 	}
 	return nil
 }

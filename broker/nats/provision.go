@@ -117,7 +117,7 @@ func (b *Broker) free(ctx context.Context, s *session) error {
 
 func (b *Broker) objects(ctx context.Context, s *session) []object {
 	stream, owners, topic := b.streamConfig(), b.ownerConfig(), b.opt.Routing.Subscription()
-	consumer := consumerConfig(b.opt.Prefix+durable(b.opt.Role, topic), topic)
+	consumer := consumerConfig(durable(b.opt.Role, topic), topic)
 	return []object{
 		{
 			broker.Change{

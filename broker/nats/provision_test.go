@@ -212,8 +212,8 @@ func TestVerifyMakesNothingAndTellsWhatIsMissing(t *testing.T) {
 	})
 }
 
-// What can't be changed of a consumer is an error, whatever the setting of provision.
-func TestConsumerThatCanNotBeMendedIsTold(t *testing.T) {
+// The driver changes nothing in a consumer that others have made.
+func TestUnfitConsumerIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := serve(t)
 		b := ready(t, nats.Options{Server: e})

@@ -161,7 +161,7 @@ func (r *replay) readAll(ctx context.Context, s *session) error {
 // read makes a consumer that begins with the message first, and reads what the server
 // sends.
 func (r *replay) read(ctx context.Context, s *session, first uint64) error {
-	if err := r.makeConsumer(ctx, s, first); err != nil {
+	if err := r.awaitConsumer(ctx, s, first); err != nil {
 		return err
 	}
 	defer r.deleteConsumer(context.WithoutCancel(ctx), s)
@@ -238,14 +238,25 @@ func (r *replay) receive(ctx context.Context, p *puller, in <-chan *natsgo.Msg) 
 	return batch, nil
 }
 
-// makeConsumer makes the consumer. If a consumer of that name exists, makeConsumer waits
+// awaitConsumer makes the consumer. If a consumer of that name exists, awaitConsumer waits
 // until it is gone. That is a moment after the process that made it has ended.
-func (r *replay) makeConsumer(ctx context.Context, s *session, first uint64) error {
+func (r *replay) awaitConsumer(ctx context.Context, s *session, first uint64) error {
+	config := jetstream.ConsumerConfig{
+		Name:              r.consumer,
+		Description:       r.id,
+		FilterSubject:     r.filter,
+		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:       first,
+		AckPolicy:         jetstream.AckNonePolicy,
+		InactiveThreshold: replayInactive,
+		MemoryStorage:     true,
+		Replicas:          r.replicas,
+	}
 	for {
 		info, err := r.lookUpConsumer(ctx, s, r.consumer)
 		switch {
 		case errors.Is(err, jetstream.ErrConsumerNotFound):
-			if err := r.createConsumer(ctx, s, first); !taken(err) {
+			if _, err := r.makeConsumer(ctx, s, config); !taken(err) {
 				return err
 			} // another replay was faster
 		case err != nil:
@@ -256,25 +267,6 @@ func (r *replay) makeConsumer(ctx context.Context, s *session, first uint64) err
 			return ctx.Err()
 		}
 	}
-}
-
-func (r *replay) createConsumer(ctx context.Context, s *session, first uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	ctx, stop := r.requesting(ctx, r.api("CONSUMER."))
-	defer stop()
-	_, err := s.js.CreateConsumer(ctx, r.opt.Stream, jetstream.ConsumerConfig{
-		Name:              r.consumer,
-		Description:       r.id,
-		FilterSubject:     r.filter,
-		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:       first,
-		AckPolicy:         jetstream.AckNonePolicy,
-		InactiveThreshold: replayInactive,
-		MemoryStorage:     true,
-		Replicas:          r.replicas,
-	})
-	return cause(ctx, err)
 }
 
 // codeCannotUpdate is the error of a server before 2.10 if the consumer exists.

@@ -103,22 +103,16 @@ func (b *Broker) streamConfig() jetstream.StreamConfig {
 // create creates the stream. A server that does not know atomic batches (before 2.12)
 // creates it without them.
 func (b *Broker) create(ctx context.Context, s *session) (*jetstream.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	ctx, stop := b.requesting(ctx, b.api("STREAM."))
-	defer stop()
-	stream, err := s.js.CreateStream(ctx, b.streamConfig())
+	var info jetstream.StreamInfo
+	err := b.ask(ctx, s, "STREAM.CREATE."+b.opt.Stream, b.streamConfig(), &info)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another instance was faster
-		stream, err = s.js.Stream(ctx, b.opt.Stream)
+		return b.lookUpStream(ctx, s)
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == codeSubjectOverlap || api.ErrorCode == codeInvalidConfig) {
 		return nil, fmt.Errorf("%w: %w; name the stream that holds the subjects %s, or choose other topics",
 			errUnfit, err, strings.Join(subjects(b.opt.Routing), ", "))
 	}
-	if err != nil {
-		return nil, b.tooLarge(cause(ctx, err))
-	}
-	return stream.CachedInfo(), nil
+	return &info, b.tooLarge(err)
 }
 
 // tooLarge adds advice to an error that says that the server has no space for the stream.

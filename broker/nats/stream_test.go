@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -85,37 +84,6 @@ func TestClientMakesNoStream(t *testing.T) {
 		}
 		ready(t, nats.Options{Server: e})
 		publish(t, b, "now")
-	})
-}
-
-func TestLimitedConsumerIsCorrected(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := serve(t)
-		b := ready(t, nats.Options{Server: e})
-		_, js := client(t, e)
-		const name = "timer-service_timer-commands"
-		if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{
-			Durable: name, FilterSubject: "timer.commands", AckPolicy: jetstream.AckExplicitPolicy,
-			MaxDeliver: 2, MaxAckPending: 1, AckWait: time.Second,
-		}); err != nil {
-			t.Fatal(err)
-		}
-		messages := subscribe(t, b, "timer-service", "timer.commands")
-		for range 2 {
-			if err := broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", message.NewMessage(uuid.NewString(), nil)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 2 { // both at once
-			<-messages
-		}
-		consumer, err := js.Consumer(t.Context(), "svc", name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c := consumer.CachedInfo().Config; c.MaxDeliver != -1 || c.AckWait != 5*time.Second || c.MaxAckPending != -1 {
-			t.Errorf("got %+v", c)
-		}
 	})
 }
 

@@ -49,8 +49,6 @@ type subscription struct {
 	bytes    int           // bytes of the held messages
 	freed    chan struct{} // signals that a message was settled
 	received int           // messages so far
-	newest   uint64        // order of the last delivery that came; 0 before the first
-	gap      bool          // a delivery before newest did not come, and a connection was lost
 	created  time.Time     // when the consumer was created
 	progress *progress     // in the stream that the consumer reads; nil if that is not known
 	news     int           // how often the server is still to be asked up to where the role has acked
@@ -119,10 +117,6 @@ func (s *subscription) keepAlive(done <-chan struct{}) {
 // settles it.
 func (s *subscription) receive(d *delivery) {
 	s.mu.Lock()
-	if s.newest > 0 && d.order > s.newest+1 && s.broker.recent.Load() > 0 {
-		s.gap = true
-	}
-	s.newest = max(s.newest, d.order)
 	if _, ok := s.held[d.position]; ok {
 		s.mu.Unlock()
 		return
@@ -177,9 +171,6 @@ func (s *subscription) count() int {
 func (s *subscription) renew(created time.Time, p *progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.created.Equal(created) {
-		s.newest, s.gap = 0, false
-	}
 	s.created, s.progress = created, p
 }
 
@@ -221,7 +212,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, inflight.ErrClosed
 	}
 	ctx, stop := s.Until(ctx)
-	sub := newSubscription(ctx, s, s.broker.opt.Prefix+durable(s.role, topic), topic)
+	sub := newSubscription(ctx, s, durable(s.role, topic), topic)
 	if topic == s.broker.opt.Routing.Subscription() {
 		sub.role = s.role
 	}
@@ -276,7 +267,6 @@ type delivery struct {
 	in       *natsgo.Msg
 	bytes    int
 	number   int       // how often the message was delivered, from 1
-	order    uint64    // number among all deliveries of the consumer
 	consumer time.Time // when the consumer that delivered it was created
 }
 
@@ -293,7 +283,6 @@ func (s *subscription) newDelivery(in *natsgo.Msg) (*delivery, error) {
 		in:       in,
 		bytes:    weight(in),
 		number:   int(min(meta.NumDelivered, 1<<30)),
-		order:    meta.Sequence.Consumer,
 	}, nil
 }
 
