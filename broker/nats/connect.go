@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +31,6 @@ type session struct {
 	unacked *semaphore.Weighted // messages sent and not acked
 	owned   bool                // the driver opened conn and has to close it
 	batches atomic.Bool         // the stream takes atomic batches and they are faster
-	ask     sync.Once           // guards askForBatches
 }
 
 // lost reports whether the connection is lost. It does not ask the client library.

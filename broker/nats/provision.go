@@ -1,11 +1,9 @@
 package nats
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,20 +18,18 @@ import (
 func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
 	err = b.connected(ctx, func(b *Broker, s *session) error {
 		for _, o := range b.objects(ctx, s) {
-			fits := o.fits()
-			missing := errors.Is(fits, jetstream.ErrStreamNotFound) || errors.Is(fits, jetstream.ErrConsumerNotFound)
+			err := o.fits()
+			missing := errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound)
 			switch {
-			case missing && dry && b.opt.Verify:
-				fits = nil
 			case missing && dry:
-				fits = o.permitted()
+				err = nil
 			case missing:
-				if fits = o.create(); fits == nil {
-					fits = o.fits() // the server ignores some settings
+				if err = o.create(); err == nil {
+					err = o.fits() // the server ignores some settings
 				}
 			}
-			if fits != nil {
-				return fmt.Errorf("%s: %w", o.Object, fits)
+			if err != nil {
+				return fmt.Errorf("%s: %w", o.Object, err)
 			}
 			if missing {
 				changes = append(changes, o.Change)
@@ -67,52 +63,8 @@ func (b *Broker) connected(ctx context.Context, f func(*Broker, *session) error)
 type object struct {
 	broker.Change
 
-	fits      func() error // returns why it can't be used as it is, or that it is missing
-	permitted func() error // returns why it can't be made, if the server can be asked
-	create    func() error
-}
-
-// permitted returns an error if the server denies a request that makes something. The
-// request is empty, so a server that permits it answers that it is invalid, and makes
-// nothing.
-func (b *Broker) permitted(ctx context.Context, s *session, subject string) error {
-	err := b.ask(ctx, s, subject, struct{}{}, new(struct{}))
-	if _, answered := errors.AsType[*jetstream.APIError](err); answered {
-		return nil
-	}
-	return err
-}
-
-// creatable returns why a stream can't be made: the user lacks a permission, or a limit
-// of the server is too low. The request has several mistakes, so that it never makes a
-// stream. A single server reports a lack of space before these mistakes.
-func (b *Broker) creatable(ctx context.Context, s *session, stream jetstream.StreamConfig) error {
-	stream.Subjects, stream.MaxAge = []string{"..", ">"}, 1
-	err := b.ask(ctx, s, "STREAM.CREATE."+stream.Name, stream, new(struct{}))
-	if api, answered := errors.AsType[*jetstream.APIError](err); answered && !slices.Contains(noSpace, api.ErrorCode) {
-		return nil
-	}
-	return b.tooLarge(err)
-}
-
-// free returns an error if another stream has one of our subjects. A user without the
-// permission to ask gets nil here, and the error when the stream is made.
-func (b *Broker) free(ctx context.Context, s *session) error {
-	for _, subject := range subjects(b.opt.Routing) {
-		var found struct {
-			Streams []string `json:"streams"`
-		}
-		err := b.ask(ctx, s, "STREAM.NAMES", map[string]string{"subject": subject}, &found)
-		switch {
-		case errors.Is(err, broker.ErrDenied):
-			return nil
-		case err != nil:
-			return err
-		case len(found.Streams) > 0:
-			return fmt.Errorf("%w: stream %s has the subject %s already; name the stream that holds the subjects, or choose other topics", errUnfit, found.Streams[0], subject)
-		}
-	}
-	return nil
+	fits   func() error // returns why it can't be used as it is, or that it is missing
+	create func() error
 }
 
 func (b *Broker) objects(ctx context.Context, s *session) []object {
@@ -132,7 +84,6 @@ func (b *Broker) objects(ctx context.Context, s *session) []object {
 				}
 				return b.verify(info.Config)
 			},
-			func() error { return cmp.Or(b.creatable(ctx, s, stream), b.free(ctx, s)) },
 			func() error { _, err := b.create(ctx, s); return err },
 		},
 		{
@@ -148,9 +99,6 @@ func (b *Broker) objects(ctx context.Context, s *session) []object {
 				}
 				return verifyConsumer(info.Config, consumer)
 			},
-			func() error {
-				return b.permitted(ctx, s, "CONSUMER.CREATE."+stream.Name+"."+consumer.Durable+"."+topic)
-			},
 			func() error { _, err := b.makeConsumer(ctx, s, consumer); return err },
 		},
 		{
@@ -163,7 +111,6 @@ func (b *Broker) objects(ctx context.Context, s *session) []object {
 				_, _, err := b.keptOwner(ctx, s, owners.Name+"."+consumer.Durable)
 				return err
 			},
-			func() error { return b.permitted(ctx, s, "STREAM.CREATE."+owners.Name) },
 			func() error { return b.makeOwners(ctx, s) },
 		},
 	}

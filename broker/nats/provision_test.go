@@ -2,7 +2,6 @@ package nats_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats-server/v2/server"
-	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -106,55 +104,17 @@ func TestProvisionRefusesWhatDoesNotFit(t *testing.T) {
 	})
 }
 
-// TestDryProvisionSaysWhatCanNotBeMade has a subject that another stream has, and a user who
-// may make nothing.
-func TestDryProvisionSaysWhatCanNotBeMade(t *testing.T) {
+// TestProvisionSaysWhyItMakesNoStream has a user who may make nothing, and a server with
+// too little space.
+func TestProvisionSaysWhyItMakesNoStream(t *testing.T) {
 	t.Parallel()
-	url := documented(t)
-	root := nats.Options{URL: url, Security: nats.Security{Username: "root", Password: "root"}}
-	for range 2 {
-		if changes, err := nats.New(root, quiet).Provision(t.Context(), true); err != nil || len(changes) != 3 {
-			t.Errorf("root: %v, %v", changes, err)
-		}
-	}
-	service := user(url, "service")
-	if _, err := nats.New(service, quiet).Provision(t.Context(), true); !errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), "STREAM.CREATE.svc") {
-		t.Errorf("who may make no stream: %v", err)
-	}
-	service.Verify = true
-	if changes, err := nats.New(service, quiet).Provision(t.Context(), true); err != nil || len(changes) != 3 {
-		t.Errorf("who need not make it: %v, %v", changes, err)
-	}
-	conn, err := natsgo.Connect(url, unhurried, natsgo.UserInfo("root", "root"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, _ := jetstream.New(conn, answers)
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "orders", Subjects: []string{"svc.orders.>"}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, dry := range []bool{true, false} {
-		if _, err := nats.New(root, quiet).Provision(t.Context(), dry); err == nil || !strings.Contains(err.Error(), "choose other topics") {
-			t.Errorf("beside a stream with our subjects: %v", err)
-		}
-	}
-}
-
-// TestDryProvisionAsksForSpace has a server that takes a quarter of what a stream is to hold.
-func TestDryProvisionAsksForSpace(t *testing.T) {
-	t.Parallel()
-	s := guarded(t, &server.Options{JetStreamMaxStore: 2 << 30})
-	for _, test := range []struct {
-		bytes int64
-		says  string
-	}{{0, "set nats_max_bytes to less"}, {1 << 30, ""}} {
-		bytes, says := test.bytes, test.says
-		for _, dry := range []bool{true, true, false} {
-			changes, err := nats.New(nats.Options{URL: s.ClientURL(), MaxBytes: bytes}, quiet).Provision(t.Context(), dry)
-			if says == "" && (err != nil || len(changes) != 3) || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
-				t.Errorf("%d bytes, dry %t: %v, %v", bytes, dry, changes, err)
-			}
+	small := guarded(t, &server.Options{JetStreamMaxStore: 2 << 30})
+	for says, opt := range map[string]nats.Options{
+		"STREAM.CREATE.svc":          user(documented(t), "service"),
+		"set nats_max_bytes to less": {URL: small.ClientURL()},
+	} {
+		if changes, err := nats.New(opt, quiet).Provision(t.Context(), false); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, %v, want %q", changes, err, says)
 		}
 	}
 }

@@ -59,8 +59,12 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	}
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
+	size := len(out) // of the parts, each of which waits for the acks of the one before
+	if s.batches.Load() {
+		size = maxBatch
+	}
 	var duplicates []duplicate
-	for part := range slices.Chunk(out, p.partSize(ctx, s, len(out))) {
+	for part := range slices.Chunk(out, size) {
 		if !p.publishBatch(ctx, s, part) {
 			duplicates = append(duplicates, p.send(ctx, s, part)...)
 		}
@@ -211,27 +215,6 @@ const (
 // batching reports whether batches are faster: the server syncs each write.
 func (b *Broker) batching() bool {
 	return b.opt.AtomicBatches || b.opt.Server != nil && b.opt.Server.Syncs()
-}
-
-// partSize returns how many messages to send before their acks are waited for.
-func (p publisher) partSize(ctx context.Context, s *session, messages int) int {
-	if p.opt.Client && messages >= minBatch && p.batching() {
-		s.ask.Do(func() { p.askForBatches(ctx, s) })
-	}
-	if s.batches.Load() {
-		return maxBatch
-	}
-	return messages
-}
-
-// askForBatches finds out for a client, which has not verified the stream, whether the
-// stream takes batches. A client without the permission to ask publishes without batches.
-func (p publisher) askForBatches(ctx context.Context, s *session) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	if info, err := p.lookUpStream(ctx, s); err == nil {
-		s.batches.Store(info.Config.AllowAtomicPublish)
-	}
 }
 
 // publishBatch publishes messages as an atomic batch and reports whether it was stored.

@@ -32,6 +32,10 @@ const deleteTime = 2 * time.Second
 // needs an operator; others are retried.
 func (b *Broker) provision(ctx context.Context, s *session) error {
 	if b.opt.Client {
+		if b.batching() { // a client without the permission to ask publishes without batches
+			info, err := b.lookUpStream(ctx, s)
+			s.batches.Store(err == nil && info.Config.AllowAtomicPublish)
+		}
 		return nil
 	}
 	if err := modern(s.conn.ConnectedServerVersion()); err != nil {
