@@ -91,36 +91,32 @@ func recovers(t *testing.T, opt nats.Options, reason string, repair func(), secr
 	}
 }
 
-func TestPasswordThatIsCorrectedAtTheServer(t *testing.T) {
+func TestCredentialsThatAreCorrectedAtTheServer(t *testing.T) {
 	t.Parallel()
-	users := func(password string) []*server.User { return []*server.User{{Username: "timer", Password: password}} }
-	s := guarded(t, &server.Options{Users: users("an0ther")})
-	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{Username: "timer", Password: "hunter2"}},
-		"user name or its password", func() { reload(t, s, func(o *server.Options) { o.Users = users("hunter2") }) }, "hunter2", "an0ther")
-}
-
-func TestTokenThatIsCorrectedAtTheServer(t *testing.T) {
-	t.Parallel()
-	s := guarded(t, &server.Options{Authorization: "an0ther"})
-	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{Token: "hunter2"}},
-		"refuses the token", func() { reload(t, s, func(o *server.Options) { o.Authorization = "hunter2" }) }, "hunter2", "an0ther")
-}
-
-func TestCredentialsInTheURLWin(t *testing.T) {
-	t.Parallel()
-	s := guarded(t, &server.Options{Users: []*server.User{{Username: "url", Password: "an0ther"}}})
-	url := strings.Replace(s.ClientURL(), "//", "//url:hunter2@", 1)
-	recovers(t, nats.Options{URL: url, Security: nats.Security{Username: "timer", Password: "unused"}}, "credentials in the URL", func() {
-		reload(t, s, func(o *server.Options) { o.Users = []*server.User{{Username: "url", Password: "hunter2"}} })
-	}, "hunter2", "an0ther", "unused")
-}
-
-func TestClientWithoutCredentialsLearnsSo(t *testing.T) {
-	t.Parallel()
-	s := guarded(t, &server.Options{Authorization: "an0ther"})
-	recovers(t, nats.Options{URL: s.ClientURL()}, "a client without credentials", func() {
-		reload(t, s, func(o *server.Options) { o.Authorization = "" })
-	}, "an0ther")
+	user := func(name, password string) func(*server.Options) {
+		return func(o *server.Options) { o.Users = []*server.User{{Username: name, Password: password}} }
+	}
+	token := func(text string) func(*server.Options) { return func(o *server.Options) { o.Authorization = text } }
+	for _, tt := range []struct {
+		reason        string
+		before, after func(*server.Options)
+		inURL         string
+		security      nats.Security
+	}{
+		{"user name or its password", user("timer", "an0ther"), user("timer", "hunter2"), "", nats.Security{Username: "timer", Password: "hunter2"}},
+		{"refuses the token", token("an0ther"), token("hunter2"), "", nats.Security{Token: "hunter2"}},
+		{"credentials in the URL", user("url", "an0ther"), user("url", "hunter2"), "url:hunter2@", nats.Security{Username: "timer", Password: "unused"}},
+		{"a client without credentials", token("an0ther"), token(""), "", nats.Security{}},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			t.Parallel()
+			opt := new(server.Options)
+			tt.before(opt)
+			s := guarded(t, opt)
+			url := strings.Replace(s.ClientURL(), "//", "//"+tt.inURL, 1)
+			recovers(t, nats.Options{URL: url, Security: tt.security}, tt.reason, func() { reload(t, s, tt.after) }, "hunter2", "an0ther", "unused")
+		})
+	}
 }
 
 // reload changes the options of a server while it runs.
@@ -161,24 +157,16 @@ func seedFile(t testing.TB) (file, seed, public string) {
 func TestNKeyThatIsReplaced(t *testing.T) {
 	t.Parallel()
 	wrong, wrongSeed, _ := seedFile(t)
-	right, rightSeed, public := seedFile(t)
-	s := guarded(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
-	opt := nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: wrong}}
-	recovers(t, opt, "the nkey in "+wrong, func() { replace(t, wrong, right) }, wrongSeed, rightSeed)
-}
-
-func TestNKeyThatComesLater(t *testing.T) {
-	t.Parallel()
 	right, seed, public := seedFile(t)
 	s := guarded(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
-	absent := filepath.Join(t.TempDir(), "absent.nk")
-	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: absent}}, absent, func() { replace(t, absent, right) }, seed)
-
-	broken := filepath.Join(t.TempDir(), "broken.nk")
+	absent, broken := filepath.Join(t.TempDir(), "absent.nk"), filepath.Join(t.TempDir(), "broken.nk")
 	if err := os.WriteFile(broken, []byte("SUAhunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: broken}}, "nkey in "+broken, func() { replace(t, broken, right) }, seed, "hunter2")
+	for _, file := range []string{wrong, absent, broken} {
+		recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: file}}, file,
+			func() { replace(t, file, right) }, wrongSeed, seed, "hunter2")
+	}
 }
 
 // credentialsOf writes the credentials of a new user of an account.
@@ -291,36 +279,4 @@ func TestOneOfSeveralServersIsEnough(t *testing.T) {
 		URL: "nats://127.0.0.1:1, " + s.ClientURL(), Security: nats.Security{Username: "timer", Password: "right"},
 	})
 	publish(t, b, "it works")
-}
-
-// TestCertificatesThatAreRotated replaces the certificates of server and client,
-// and the authority that signed them, and starts the server again: the driver
-// connects with the new files.
-func TestCertificatesThatAreRotated(t *testing.T) {
-	t.Parallel()
-	old, renewed := newAuthority(t), newAuthority(t)
-	opt := &server.Options{
-		Host: "127.0.0.1", Port: freePort(t), NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
-		TLSConfig: old.server(t, old), TLSTimeout: 5, TLSVerify: true,
-	}
-	s := launch(t, opt)
-	cert, key := old.issue(t, "timer-service")
-	b := ready(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: old.file, Cert: cert, Key: key}})
-	messages := subscribe(t, b, "reader", topic)
-	publish(t, b, "before")
-	expect(t, messages, "before")
-
-	s.Shutdown()
-	s.WaitForShutdown()
-	until(t, "a connection that is lost", func() bool { return b.Ready(t.Context()) != nil })
-	newCert, newKey := renewed.issue(t, "timer-service")
-	replace(t, old.file, renewed.file)
-	replace(t, cert, newCert)
-	replace(t, key, newKey)
-	again := opt.Clone()
-	again.TLSConfig = renewed.server(t, renewed)
-	launch(t, again)
-	until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
-	publish(t, b, "after")
-	expectAll(t, messages, "after")
 }

@@ -19,7 +19,7 @@ func TestLargeCallsGoOutInBatches(t *testing.T) {
 		allow, client bool
 		want          bool
 	}{
-		{400, true, false, true}, {400, true, true, true}, {99, true, false, false}, {400, false, false, false}, {400, false, true, false},
+		{2500, true, false, true}, {400, true, true, true}, {99, true, false, false}, {400, false, false, false}, {400, false, true, false},
 	} {
 		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

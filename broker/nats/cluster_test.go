@@ -199,28 +199,6 @@ func TestClusterThatLosesItsNodesLosesNothing(t *testing.T) {
 	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 }
 
-// TestLeaderThatStepsDownDelaysOnly has others lead the stream and its consumer,
-// again and again: the connection stays.
-func TestLeaderThatStepsDownDelaysOnly(t *testing.T) {
-	longtest.Skip(t, "starts and stops the servers of a cluster")
-	t.Parallel()
-	c := newCluster(t)
-	js := c.stream()
-	b := ready(t, nats.Options{URL: c.urls(), Verify: true})
-	messages := subscribe(t, b, role, commands)
-	for round := range 5 {
-		for _, what := range []string{"STREAM.LEADER.STEPDOWN.svc", "CONSUMER.LEADER.STEPDOWN.svc." + durable} {
-			if _, err := js.Conn().Request("$JS.API."+what, nil, 5*time.Second); err != nil {
-				t.Fatal(err)
-			}
-			body := fmt.Sprint(what, round)
-			m := message.NewMessage(body, []byte(body))
-			until(t, "a new leader", func() bool { return broker.NewWatermillPublisher(b.Publisher()).Publish(commands, m) == nil })
-			expect(t, messages, body)
-		}
-	}
-}
-
 // TestReplayFromAClusterThatLosesItsNodes stops the server that leads the consumer of
 // the replay, as soon as a batch has come.
 func TestReplayFromAClusterThatLosesItsNodes(t *testing.T) {

@@ -33,7 +33,7 @@ func toSubscribe(subject string) string { return `Subscription to "` + subject +
 func (b *Broker) deny(err error) (news bool) {
 	b.mu.Lock()
 	b.denied = err
-	requests := slices.Collect(maps.Values(b.requests))
+	requests := slices.Collect(maps.Keys(b.requests))
 	b.mu.Unlock()
 	found := deniedSubject.FindStringSubmatch(err.Error())
 	if found == nil {
@@ -42,15 +42,16 @@ func (b *Broker) deny(err error) (news bool) {
 	subject, subscribed := found[2], found[1] == "Subscription"
 	inbox := subscribed && strings.HasPrefix(subject, b.opt.Inbox)
 	switch {
-	case inbox:
-		subject = "" // no answer is received, whatever the subject
+	case inbox: // no answer is received, whatever the subject
 	case subscribed:
 		subject = found[0]
 	case strings.HasPrefix(subject, "$JS.ACK."):
 		return b.denyAcks(subject, err)
 	}
-	for _, notify := range requests {
-		notify(subject, err)
+	for _, r := range requests {
+		if inbox || r.asks(subject) {
+			r.cancel(err)
+		}
 	}
 	if s, err := b.keeper.Current(); err == nil && inbox {
 		s.js.CleanupPublisher() // it subscribes again with the next publish
@@ -72,25 +73,30 @@ func (b *Broker) denyAcks(subject string, err error) (news bool) {
 	return news
 }
 
+// A request waits for an answer.
+type request struct {
+	subject string // a subject that ends in a dot stands for all subjects that begin with it
+	cancel  context.CancelCauseFunc
+}
+
+// asks reports whether the request is sent to a subject.
+func (r *request) asks(subject string) bool {
+	return subject == r.subject || strings.HasSuffix(r.subject, ".") && strings.HasPrefix(subject, r.subject)
+}
+
 // requesting returns a context that ends with ctx, or when the subject of a request is
-// denied. In the second case the denial is the cause of the context. A request that ends
-// in a dot stands for all subjects that begin with it. Stop ends the context too, and
-// must be called.
-func (b *Broker) requesting(ctx context.Context, request string) (_ context.Context, stop func()) {
+// denied. In the second case the denial is the cause of the context. Stop ends the context
+// too, and must be called.
+func (b *Broker) requesting(ctx context.Context, subject string) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	r := &request{subject, cancel}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lastRequest++
-	id := b.lastRequest
-	b.requests[id] = func(subject string, err error) {
-		if subject == "" || subject == request || strings.HasSuffix(request, ".") && strings.HasPrefix(subject, request) {
-			cancel(err)
-		}
-	}
+	b.requests[r] = true
 	return ctx, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.requests, id)
+		delete(b.requests, r)
 		cancel(nil)
 	}
 }

@@ -30,17 +30,8 @@ func denying(t *testing.T, subject string) nats.Options {
 func logging(t *testing.T, opt nats.Options) (*nats.Broker, *logbuf.Buffer) {
 	t.Helper()
 	log := new(logbuf.Buffer)
-	b := nats.New(opt, slog.New(slog.NewTextHandler(log, nil)))
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+	b := runLogging(t, opt, slog.New(slog.NewTextHandler(log, nil)))
+	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 	return b, log
 }
 

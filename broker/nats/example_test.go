@@ -84,11 +84,3 @@ func ExampleBroker_Provision() {
 	// false consumer timer-service_timer-commands
 	// false stream svc-owner
 }
-
-// Topics that cannot work are refused before anything connects, with the way out.
-func ExampleOptions_routing() {
-	routing := nats.DefaultRouting()
-	routing.Events = "svc.events.{tenant}.{call}"
-	fmt.Println(nats.New(nats.Options{Routing: routing}, quiet).Run(context.Background()))
-	// Output: routing: events topic "svc.events.{tenant}.{call}" may hold {tenant}, but no other brace, wildcard or space
-}

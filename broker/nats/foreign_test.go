@@ -42,7 +42,7 @@ func TestForeignProducersAreDelivered(t *testing.T) {
 				expect(t, messages, body)
 			}
 		}
-		for _, header := range []string{"no colon\r\n", ": no name\r\n", "a b: space\r\n", "\x00\xff: \x01\r\n", "Status 503\r\n", strings.Repeat("h", 50_000)} {
+		for _, header := range []string{"no colon\r\n", ": no name\r\n", "a b: space\r\n", "\x00\xff: \x01\r\n", "Status 503\r\n", "Split: x\r\n Nats-Rollup: all\r\n", strings.Repeat("h", 50_000)} {
 			raw(t, e, "NATS/1.0\r\n"+header+"\r\n", "broken")
 			expect(t, messages, "broken")
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,11 +21,11 @@ const followUps = 2
 // roles have acked it. A stream that is deleted and made again gets a new one. A nil
 // progress notes nothing.
 type progress struct {
-	name    string        // name of the log
-	created time.Time     // when the stream was created
-	seen    atomic.Uint64 // highest sequence that was received or published
+	name    string    // name of the log
+	created time.Time // when the stream was created
 
 	mu   sync.Mutex
+	seen uint64            // highest sequence that was received or published
 	done map[string]uint64 // sequence up to which a role has acked all commands
 }
 
@@ -35,11 +34,9 @@ func (p *progress) note(sequence uint64) {
 	if p == nil {
 		return
 	}
-	for {
-		if seen := p.seen.Load(); sequence <= seen || p.seen.CompareAndSwap(seen, sequence) {
-			return
-		}
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = max(p.seen, sequence)
 }
 
 // settle notes the sequence up to which a role has acked all commands.
@@ -90,10 +87,9 @@ func (b *Broker) Positions(role string) []timer.Position {
 	if p == nil {
 		return nil
 	}
-	seen := p.seen.Load()
 	p.mu.Lock()
-	done := p.done[role]
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	seen, done := p.seen, p.done[role]
 	if seen == 0 && done == 0 {
 		return nil
 	}

@@ -1,10 +1,7 @@
 package nats_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -33,32 +30,6 @@ func replayed(t testing.TB, b *nats.Broker, kind broker.Kind, from ...timer.Posi
 		t.Fatal(err)
 	}
 	return n
-}
-
-func TestLogIsNamedAfterTheStreamAndItsCreation(t *testing.T) {
-	t.Parallel()
-	e := serve(t)
-	b := ready(t, nats.Options{Server: e})
-	_, js := client(t, e)
-	publish(t, b, "event")
-	stream, err := js.Stream(t.Context(), "svc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "svc@" + stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano)
-	logs, err := b.Logs(t.Context(), role)
-	if err != nil || len(logs) != 1 || logs[0].Name != want || logs[0].Last != 1 {
-		t.Errorf("logs %+v, %v, want %s", logs, err, want)
-	}
-	if p := b.Positions(role); len(p) != 1 || p[0] != (timer.Position{Log: want, Observed: 1}) {
-		t.Errorf("positions %+v", p)
-	}
-	if n := replayed(t, b, broker.Events); n != 1 {
-		t.Errorf("%d events", n)
-	}
-	for c := range stream.ListConsumers(t.Context()).Info() {
-		t.Errorf("consumer %s is left", c.Name)
-	}
 }
 
 // Without a stream, which only an administrator makes, there is no log.
@@ -94,6 +65,13 @@ func TestPositionsOfAStreamThatIsMadeAgain(t *testing.T) {
 	}
 	until(t, "a position", func() bool { return b.Positions(role)[0].Committed == 5 })
 	before := b.Positions(role)[0]
+	stream, err := js.Stream(t.Context(), "svc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "svc@" + stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano); before.Log != want { // databases keep it
+		t.Errorf("the log is called %s, want %s", before.Log, want)
+	}
 	if err := js.DeleteStream(t.Context(), "svc"); err != nil {
 		t.Fatal(err)
 	}
@@ -204,25 +182,6 @@ func used(t testing.TB, b *nats.Broker) bool {
 	return used
 }
 
-// A process is never used by itself, whatever it has asked for and when.
-func TestUsedDoesNotCountItself(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := ready(t, nats.Options{Server: serve(t)})
-		in := subscribe(t, b, role, commands)
-		for i := range 60 {
-			for range i % 7 {
-				send(t, b, commands, "one")
-				expect(t, in, "one")
-			}
-			<-time.After(time.Duration(i%11) * 97 * time.Millisecond)
-			if used(t, b) {
-				t.Fatalf("used by itself in round %d", i)
-			}
-		}
-	})
-}
-
 // A process that was killed, or is cut off, counts until its requests expire.
 func TestUsedForgetsTheDead(t *testing.T) {
 	t.Parallel()
@@ -280,31 +239,6 @@ func TestReplayOfLargeMessages(t *testing.T) {
 	}
 }
 
-// TestReplayAsksForWholeBatches has a reader that is slower than the server: what was
-// asked for is never more than fits.
-func TestReplayAsksForWholeBatches(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // a server that is silent for 5 s ends a batch
-		b := ready(t, nats.Options{Server: serve(t)})
-		for range 9 {
-			if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, events(1000)...); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var sizes []int
-		if err := broker.Replay(t.Context(), b, role, broker.Events, nil, func(batch []broker.Stored) error {
-			sizes = append(sizes, len(batch))
-			<-time.After(time.Second)
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if want := []int{2000, 2000, 2000, 2000, 1000}; !slices.Equal(sizes, want) {
-			t.Errorf("batches of %d messages, want %d", sizes, want)
-		}
-	})
-}
-
 // events returns messages of 383 bytes.
 func events(n int) []*message.Message {
 	all := make([]*message.Message, n)
@@ -314,52 +248,4 @@ func events(n int) []*message.Message {
 		all[i].Metadata.Set("correlationid", "correlation")
 	}
 	return all
-}
-
-// BenchmarkReplay replays events from a server that is a process of its own. As many
-// dead letters are in the stream.
-func BenchmarkReplay(b *testing.B) {
-	const n = 40_000
-	path, err := binary()
-	if err != nil {
-		b.Fatal(err)
-	}
-	s := openProcess(b, path)
-	node := s.Broker()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- node.Run(ctx) }()
-	defer func() { cancel(); <-ended }()
-	until(b, "a broker that is ready", func() bool { return node.Ready(b.Context()) == nil })
-	for i := range n / 1000 {
-		for _, to := range []string{topic, "svc.acme.dlq"} {
-			if err := broker.NewWatermillPublisher(node.Publisher()).Publish(to, events(1000)...); err != nil {
-				b.Fatal(i, err)
-			}
-		}
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		read := 0
-		err := broker.Replay(b.Context(), node.(*nats.Broker), role, broker.Events, nil, func(batch []broker.Stored) error {
-			read += len(batch)
-			return nil
-		})
-		if err != nil || read != n {
-			b.Fatal(fmt.Sprint(read), err)
-		}
-	}
-	b.ReportMetric(float64(b.N)*n/b.Elapsed().Seconds(), "messages/s")
-}
-
-// BenchmarkPositions asks for positions, as each transaction does.
-func BenchmarkPositions(b *testing.B) {
-	node := ready(b, nats.Options{Server: serve(b)})
-	publish(b, node, "event")
-	b.ReportAllocs()
-	for b.Loop() {
-		if len(node.Positions(role)) != 1 {
-			b.Fatal("no position")
-		}
-	}
 }

@@ -143,12 +143,11 @@ type Broker struct {
 	peers []string // servers of the cluster that the last connection has named
 	seen  bool     // the last lookup found the stream
 
-	mu          sync.Mutex
-	open        map[*subscription]bool                     // subscriptions that have not ended
-	failing     map[*subscription]error                    // why they get no messages, or can't ack
-	denied      error                                      // the server's last denial
-	requests    map[uint64]func(subject string, err error) // called with denied permissions
-	lastRequest uint64
+	mu       sync.Mutex
+	open     map[*subscription]bool  // subscriptions that have not ended
+	failing  map[*subscription]error // why they get no messages, or can't ack
+	denied   error                   // the server's last denial
+	requests map[*request]bool       // requests that wait for an answer
 }
 
 // New returns a Broker. It touches no network: call [Broker.Run].
@@ -168,7 +167,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		batches:  make(chan struct{}, maxBatches),
 		open:     make(map[*subscription]bool),
 		failing:  make(map[*subscription]error),
-		requests: make(map[uint64]func(string, error)),
+		requests: make(map[*request]bool),
 	}
 	b.errors = digest.New(func(attrs ...any) { log.Warn("NATS reports an error", attrs...) })
 	b.obstacles = digest.New(func(attrs ...any) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,7 +21,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
-	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
@@ -55,6 +53,19 @@ func documented(t testing.TB, without ...string) (url string) {
 		t.Fatal(err)
 	}
 	return guarded(t, opt).ClientURL()
+}
+
+// provisioned starts the documented server, where an administrator has made what a
+// service needs.
+func provisioned(t testing.TB, maxBytes int64, without ...string) (url string) {
+	t.Helper()
+	url = documented(t, without...)
+	admin := user(url, "admin")
+	admin.Name, admin.MaxBytes = "timer-provision", maxBytes
+	if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	return url
 }
 
 // user returns the options of one who is in the documentation.
@@ -218,12 +229,7 @@ func (i *intruder) wasDenied(t testing.TB, subject string) {
 func TestDocumentedPermissionsDenyAbuse(t *testing.T) {
 	t.Parallel()
 	longtest.NotShort(t)
-	url := documented(t, `"$JS.API.STREAM.PURGE.svc"`) // which is optional
-	admin := user(url, "admin")
-	admin.Name = "timer-provision"
-	if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
+	url := provisioned(t, 0, `"$JS.API.STREAM.PURGE.svc"`) // which is optional
 	root, err := natsgo.Connect(url, unhurried, natsgo.UserInfo("root", "root"))
 	if err != nil {
 		t.Fatal(err)
@@ -341,17 +347,12 @@ func picture(t testing.TB, js jetstream.JetStream) string {
 // What is denied is an error at once, and not after a time-out.
 func TestWhatIsDeniedIsAnErrorAtOnce(t *testing.T) {
 	t.Parallel()
-	url := documented(t)
+	url := provisioned(t, 0)
 	b := run(t, user(url, "acme")) // not as a client: it looks up the stream
 	until(t, "an error that names what is denied", func() bool {
 		err := b.Ready(t.Context())
 		return err != nil && strings.Contains(err.Error(), "$JS.API.STREAM.INFO.svc")
 	})
-	admin := user(url, "admin")
-	admin.Name = "timer-provision"
-	if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
 	tenant := user(url, "acme")
 	tenant.Client, tenant.Inbox = true, "_INBOX_acme"
 	c := ready(t, tenant)
@@ -405,17 +406,12 @@ func TestRemovalNeedsWhatIsDocumented(t *testing.T) {
 	for _, without := range []string{"", `"$JS.API.STREAM.PURGE.svc"`, `"$JS.API.CONSUMER.LIST.svc"`} {
 		t.Run("without "+without, func(t *testing.T) {
 			t.Parallel()
-			url := documented(t, without)
-			admin := user(url, "admin")
-			admin.Name, admin.MaxBytes = "timer-provision", 1<<20
-			if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
-				t.Fatal(err)
-			}
+			url := provisioned(t, 1<<20, without)
 			service, tenant := user(url, "service"), user(url, "acme")
 			service.Verify, service.MaxBytes = true, 1<<20
 			tenant.Client, tenant.Inbox = true, "_INBOX_acme"
-			var lines logbuf.Buffer
-			go acking(subscribe(t, runLogging(t, service, slog.New(slog.NewTextHandler(&lines, nil))), role, commands))
+			b, lines := logging(t, service)
+			go acking(subscribe(t, b, role, commands))
 			publisher := broker.NewWatermillPublisher(ready(t, tenant).Publisher())
 			for sent := 0; sent < 300; {
 				if publisher.Publish(commands, message.NewMessage(fmt.Sprint(sent), make([]byte, 10_000))) == nil {

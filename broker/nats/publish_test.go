@@ -17,40 +17,6 @@ import (
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
-func TestFullStreamIsAnErrorThatMayPass(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := syncing(t)
-		b := ready(t, nats.Options{Server: e, MaxBytes: 1 << 20})
-		var err error
-		tried := 0
-		for ; err == nil && tried < 100; tried++ {
-			err = broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage(uuid.NewString(), make([]byte, 60_000)))
-		}
-		if err == nil || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), "maximum bytes exceeded") {
-			t.Fatalf("after %d messages: %v", tried, err)
-		}
-		batch := make([]*message.Message, 100)
-		for i := range batch {
-			batch[i] = message.NewMessage(uuid.NewString(), make([]byte, 60_000))
-		}
-		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, batch...); err == nil || errors.Is(err, broker.ErrRefused) {
-			t.Errorf("a batch: %v", err)
-		}
-		_, js := client(t, e)
-		stream, err := js.Stream(t.Context(), "svc")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := stream.CachedInfo().State.Msgs; n != uint64(tried-1) {
-			t.Errorf("%d messages are kept, want %d", n, tried-1)
-		}
-		if err := stream.Purge(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		publish(t, b, "fits again")
-	})
-}
-
 func TestLargeMessagesInFlightAreBounded(t *testing.T) {
 	longtest.NotShort(t)
 	t.Run("bodies", func(t *testing.T) {
@@ -108,74 +74,6 @@ func inFlightAreBounded(t *testing.T, n, least, most int, metadata message.Metad
 			if len(seen) < n {
 				held = append(held, <-messages)
 			}
-		}
-	})
-}
-
-func TestManyTopicsInOneCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := ready(t, nats.Options{Server: syncing(t)})
-		messages := subscribe(t, b, "reader", "svc.*.serviceCall")
-		for _, n := range []int{0, 1, 31, 32, 1000, 1001, 2500} {
-			batch, want := make([]broker.Message, n), make(map[string]string)
-			for i := range batch {
-				batch[i] = broker.Message{
-					Topic:   fmt.Sprintf("svc.tenant-%d.serviceCall", i%7),
-					Message: message.NewMessage(uuid.NewString(), []byte(fmt.Sprint(i))),
-				}
-				want[batch[i].UUID] = batch[i].Topic
-			}
-			if err := broker.Join(b.Publisher().Publish(t.Context(), batch...)); err != nil {
-				t.Fatalf("%d messages: %v", n, err)
-			}
-			for range n {
-				msg := <-messages
-				if from := msg.Metadata.Get(broker.MetaTopic); want[msg.UUID] != from {
-					t.Errorf("got %s from %s, want %q", msg.UUID, from, want[msg.UUID])
-				}
-				delete(want, msg.UUID)
-				msg.Ack()
-			}
-			if len(want) > 0 {
-				t.Errorf("of %d messages %d are missing", n, len(want))
-			}
-		}
-	})
-}
-
-// A batch of which the stream knows one message already is turned down whole.
-func TestBatchWithADuplicateIsStored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := syncing(t)
-		b := ready(t, nats.Options{Server: e})
-		batch := make([]*message.Message, 100)
-		for i := range batch {
-			batch[i] = message.NewMessage(uuid.NewString(), []byte(fmt.Sprint(i)))
-			batch[i].Metadata.Set("tenantId", "acme")
-			batch[i].Metadata.Set("serviceCallId", "sc-1")
-		}
-		for _, part := range [][]*message.Message{batch[50:51], batch, batch} {
-			if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, part...); err != nil {
-				t.Fatal(err)
-			}
-		}
-		messages := subscribe(t, b, "reader", topic)
-		missing := make(map[string]bool)
-		for i := range batch {
-			missing[fmt.Sprint(i)] = true
-		}
-		for range batch {
-			msg := <-messages
-			delete(missing, string(msg.Payload))
-			msg.Ack()
-		}
-		if len(missing) > 0 {
-			t.Errorf("missing are %v", missing)
-		}
-		select {
-		case msg := <-messages:
-			t.Errorf("%s came twice", msg.Payload)
-		case <-time.After(time.Minute):
 		}
 	})
 }

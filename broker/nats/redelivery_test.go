@@ -11,7 +11,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
-	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
 // fill publishes n messages to the topic.
@@ -106,40 +105,6 @@ func TestMessagesThatWaitHereComeOnce(t *testing.T) {
 		case msg := <-messages:
 			t.Errorf("%s came again", msg.UUID)
 		case <-time.After(time.Minute):
-		}
-	})
-}
-
-// TestMessagesThatWaitForARetryHoldUpNoOthers nacks more messages than a consumer
-// has in flight by default.
-func TestMessagesThatWaitForARetryHoldUpNoOthers(t *testing.T) {
-	longtest.NotShort(t)
-	synctest.Test(t, func(t *testing.T) {
-		b := ready(t, nats.Options{Server: serve(t)})
-		const n = 5_000
-		fill(t, b, n)
-		messages := subscribe(t, b, "reader", topic)
-		for range n {
-			msg := <-messages
-			broker.RetryAfter(msg, time.Hour)
-			msg.Nack()
-		}
-		began := time.Now()
-		publish(t, b, "good")
-		expect(t, messages, "good")
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("came after %v", took)
-		}
-		began = time.Now()
-		for range n {
-			msg := <-messages
-			if got := broker.Deliveries(msg); got != 2 {
-				t.Fatalf("delivery %d, want 2", got)
-			}
-			msg.Ack()
-		}
-		if took := time.Since(began); took < 59*time.Minute || took > 61*time.Minute {
-			t.Errorf("came again after %v", took)
 		}
 	})
 }

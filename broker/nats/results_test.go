@@ -72,13 +72,7 @@ func TestOneRefusedMessageFailsAlone(t *testing.T) {
 // TestOneDeniedSubjectFailsAlone has the server deny one tenant's subject.
 func TestOneDeniedSubjectFailsAlone(t *testing.T) {
 	t.Parallel()
-	url := documented(t)
-	admin := user(url, "admin")
-	admin.Name = "timer-provision"
-	if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
-	service := user(url, "service")
+	service := user(provisioned(t, 0), "service")
 	service.Verify = true
 	b := ready(t, service)
 	for _, n := range []int{1, 10, 300} {
@@ -133,29 +127,5 @@ func TestPublishIsSettledWhenItsContextEnds(t *testing.T) {
 		p.Pass()
 		until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
 		publish(t, b, "again")
-	})
-}
-
-// TestPublishWithoutAConnectionIsUnavailable publishes before, and after, there is
-// a connection.
-func TestPublishWithoutAConnectionIsUnavailable(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		unavailable := func(b *nats.Broker) {
-			t.Helper()
-			results := b.Publisher().Publish(t.Context(), event("acme", nil), event("a b", nil), event("beta", nil))
-			for i, err := range results {
-				if want := []error{broker.ErrUnavailable, broker.ErrRefused, broker.ErrUnavailable}[i]; !errors.Is(err, want) {
-					t.Errorf("message %d: %v, want %v", i, err, want)
-				}
-			}
-		}
-		e := syncing(t)
-		unavailable(nats.New(nats.Options{Server: e}, quiet))
-		p := between(t, e)
-		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})
-		p.Refuse()
-		p.Reset()
-		until(t, "a connection that is lost", func() bool { return b.Ready(t.Context()) != nil })
-		unavailable(b)
 	})
 }

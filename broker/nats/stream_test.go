@@ -17,16 +17,11 @@ import (
 
 func TestUnfitStreamIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := []string{"svc.>", "timer.commands"}
 		for _, tt := range []struct {
 			says   string
 			config jetstream.StreamConfig
 		}{
-			{"retention", jetstream.StreamConfig{Name: "svc", Subjects: all, Retention: jetstream.WorkQueuePolicy}},
-			{"max_age", jetstream.StreamConfig{Name: "svc", Subjects: all, MaxAge: time.Hour, Duplicates: 2 * time.Minute}},
-			{"timer.commands", jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>"}}},
-			{"allow_msg_ttl", jetstream.StreamConfig{Name: "svc", Subjects: all, Duplicates: 2 * time.Minute, AllowMsgTTL: true}},
-			{"allow_msg_counter", jetstream.StreamConfig{Name: "svc", Subjects: all, Duplicates: 2 * time.Minute, AllowMsgCounter: true}},
+			{"retention", jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>", "timer.commands"}, Retention: jetstream.WorkQueuePolicy}},
 			{"overlap", jetstream.StreamConfig{Name: "other", Subjects: []string{"svc.>"}}},
 		} {
 			e := serve(t)

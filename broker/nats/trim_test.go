@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
-	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
 
 // A filler publishes commands, each with the event that follows from it, and now and then
@@ -144,9 +142,7 @@ func TestWhatIsNotConsumedStays(t *testing.T) {
 			t.Parallel()
 			e := syncing(t)
 			_, js := client(t, e)
-			var lines logbuf.Buffer
-			b := runLogging(t, nats.Options{Server: e, MaxBytes: 1 << 20}, slog.New(slog.NewTextHandler(&lines, nil)))
-			until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+			b, lines := logging(t, nats.Options{Server: e, MaxBytes: 1 << 20})
 			go func(messages <-chan *message.Message) {
 				for m := range messages {
 					if m.UUID != tt.waits {
