@@ -232,7 +232,7 @@ func visitHostile(w *world) {
 		letter(t, ""), letter(t, "\xff\xfe\x00"), letter(t, "{"), letter(t, strings.Repeat("x", envelope.MaxBytes)), letter(t, "long header"),
 	}
 	hostile[4].Metadata.Set("long", strings.Repeat("v", 20_000))
-	for i, m := range evil() {
+	for i, m := range evil("elsewhere") {
 		m.Metadata.Set(envelope.HeaderTenantID, string(t))
 		if len(m.UUID) > 0 && len(m.UUID) < 100 && i%3 == 0 {
 			hostile = append(hostile, m)

@@ -25,6 +25,7 @@ func arrives(w *world) {
 	sent.Metadata.Set(broker.MetaPosition, "0")
 	sent.Metadata.Set(broker.MetaDelivery, "77")
 	second := keyed("call-1", "")
+	w.publish(w, topic) // nothing
 	w.publish(w, topic, sent, second)
 
 	got := next(w, messages)
@@ -71,22 +72,6 @@ func parsePosition(position string) (partition string, n uint64, err error) {
 	}
 	n, err = strconv.ParseUint(position, 10, 64)
 	return partition, n, err
-}
-
-func nothing(w *world) {
-	topic := w.topic()
-	messages := w.subscribe(w, "reader", topic)
-	p := broker.NewWatermillPublisher(w.Publisher())
-	if err := p.Publish(topic); err != nil {
-		w.Errorf("publish of nothing: %v", err)
-	}
-	if err := p.Close(); err != nil {
-		w.Errorf("Close: %v", err)
-	}
-	w.publish(w, topic, plain("after Close"))
-	if got := next(w, messages); string(got.Payload) != "after Close" {
-		w.Errorf("got %q", got.Payload)
-	}
 }
 
 // independent acks nothing before all have come.

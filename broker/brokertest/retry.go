@@ -163,35 +163,6 @@ func (c *calm) nack(msg *message.Message) (again bool) {
 	return again
 }
 
-// retryCalm nacks two messages as soon as they come.
-func retryCalm(w *world) {
-	topic := w.topic()
-	messages := w.subscribe(w, "reader", topic)
-	w.publish(w, topic, keyed("call-1", "failing"), plain("failing too"))
-	calm := newCalm(w)
-	if !w.fake {
-		for retried := make(map[string]bool); len(retried) < 2; {
-			if msg := next(w, messages); calm.nack(msg) {
-				retried[string(msg.Payload)] = true
-			}
-		}
-		return
-	}
-	const during, most = 10 * time.Minute, 2 * (3 + int(10*time.Minute/(20*time.Second)))
-	late := time.After(during)
-	for seen := 0; ; seen++ {
-		select {
-		case msg := <-messages:
-			calm.nack(msg)
-		case <-late:
-			if seen < 4 || seen > most {
-				w.Errorf("%d deliveries of two failing messages in %v, want at most %d", seen, during, most)
-			}
-			return
-		}
-	}
-}
-
 // storeDown nacks everything, as handlers do while the store is down, and acks
 // everything when it is up again. A real server has more messages than are in flight at
 // once, and the store is up as soon as some have come again.

@@ -50,8 +50,7 @@ func lacks(more map[string]string) map[string]string {
 		more[owner] = "a pair keeps nothing but messages"
 	}
 	for _, catchUp := range []string{
-		"CatchUp returns when the backlog was delivered and acked",
-		"CatchUp returns at once if nothing waits",
+		"CatchUp returns when the backlog was delivered and acked, at once if nothing waits",
 		"CatchUp does not wait for what is published later",
 		"CatchUp does not wait for messages that wait for their retry",
 		"CatchUp of processes that share a role waits for the backlog of each",

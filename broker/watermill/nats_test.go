@@ -30,15 +30,13 @@ import (
 const natsInFlight = 64
 
 var natsFeatures = brokertest.Features{Durable: true, Replays: true, Lacks: lacks(map[string]string{
-	"A tail sees what comes later, and acks mean nothing to it":                 "its subscriber without JetStream sends acks to the publisher, as if they were those of the server",
-	"Canceling Subscribe ends the intake; what is in flight can be acked":       "until that is acked the subscription still gets messages, which come again 30 s later",
-	"No message waits for another one, whatever its key":                        fewInFlight,
-	"Messages that wait for their retry hold back no other":                     fewInFlight,
-	"Close with messages in flight loses none":                                  "what is in flight at Close comes again only after the ack wait, once more for each attempt",
-	"Headers that are commands to a broker move nothing":                        passesHeaders,
-	"Of the headers of a command correlation and trace are read, and no others": passesHeaders,
-	"Hostile messages stop no good ones":                                        passesHeaders,
-	"A topic that can't be one is refused and breaks nothing":                   "a topic of more than 4 KiB ends the connection",
+	"A tail sees what comes later, and acks mean nothing to it":           "its subscriber without JetStream sends acks to the publisher, as if they were those of the server",
+	"Canceling Subscribe ends the intake; what is in flight can be acked": "until that is acked the subscription still gets messages, which come again 30 s later",
+	"No message waits for another one, whatever its key":                  fewInFlight,
+	"Messages that wait for their retry hold back no other":               fewInFlight,
+	"Close with messages in flight loses none":                            "what is in flight at Close comes again only after the ack wait, once more for each attempt",
+	"Hostile messages stop no good ones":                                  passesHeaders,
+	"A topic that can't be one is refused and breaks nothing":             "a topic of more than 4 KiB ends the connection",
 })}
 
 const (
