@@ -3,7 +3,6 @@ package broker_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/timer"
@@ -88,24 +87,5 @@ func TestRoutingRefusesWhatCannotWork(t *testing.T) {
 				t.Errorf("Validate: %v, want %q", err, tt.says)
 			}
 		})
-	}
-}
-
-func TestRedeliveryDelayGrowsAndIsJittered(t *testing.T) {
-	t.Parallel()
-	for deliveries, want := range map[int]time.Duration{
-		-1: time.Second, 0: time.Second, 1: time.Second, 2: 5 * time.Second, 3: 25 * time.Second, 4: 25 * time.Second, 1 << 30: 25 * time.Second,
-	} {
-		seen := make(map[time.Duration]bool)
-		for range 100 {
-			got := broker.RedeliveryDelay(deliveries)
-			if got < want*8/10 || got > want*12/10 {
-				t.Errorf("after %d deliveries: %v, want %v ± 20%%", deliveries, got, want)
-			}
-			seen[got] = true
-		}
-		if len(seen) < 10 {
-			t.Errorf("after %d deliveries: %d different delays of 100", deliveries, len(seen))
-		}
 	}
 }

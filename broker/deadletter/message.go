@@ -59,9 +59,6 @@ func Read(routing broker.Routing, msg *message.Message) Message {
 		Trace:         envelope.TraceFrom(get),
 		Body:          msg.Payload,
 	}
-	if m.CorrelationID == "" { // older versions of the service did not set the header
-		m.CorrelationID = envelope.OriginOf(msg.Payload).CorrelationID
-	}
 	if n, err := strconv.Atoi(get(envelope.HeaderDeadLetterCount)); err == nil && n > 0 {
 		m.Count = n
 	}

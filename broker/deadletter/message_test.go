@@ -90,17 +90,3 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
-
-// Older versions of the service did not write the correlation id: it is that of the
-// body, then.
-func TestCorrelationOfABodyCounts(t *testing.T) {
-	t.Parallel()
-	msg := message.NewMessage("a", []byte(`{"correlationId":"req-7","type":`))
-	if got := deadletter.Read(shared, msg).CorrelationID; got != "req-7" {
-		t.Errorf("got %q", got)
-	}
-	msg.Metadata.Set("correlationId", "req-8")
-	if got := deadletter.Read(shared, msg).CorrelationID; got != "req-8" {
-		t.Errorf("got %q, want that of the header", got)
-	}
-}

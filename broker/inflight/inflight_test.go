@@ -121,19 +121,6 @@ func TestMessagesWaitForNoOther(t *testing.T) {
 	})
 }
 
-func TestCountOfDeliveriesIsThatOfTheServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := inflight.New(t.Context(), inflight.Options{})
-		go w.Add(&delivery{body: "third time"}, 3)
-		m := next(t, w, "third time")
-		if got := m.Metadata.Get(broker.MetaDelivery); got != "3" {
-			t.Errorf("delivery %q, want 3", got)
-		}
-		m.Ack()
-		end(w)
-	})
-}
-
 func TestAHeldMessageIsDeliveredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := inflight.New(t.Context(), inflight.Options{Messages: 1})

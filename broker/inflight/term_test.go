@@ -1,7 +1,6 @@
 package inflight_test
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -77,13 +76,4 @@ func TestCloseWaitsForItsSubscriptions(t *testing.T) {
 		term.Done()
 		term.Done()
 	})
-}
-
-func TestUntilEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	until, stop := inflight.NewTerm().Until(ctx)
-	cancel()
-	<-until.Done()
-	stop()
 }

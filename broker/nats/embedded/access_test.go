@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -30,7 +29,7 @@ func guarded(t *testing.T, token string) (*embedded.Server, jetstream.Stream) {
 	t.Helper()
 	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true, Access: &embedded.Access{
 		Password: secret, Token: token, Stream: "svc", Commands: commands, Events: "svc.*.serviceCall", Receipts: "svc.*.receipts", Reserved: []string{own},
-	}}, slog.New(slog.DiscardHandler))
+	}}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
