@@ -77,16 +77,14 @@ type stored struct {
 	Time     time.Time `json:"time"`
 }
 
-// get returns a message of the stream.
-func (b *Broker) get(ctx context.Context, s *session, request getRequest) (stored, error) {
-	return b.getFrom(ctx, s, b.opt.Stream, request)
-}
-
-// getFrom returns a message of a stream.
-func (b *Broker) getFrom(ctx context.Context, s *session, stream string, request getRequest) (stored, error) {
+// get returns a message of a stream, or false if there is none.
+func (b *Broker) get(ctx context.Context, s *session, stream string, request getRequest) (m stored, found bool, err error) {
 	var answer struct {
 		Message stored `json:"message"`
 	}
-	err := b.ask(ctx, s, "STREAM.MSG.GET."+stream, request, &answer)
-	return answer.Message, err
+	err = b.ask(ctx, s, "STREAM.MSG.GET."+stream, request, &answer)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return stored{}, false, nil
+	}
+	return answer.Message, err == nil, err
 }

@@ -2,12 +2,10 @@ package nats
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	natsgo "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -123,10 +121,7 @@ func (b *Broker) subscriptions(durable string) (subs []*subscription) {
 // lastCommand returns the sequence of the last command in the stream, 0 if there is
 // none.
 func (b *Broker) lastCommand(ctx context.Context, s *session) (uint64, error) {
-	last, err := b.get(ctx, s, getRequest{Last: b.opt.Routing.Subscription()})
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return 0, nil
-	}
+	last, _, err := b.get(ctx, s, b.opt.Stream, getRequest{Last: b.opt.Routing.Subscription()})
 	if err != nil {
 		return 0, fmt.Errorf("last command of stream %s: %w", b.opt.Stream, err)
 	}

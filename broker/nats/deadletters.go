@@ -55,12 +55,12 @@ func (b *Broker) visit(
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		found, err := b.get(ctx, s, next)
-		if missing(err) || err == nil && found.Sequence > stream.State.LastSeq {
-			return nil
-		}
+		found, ok, err := b.get(ctx, s, b.opt.Stream, next)
 		if err != nil {
 			return err
+		}
+		if !ok || found.Sequence > stream.State.LastSeq {
+			return nil
 		}
 		next.Sequence = found.Sequence + 1
 		deadLetter := found.message()
@@ -89,12 +89,12 @@ func (m stored) message() *message.Message {
 // remove deletes a message. It returns nil if the message was deleted meanwhile. If the
 // stream was created again, another message has the number now, and stays.
 func (b *Broker) remove(ctx context.Context, s *session, old stored) error {
-	now, err := b.get(ctx, s, getRequest{Sequence: old.Sequence})
+	now, found, err := b.get(ctx, s, b.opt.Stream, getRequest{Sequence: old.Sequence})
 	switch {
-	case missing(err):
-		return nil
 	case err != nil:
 		return err
+	case !found:
+		return nil
 	case !now.Time.Equal(old.Time) || now.Subject != old.Subject:
 		return fmt.Errorf("message %d is a different one now: the stream was created again", old.Sequence)
 	}
@@ -103,7 +103,10 @@ func (b *Broker) remove(ctx context.Context, s *session, old stored) error {
 		Sequence uint64 `json:"seq"`
 		NoErase  bool   `json:"no_erase"` // the bytes on disk need not be overwritten
 	}{old.Sequence, true}, &done)
-	if err != nil && !missing(err) {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeSequenceNotFound {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("remove %d: %w", old.Sequence, err)
 	}
 	return nil
@@ -111,9 +114,3 @@ func (b *Broker) remove(ctx context.Context, s *session, old stored) error {
 
 // codeSequenceNotFound is the error for deleting a message that is not there.
 const codeSequenceNotFound = 10043
-
-// missing reports whether there is no such message.
-func missing(err error) bool {
-	api, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && (api.ErrorCode == jetstream.JSErrCodeMessageNotFound || api.ErrorCode == codeSequenceNotFound)
-}

@@ -154,10 +154,7 @@ func (b *Broker) lookUpLog(ctx context.Context, s *session, role string) (found 
 // is none. The age of the stream does not tell: consumed messages may have been removed,
 // and dead letters stay.
 func (b *Broker) oldestCommand(ctx context.Context, s *session) (time.Time, error) {
-	first, err := b.get(ctx, s, getRequest{Sequence: 1, Filter: b.opt.Routing.Subscription()})
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return time.Time{}, nil
-	}
+	first, _, err := b.get(ctx, s, b.opt.Stream, getRequest{Sequence: 1, Filter: b.opt.Routing.Subscription()})
 	return first.Time, err
 }
 
@@ -185,12 +182,8 @@ func (b *Broker) Used(ctx context.Context, role string) (used bool, err error) {
 
 // waiting returns the most requests of this process that the server may keep now.
 func (b *Broker) waiting(durable string) (n int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for s := range b.open {
-		if s.durable == durable {
-			n += s.waiting.Load()
-		}
+	for _, s := range b.subscriptions(durable) {
+		n += s.waiting.Load()
 	}
 	return n
 }

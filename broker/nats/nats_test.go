@@ -84,23 +84,11 @@ func TestContractInProcess(t *testing.T) {
 	}
 }
 
-// openListening starts a server that can be stopped, and started again on the
-// same port and directory.
 func openListening(t testing.TB) brokertest.Server {
-	opt := embedded.Options{Port: freePort(t), PortOnly: true, StoreDir: t.TempDir(), SyncLazily: true}
-	var e *embedded.Server
-	start := func() {
-		var err error
-		if e, err = embedded.Start(opt, quiet); err != nil {
-			t.Fatal(err)
-		}
-	}
-	start()
-	url := e.URL()
-	t.Cleanup(func() { e.Shutdown() })
+	url, stop, start, _ := listening(t)
 	return destructible(t, brokertest.Server{
 		Broker: func() broker.Broker { return nats.New(nats.Options{URL: url}, quiet) },
-		Stop:   func() { e.Shutdown() },
+		Stop:   stop,
 		Start:  start,
 	}, "svc", url)
 }

@@ -1,7 +1,6 @@
 package nats_test
 
 import (
-	"net/url"
 	"os"
 	"testing"
 	"time"
@@ -12,9 +11,9 @@ import (
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
 
-// listening starts a server that others reach, and returns where. Start and stop
-// are for who changes its data meanwhile.
-func listening(t testing.TB) (at string, stop, start func(), dir string) {
+// listening starts a server that others reach. It can be stopped, and started again on the
+// same port and folder.
+func listening(t testing.TB) (url string, stop, start func(), dir string) {
 	t.Helper()
 	opt := embedded.Options{Port: freePort(t), PortOnly: true, StoreDir: t.TempDir(), SyncLazily: true}
 	var e *embedded.Server
@@ -26,11 +25,7 @@ func listening(t testing.TB) (at string, stop, start func(), dir string) {
 	}
 	start()
 	t.Cleanup(func() { e.Shutdown() })
-	u, err := url.Parse(e.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u.Host, func() { e.Shutdown() }, start, opt.StoreDir
+	return e.URL(), func() { e.Shutdown() }, start, opt.StoreDir
 }
 
 // TestServerThatComesBackWithAnOlderState restores a backup of the server's data
@@ -38,8 +33,8 @@ func listening(t testing.TB) (at string, stop, start func(), dir string) {
 // to others.
 func TestServerThatComesBackWithAnOlderState(t *testing.T) {
 	t.Parallel()
-	at, stop, start, dir := listening(t)
-	b := ready(t, nats.Options{URL: "nats://" + at})
+	url, stop, start, dir := listening(t)
+	b := ready(t, nats.Options{URL: url})
 	messages := subscribe(t, b, "reader", topic)
 	publish(t, b, "one")
 	expect(t, messages, "one")

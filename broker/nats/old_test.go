@@ -3,9 +3,7 @@ package nats_test
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
-	"strconv"
 	"testing"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -90,19 +88,6 @@ func repeats(t testing.TB, version string) bool {
 		t.Fatalf("version %q: %v", version, err)
 	}
 	return major < 2 || major == 2 && (minor < 10 || minor == 10 && patch < 18)
-}
-
-func portOf(t testing.TB, address string) int {
-	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(u.Port())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 func BenchmarkBrokerOnAnotherServer(b *testing.B) {

@@ -70,10 +70,7 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 // keptOwner returns the owner that is kept on a subject, and its sequence in the stream,
 // which is 0 if there is none.
 func (b *Broker) keptOwner(ctx context.Context, s *session, subject string) (broker.Owner, uint64, error) {
-	kept, err := b.getFrom(ctx, s, b.ownerStream(), getRequest{Last: subject})
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		err = nil
-	}
+	kept, _, err := b.get(ctx, s, b.ownerStream(), getRequest{Last: subject})
 	return broker.ParseOwner(string(kept.Data)), kept.Sequence, err
 }
 

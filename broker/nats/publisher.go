@@ -280,7 +280,7 @@ func (p publisher) verifyDuplicates(ctx context.Context, s *session, duplicates 
 	lookUps.SetLimit(maxLookUps)
 	for i, d := range duplicates {
 		lookUps.Go(func() error {
-			m, err := p.get(ctx, s, getRequest{Sequence: d.sequence})
+			m, _, err := p.get(ctx, s, p.opt.Stream, getRequest{Sequence: d.sequence})
 			foreign[i] = err != nil || m.Subject != d.Subject
 			return nil
 		})

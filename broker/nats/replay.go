@@ -140,12 +140,12 @@ func (r *replay) readAll(ctx context.Context, s *session) error {
 	}
 	r.replicas = info.Config.Replicas
 	for r.next <= r.end {
-		first, err := r.get(ctx, s, getRequest{Sequence: r.next, Filter: r.filter})
-		if missing(err) || err == nil && first.Sequence > r.end {
-			return nil
-		}
+		first, found, err := r.get(ctx, s, r.opt.Stream, getRequest{Sequence: r.next, Filter: r.filter})
 		if err != nil {
 			return err
+		}
+		if !found || first.Sequence > r.end {
+			return nil
 		}
 		before := r.next
 		if err := r.read(ctx, s, first.Sequence); err != nil {

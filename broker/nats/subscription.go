@@ -174,14 +174,6 @@ func (s *subscription) renew(created time.Time, p *progress) {
 	s.created, s.progress = created, p
 }
 
-// stale reports whether the consumer that a message came from was deleted. An ack would
-// go to the consumer that has its name now, and could ack another message there.
-func (s *subscription) stale(d *delivery) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !d.consumer.Equal(s.created)
-}
-
 // sent logs that an ack could not be sent, so that its message is redelivered.
 func (s *subscription) sent(err error) {
 	if err != nil {
@@ -303,8 +295,13 @@ func (d *delivery) Message() *message.Message {
 	return msg
 }
 
-// Stale reports whether the consumer that the message came from was deleted.
-func (d *delivery) Stale() bool { return d.to.stale(d) }
+// Stale reports whether the consumer that the message came from was deleted. An ack would
+// go to the consumer that has its name now, and could ack another message there.
+func (d *delivery) Stale() bool {
+	d.to.mu.Lock()
+	defer d.to.mu.Unlock()
+	return !d.consumer.Equal(d.to.created)
+}
 
 // Ack acks the message at the server. If the ack is lost, the message is redelivered.
 func (d *delivery) Ack() {

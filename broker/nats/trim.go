@@ -38,8 +38,9 @@ func (b *Broker) requestTrim() {
 	}
 }
 
-// trim removes consumed messages whenever that is requested, until ctx is done. A subscription calls it, not the connection: while a lost database is recovered,
-// no subscription to the commands exists, and the recovery needs acked messages.
+// trim removes consumed messages whenever that is requested, until ctx is done. A
+// subscription calls it, not the connection: while a lost database is recovered, no
+// subscription to the commands exists, and the recovery needs acked messages.
 func (s *subscription) trim(ctx context.Context) {
 	for {
 		select {
@@ -191,14 +192,11 @@ func reads(c *jetstream.ConsumerInfo, subject string) bool {
 // firstOf returns the sequence of the first message on any of the subjects.
 func (b *Broker) firstOf(ctx context.Context, s *session, subjects ...string) (first uint64, found bool, err error) {
 	for _, subject := range subjects {
-		m, err := b.get(ctx, s, getRequest{Sequence: 1, Filter: subject})
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			continue
-		}
+		m, ok, err := b.get(ctx, s, b.opt.Stream, getRequest{Sequence: 1, Filter: subject})
 		if err != nil {
 			return 0, false, err
 		}
-		if !found || m.Sequence < first {
+		if ok && (!found || m.Sequence < first) {
 			first, found = m.Sequence, true
 		}
 	}
