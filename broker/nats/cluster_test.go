@@ -141,7 +141,7 @@ func TestNodesThatWereNotNamedAreTried(t *testing.T) {
 	c.stop(0)
 	until(t, "a connection with another node", func() bool { return b.Ready(t.Context()) == nil })
 	until(t, "a command that is stored", func() bool {
-		return broker.NewWatermillPublisher(b.Publisher()).Publish(commands, message.NewMessage("id", []byte("after"))) == nil
+		return try(b, commands, message.NewMessage("id", []byte("after"))) == nil
 	})
 	expect(t, messages, "after")
 }
@@ -164,7 +164,7 @@ func TestClusterThatLosesItsNodesLosesNothing(t *testing.T) {
 		defer tick.Stop()
 		for i := 0; i < n; <-tick.C {
 			m := message.NewMessage(fmt.Sprint(i), fmt.Append(nil, i))
-			if broker.NewWatermillPublisher(producer.Publisher()).Publish(commands, m) == nil {
+			if try(producer, commands, m) == nil {
 				i++ // else again, with the same id
 			}
 		}
@@ -209,7 +209,7 @@ func TestReplayFromAClusterThatLosesItsNodes(t *testing.T) {
 	b := ready(t, nats.Options{URL: c.urls(), Verify: true})
 	const n = 10_000
 	for range n / 1000 {
-		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, events(1000)...); err != nil {
+		if err := try(b, topic, events(1000)...); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 )
@@ -84,7 +83,7 @@ func TestHalfOpenConnectionIsFound(t *testing.T) {
 		if b.Ready(t.Context()) == nil || time.Since(began) > time.Second {
 			t.Errorf("ready, or silent for %v", time.Since(began))
 		}
-		err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, events(3000)...) // each batch waits for its ack
+		err := try(b, topic, events(3000)...) // each batch waits for its ack
 		if took := time.Since(began); err == nil || took > 30*time.Second {
 			t.Errorf("publish: %v after %v", err, took)
 		}

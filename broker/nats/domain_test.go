@@ -54,7 +54,7 @@ func TestDomainThatIsNotThereIsNamed(t *testing.T) {
 		err := b.Ready(t.Context())
 		return err != nil && strings.Contains(err.Error(), "$JS.moon.API")
 	})
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("id", nil)); err == nil {
+	if err := try(b, topic, message.NewMessage("id", nil)); err == nil {
 		t.Error("publish without a stream works")
 	}
 }

@@ -13,7 +13,6 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
@@ -123,7 +122,7 @@ func TestForeignMessageWithOurIDHidesNothing(t *testing.T) {
 			if _, err := js.PublishMsg(t.Context(), taken, jetstream.WithMsgID(batch[n/2].UUID)); err != nil {
 				t.Fatal(err)
 			}
-			if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, batch...); err != nil {
+			if err := try(b, topic, batch...); err != nil {
 				t.Fatal(err)
 			}
 			for range n {

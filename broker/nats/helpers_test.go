@@ -113,11 +113,16 @@ func subscribe(t testing.TB, b *nats.Broker, role, topic string) <-chan *message
 	return messages
 }
 
+// try publishes messages to a subject.
+func try(b broker.Broker, subject string, messages ...*message.Message) error {
+	return broker.NewWatermillPublisher(b.Publisher()).Publish(subject, messages...)
+}
+
 // publish publishes messages without a key to the topic, one after the other.
 func publish(t testing.TB, b *nats.Broker, bodies ...string) {
 	t.Helper()
 	for _, body := range bodies {
-		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage(uuid.NewString(), []byte(body))); err != nil {
+		if err := try(b, topic, message.NewMessage(uuid.NewString(), []byte(body))); err != nil {
 			t.Fatal(err)
 		}
 	}

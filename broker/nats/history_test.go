@@ -76,7 +76,7 @@ func TestPositionsOfAStreamThatIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "a stream that is made again", func() bool {
-		return broker.NewWatermillPublisher(b.Publisher()).Publish(commands, message.NewMessage(uuid.NewString(), []byte("after"))) == nil
+		return try(b, commands, message.NewMessage(uuid.NewString(), []byte("after"))) == nil
 	})
 	expect(t, in, "after")
 	until(t, "positions of the new one", func() bool {
@@ -94,7 +94,7 @@ func TestReplayNoticesAStreamThatIsMadeAgain(t *testing.T) {
 	b := ready(t, nats.Options{Server: e})
 	_, js := client(t, e)
 	for range 6 {
-		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, events(1000)...); err != nil {
+		if err := try(b, topic, events(1000)...); err != nil {
 			t.Fatal(err)
 		}
 	}

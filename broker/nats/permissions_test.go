@@ -116,7 +116,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	for i := range 100 { // enough for the client to ask whether the stream takes batches
 		batch = append(batch, message.NewMessage(fmt.Sprint("command-", i), fmt.Append(nil, i)))
 	}
-	if err := broker.NewWatermillPublisher(c.Publisher()).Publish(commands, batch...); err != nil {
+	if err := try(c, commands, batch...); err != nil {
 		t.Fatal(err)
 	}
 	for i := range batch {
@@ -143,7 +143,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	for i := range 299 {
 		events = append(events, message.NewMessage(fmt.Sprint("event-", i), nil))
 	}
-	if err := broker.NewWatermillPublisher(s.Publisher()).Publish("svc.acme.serviceCall", events...); err != nil {
+	if err := try(s, "svc.acme.serviceCall", events...); err != nil {
 		t.Fatal(err)
 	}
 	bodies := make(map[string]int)
@@ -361,7 +361,7 @@ func TestWhatIsDeniedIsAnErrorAtOnce(t *testing.T) {
 		for i := range batch {
 			batch[i] = message.NewMessage("", nil)
 		}
-		err := broker.NewWatermillPublisher(c.Publisher()).Publish("svc.beta.serviceCall", batch...)
+		err := try(c, "svc.beta.serviceCall", batch...)
 		if !errors.Is(err, broker.ErrDenied) || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), "svc.beta.serviceCall") {
 			t.Errorf("publish of %d: %v", n, err)
 		}
@@ -392,7 +392,7 @@ func TestWhatIsDeniedIsAnErrorAtOnce(t *testing.T) {
 	}
 	tenant.Inbox = "_INBOX_other" // where it may not listen
 	d := ready(t, tenant)
-	if err := broker.NewWatermillPublisher(d.Publisher()).Publish(commands, message.NewMessage("", nil)); err == nil {
+	if err := try(d, commands, message.NewMessage("", nil)); err == nil {
 		t.Error("an ack on a subject that it may not subscribe to")
 	} else if !strings.Contains(err.Error(), "_INBOX_other") {
 		t.Errorf("without an inbox: %v", err)

@@ -70,7 +70,7 @@ func TestProvisionMakesWhatIsMissingOnce(t *testing.T) {
 // send publishes a message to a subject.
 func send(t testing.TB, b *nats.Broker, subject, body string) {
 	t.Helper()
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(subject, message.NewMessage("", []byte(body))); err != nil {
+	if err := try(b, subject, message.NewMessage("", []byte(body))); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -47,7 +47,7 @@ func inFlightAreBounded(t *testing.T, n, least, most int, metadata message.Metad
 			all[i].Metadata = metadata
 		}
 		for part := range slices.Chunk(all, 50) {
-			if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, part...); err != nil {
+			if err := try(b, topic, part...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -88,7 +88,7 @@ func TestFullStreamIsRed(t *testing.T) {
 	b := ready(t, nats.Options{Server: e, MaxBytes: 1 << 20})
 	var err error
 	for range 100 {
-		if err = broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage(uuid.NewString(), make([]byte, 60_000))); err != nil {
+		if err = try(b, topic, message.NewMessage(uuid.NewString(), make([]byte, 60_000))); err != nil {
 			break
 		}
 	}
@@ -116,7 +116,7 @@ func TestFullStreamIsRed(t *testing.T) {
 		t.Fatalf("the limits are %d and %v, and not what is configured now", bytes, age)
 	}
 	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("id", nil)); err != nil {
+	if err := try(b, topic, message.NewMessage("id", nil)); err != nil {
 		t.Error(err)
 	}
 	ready(t, nats.Options{Server: e, MaxBytes: 1 << 20, MaxAge: 2 * day}) // which would be full, and drop what is older

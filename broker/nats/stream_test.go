@@ -70,7 +70,7 @@ func TestClientMakesNoStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := serve(t)
 		b := ready(t, nats.Options{Server: e, Client: true})
-		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("id", nil)); err == nil || errors.Is(err, broker.ErrRefused) {
+		if err := try(b, topic, message.NewMessage("id", nil)); err == nil || errors.Is(err, broker.ErrRefused) {
 			t.Errorf("publish without a stream: %v", err)
 		}
 		_, js := client(t, e)
@@ -128,7 +128,7 @@ func TestAckOfAMessageOfAnotherStreamMeansNothing(t *testing.T) {
 			}
 		}()
 		until(t, "the stream", func() bool {
-			failed = broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("new", []byte("new")))
+			failed = try(b, topic, message.NewMessage("new", []byte("new")))
 			return failed == nil
 		})
 		first := <-messages // number 1, as the old one was
