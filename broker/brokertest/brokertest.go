@@ -13,18 +13,18 @@ import (
 
 // Features say what a driver can do beyond the contract.
 type Features struct {
-	Durable    bool // what is published outlives brokers
-	Replays    bool // roles that come later get it too, else a role gets what is published once it is known: see [message.SubscribeInitializer]
-	Reorders   bool // a dead letter that a visit leaves comes behind what came meanwhile
-	LosesAcks  bool // an ack may be lost that is sent right before its channel is closed
+	Durable    bool // messages outlive brokers
+	Replays    bool // a role that comes later gets earlier messages, too; else it gets messages once it is known: see [message.SubscribeInitializer]
+	Reorders   bool // a dead letter that a visit leaves comes behind dead letters that came meanwhile
+	LosesAcks  bool // an ack that is sent right before its channel is closed may be lost
 	Repeats    bool // the newest message may come once more though it was acked, after others were returned
 	Positions  bool // messages have positions, which grow within a partition
 	Dedupes    bool // two messages with one UUID are one
 	Uncounted  bool // a delivery that ended without ack or nack is not counted
 	Wildcards  bool // [broker.Routing.Wildcard] may be subscribed to
 	AllTenants bool // dead letters of all tenants can be visited at once, else a visit must name one
-	History    bool // what was read is kept: see [broker.History]
-	Commits    bool // acks are one number a log, written now and then: [broker.Log].Delivered is Acked, a moment later
+	History    bool // messages are kept after their ack: see [broker.History]
+	Commits    bool // the acks of a log are one number, written now and then: [broker.Log].Delivered is Acked, a moment later
 	FakeTime   bool // server and broker run in a bubble of testing/synctest
 	MaxBytes   int  // a body of this size is refused; 0 if none is
 
@@ -33,7 +33,7 @@ type Features struct {
 	Lacks map[string]string
 }
 
-// A Server is what the brokers of one test connect with.
+// A Server is the server that the brokers of one test connect with.
 type Server struct {
 	// Broker returns a new broker, which is not run yet. Without
 	// [Features.Durable] there is one broker only, and this returns it.
@@ -43,8 +43,8 @@ type Server struct {
 	// nil if that can't be done.
 	Stop, Start func()
 
-	// Purge removes the messages of a log below a number, as a broker does with those
-	// that are too old. Delete removes all logs, while no broker runs; the next one
+	// Purge removes the messages of a log below a number, as a broker removes messages
+	// that are too old. Delete removes all logs, while no broker runs; the next broker
 	// makes them again. They are nil if that can't be done.
 	Purge  func(log string, below int64)
 	Delete func()
@@ -68,23 +68,22 @@ func Run(t *testing.T, f Features, open Open) {
 	}
 }
 
-// Timed runs the part of the contract that is about time. It is for a driver that runs
-// the others on another server, as those below are.
+// Timed runs the cases that are about time, for a driver that runs the others on another
+// server.
 func Timed(t *testing.T, f Features, open Open) {
 	promises(t, f, open, maps.Clone(f.Lacks), true, false)
 }
 
-// Untimed runs the part of the contract that is neither about time nor about a server
-// which is stopped.
+// Untimed runs the cases that are neither about time nor about a server that is stopped.
 func Untimed(t *testing.T, f Features, open Open) {
 	promises(t, f, open, maps.Clone(f.Lacks), false, true)
 }
 
-// Outages runs the part of the contract that needs a server which can be stopped.
+// Outages runs the cases that need a server that can be stopped.
 func Outages(t *testing.T, f Features, open Open) { outages(t, f, open, maps.Clone(f.Lacks)) }
 
-// promises runs the part of the contract that needs no server which can be stopped: what
-// is about time, what is not, or both.
+// promises runs the cases that need no server that can be stopped: the cases about time,
+// the others, or both.
 func promises(t *testing.T, f Features, open Open, lacks map[string]string, timed, others bool) {
 	for _, test := range []struct {
 		promise string

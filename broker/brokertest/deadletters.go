@@ -45,8 +45,8 @@ func (w *world) deadLetter(t timer.TenantID, bodies ...string) []*message.Messag
 // keep is a visit that removes nothing.
 func keep(*message.Message) (bool, error) { return false, nil }
 
-// visit returns the dead letters of a tenant there are, and removes those that
-// remove says.
+// visit returns the dead letters of a tenant, and removes a dead letter if remove returns
+// true.
 func (w *world) visit(n *node, t timer.TenantID, remove func(*message.Message) (bool, error)) (seen []*message.Message) {
 	w.Helper()
 	if err := n.VisitDeadLetters(w.Context(), t, func(m *message.Message) (bool, error) {

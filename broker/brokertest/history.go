@@ -11,20 +11,20 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// kept returns what the broker keeps, which is a feature of its driver.
+// kept returns the history of the broker, whose driver must have the feature.
 func (n *node) kept() broker.History {
 	kept, _ := n.History()
 	return kept
 }
 
-// withoutHistory is for brokers that keep nothing.
+// withoutHistory has a broker that keeps nothing.
 func withoutHistory(w *world) {
 	if kept, lacks := w.History(); kept != nil || lacks == "" {
 		w.Errorf("the history is %v, and lacks %q", kept, lacks)
 	}
 }
 
-// positions returns those of the reader, by log.
+// positions returns the positions of the reader, by log.
 func (n *node) positions() map[string]timer.Position {
 	found := make(map[string]timer.Position)
 	for _, p := range n.kept().Positions("reader") {
@@ -42,7 +42,7 @@ func (n *node) reaches(all []broker.Stored, number func(timer.Position) int64) b
 func done(p timer.Position) int64 { return p.Committed }
 func seen(p timer.Position) int64 { return p.Observed }
 
-// logs returns those of the reader.
+// logs returns the logs of the reader, by name.
 func (n *node) logs(w *world) map[string]broker.Log {
 	w.Helper()
 	all, err := n.kept().Logs(w.Context(), "reader")

@@ -14,7 +14,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// replay returns what a replay visits, which must be in order.
+// replay returns the messages that a replay visits, which must be in order.
 func (n *node) replay(w *world, kind broker.Kind, from ...timer.Position) (all []broker.Stored) {
 	w.Helper()
 	last := make(map[string]int64)
@@ -60,8 +60,8 @@ func wantReplay(w *world, what string, got []broker.Stored, want []*message.Mess
 	}
 }
 
-// behind returns the positions behind the first n messages of a replay, for either
-// kind: the log of each is read up to there.
+// behind returns the positions behind the first n messages of a replay, as if these were
+// committed and observed.
 func behind(all []broker.Stored, n int) (from []timer.Position) {
 	for _, m := range all[:n] {
 		i := slices.IndexFunc(from, func(p timer.Position) bool { return p.Log == m.Log })
@@ -73,8 +73,8 @@ func behind(all []broker.Stored, n int) (from []timer.Position) {
 	return from
 }
 
-// handled handles n commands with a broker that ends: what it notes of them at the end
-// of a subscription, a reader may find later than its Close returns.
+// handled handles n commands with a broker, and ends it: a reader may find the acks of a
+// subscription later than its Close returns.
 func (w *world) handled(n int) {
 	w.Helper()
 	node := w.start()
@@ -195,7 +195,7 @@ func (w *world) large(n int) (events []*message.Message) {
 	return events
 }
 
-// largeReplay is more than a batch is.
+// largeReplay returns a number of messages that is larger than a batch.
 func largeReplay() int { return fewer(6_000, 4_000) }
 
 func replaysBatches(w *world) {

@@ -12,8 +12,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Watermill runs Watermill's own tests of publishers and subscribers, but for
-// those that want order or one message at a time.
+// Watermill runs Watermill's own tests of publishers and subscribers, except the tests that
+// want messages in order or one at a time.
 //
 // ContinueAfterErrors runs in its short form: the long one wants each of 300
 // redeliveries within 15 seconds, which [broker.RedeliveryDelay] exceeds.

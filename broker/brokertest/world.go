@@ -17,15 +17,15 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// timeout is how long what must come may take.
+// timeout is the longest wait for something that must happen.
 const timeout = 60 * time.Second
 
-// A world is a server, and what a test does to it.
+// A world has the server and the broker of a test.
 type world struct {
 	*testing.T
 	features Features
 	server   Server
-	fake     bool // time is that of a bubble
+	fake     bool // whether the test runs in a bubble of testing/synctest
 	*node         // the broker that most tests need
 
 	newServer Open
@@ -43,8 +43,8 @@ func newWorld(t *testing.T, f Features, open Open, fake bool) *world {
 	return w
 }
 
-// start runs one more broker until the test ends, and waits until it is ready.
-// Without durability it returns the one there is.
+// start runs one more broker until the test ends, and waits until it is ready. Without
+// [Features.Durable] it returns the only broker.
 func (w *world) start() *node {
 	if w.node != nil && !w.features.Durable {
 		return w.node
@@ -75,7 +75,7 @@ func (w *world) run() *node {
 	return n
 }
 
-// await polls until something has happened that no event tells of.
+// await polls until something has happened.
 func await(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -105,8 +105,8 @@ func (n *node) publish(t testing.TB, topic string, messages ...*message.Message)
 }
 
 // supply publishes messages until the broker has taken all. A busy server does not confirm
-// some in time, which may come twice then; and a driver has little time for messages to
-// what has failed a moment ago.
+// some of them in time, so that these may come twice. And a driver gives up soon on
+// messages to a topic that has failed a moment ago.
 func (n *node) supply(w *world, topic string, messages ...*message.Message) {
 	for late := time.Now().Add(timeout); len(messages) > 0; {
 		var failed []*message.Message

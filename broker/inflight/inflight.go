@@ -10,7 +10,7 @@
 // Messages are delivered in no order, and none waits for another one.
 //
 // A driver has one [Term], from the start to the end of its Run, and one
-// [Subscriptions] for each subscriber, which counts what has to end with it.
+// [Subscriptions] for each subscriber, which counts the subscriptions that end with it.
 package inflight
 
 import (
@@ -31,7 +31,7 @@ import (
 // Ack, Retry and Return is called, except after a Retry that returned false. They are
 // called from any goroutine, perhaps after the connection was lost.
 type Delivery interface {
-	Bytes() int // about how much memory it takes; always the same
+	Bytes() int // about how many bytes of memory it takes; always the same
 
 	// Message returns a new message for handlers, without [broker.MetaDelivery].
 	// It is called once for each time that the message is delivered.
@@ -51,25 +51,26 @@ type Delivery interface {
 	// false bounds by itself how many the server leaves with it.
 	Retry(delay time.Duration) bool
 
-	// Return has the server deliver the message to another subscription, at once:
-	// the intake ended before a handler had it, or while it was held.
+	// Return has the server deliver the message to another subscription, at once. The
+	// window calls it if the intake ended before a handler got the message, or while the
+	// window held it.
 	Return()
 }
 
 // Options tune a [Window]. The zero value is ready to use.
 type Options struct {
-	Messages int // in flight at most; default 4096
-	Bytes    int // that messages in flight take at most; one that is larger is taken alone; default 64 MiB
-	Ahead    int // of them, that may wait for a handler; default 64
+	Messages int // most messages in flight; default 4096
+	Bytes    int // most bytes of messages in flight; a larger message is in flight alone; default 64 MiB
+	Ahead    int // most messages in flight that wait for a handler; default 64
 }
 
-// A Window is what one subscription has in flight.
+// A Window has the messages that one subscription has in flight.
 type Window struct {
-	ctx      context.Context // of the subscription
+	ctx      context.Context // ends with the subscription
 	cancel   context.CancelFunc
 	out      chan *message.Message
-	slots    *semaphore.Weighted // of messages in flight
-	bytes    *semaphore.Weighted // of messages in flight
+	slots    *semaphore.Weighted // a slot for each message in flight
+	bytes    *semaphore.Weighted // bytes of the messages in flight
 	maxBytes int
 	expired  chan struct{}  // closed when acks have no effect any more
 	work     sync.WaitGroup // goroutines that settle or hold messages
@@ -78,12 +79,12 @@ type Window struct {
 	closed bool
 
 	mu       sync.Mutex
-	flights  []*flight  // that are not over, the oldest first
-	settling bool       // settle runs
-	left     []Delivery // handlers still had them when the window expired
+	flights  []*flight  // messages in flight, the oldest first
+	settling bool       // whether settle runs
+	left     []Delivery // messages that handlers still had when the window expired
 }
 
-// A flight is a message in flight: what [Window.Messages] has or had.
+// A flight is a message in flight. It is, or was, in [Window.Messages].
 type flight struct {
 	delivery   Delivery
 	end        context.CancelFunc // ends the context of the message
@@ -109,13 +110,13 @@ func New(ctx context.Context, opt Options) *Window {
 	return w
 }
 
-// Messages is where messages are delivered. [Window.Close] closes it.
+// Messages returns the channel of the messages, which [Window.Close] closes.
 func (w *Window) Messages() <-chan *message.Message { return w.out }
 
-// Add delivers a message whose count of deliveries, this one included, is given.
-// It waits while the window is full, or as many wait for a handler as may. It
-// returns false if the message was not delivered: the intake ended first, and it
-// was returned to the server, or it is stale.
+// Add delivers a message. Deliveries is how often it has been delivered, this time
+// included. Add waits while the window is full, or while as many messages wait for a
+// handler as may. It returns false if the message was not delivered: either it is stale,
+// or the intake ended first, and the message was returned to the server.
 func (w *Window) Add(d Delivery, deliveries int) bool {
 	if w.acquire(d) {
 		if w.deliver(d, deliveries) {
@@ -129,8 +130,8 @@ func (w *Window) Add(d Delivery, deliveries int) bool {
 	return false
 }
 
-// Close ends the intake: it closes Messages and returns to the server what no
-// handler has. Messages that a handler has can still be acked.
+// Close ends the intake: it closes Messages, and returns the messages in it to the server.
+// Messages that a handler has can still be acked.
 func (w *Window) Close() {
 	w.cancel()
 	w.gate.Lock()
@@ -152,9 +153,9 @@ func (w *Window) Close() {
 	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool { return f.over })
 }
 
-// Wait waits until nothing is in flight, or until stop is closed. What was acked
-// before is acked at the server then; a later ack or nack has no effect. It returns
-// what handlers still have. It is called once, after Close.
+// Wait waits until nothing is in flight, or until stop is closed. Messages that were acked
+// before are acked at the server when it returns; a later ack or nack has no effect. It
+// returns the messages that handlers still have. It is called once, after Close.
 func (w *Window) Wait(stop <-chan struct{}) (left []Delivery) {
 	idle := make(chan struct{})
 	go func() {
@@ -240,13 +241,13 @@ func (w *Window) settle() {
 	}
 }
 
-// over returns the flights that were acked or nacked, or can't be any more: all of them, or
-// those before the oldest one that is at work. It returns the message of that one, too, or
-// nil if there is none.
+// over returns flights that were acked or nacked, or can't be any more. Unless all are
+// wanted, it looks no further than the oldest message that is at work. It returns that
+// message, too, or nil if there is none.
 func (w *Window) over(all bool) (over []*flight, oldest *message.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	first := 0 // flight that is at work
+	first := 0 // index of the oldest flight that is at work
 	for ; first < len(w.flights) && w.isOver(w.flights[first]); first++ {
 	}
 	over, w.flights = w.flights[:first:first], w.flights[first:]
@@ -339,6 +340,6 @@ func (w *Window) release(d Delivery) {
 	w.slots.Release(1)
 }
 
-// weight is how many bytes a message counts for. One that is larger than the
+// weight returns how many bytes a message counts for. A message that is larger than the
 // bound is alone in the window.
 func (w *Window) weight(d Delivery) int64 { return int64(min(d.Bytes(), w.maxBytes)) }

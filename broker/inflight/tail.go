@@ -16,24 +16,24 @@ import (
 // broker's Run has ended.
 var ErrClosed = errors.New("closed")
 
-// A Listener receives what is published to a topic, on one connection.
+// A Listener receives messages as they are published to a topic, on one connection.
 type Listener interface {
 	// Receive calls send with each message until send returns false, ctx is done,
 	// or nothing more can come on this connection. An ack of a message has no
 	// effect.
 	Receive(ctx context.Context, send func(*message.Message) bool)
 
-	// Close releases what the listener has at the server. It is called once,
-	// after Receive.
+	// Close ends the listener's subscription at the server. It is called once, after
+	// Receive.
 	Close()
 }
 
 // tailRetry is the delay between two tries to listen.
 const tailRetry = 50 * time.Millisecond
 
-// A Tail subscribes to what is published from now on. See [broker.Broker] for its
-// contract. When a listener has finished, it listens again, unless that is denied: what
-// was published meanwhile is missed.
+// A Tail subscribes to messages that are published from now on. See [broker.Broker] for its
+// contract. When a listener has finished, the tail listens again, unless that is denied. It
+// misses the messages that are published meanwhile.
 type Tail struct {
 	*Subscriptions
 
@@ -41,9 +41,9 @@ type Tail struct {
 	Listen func(ctx context.Context, topic string) (Listener, error)
 }
 
-// Subscribe returns as soon as the first listener listens, or the error of that. It
-// delivers what listeners receive until ctx is done, the subscriber is closed or the
-// term ends.
+// Subscribe returns as soon as the first listener listens, or returns its error. It
+// delivers the messages that listeners receive until ctx is done, the subscriber is closed
+// or the term ends.
 func (t Tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	if !t.Join() {
 		return nil, ErrClosed

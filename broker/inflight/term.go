@@ -12,7 +12,7 @@ import (
 // waits for all work that was counted in it.
 type Term struct {
 	work sync.WaitGroup
-	ctx  context.Context // ends with the term
+	ctx  context.Context // it ends with the term
 	end  context.CancelFunc
 
 	mu sync.Mutex // held while work is counted, and while the term is ended
@@ -64,8 +64,8 @@ func (t *Term) End() {
 	t.work.Wait()
 }
 
-// Subscriptions are those of one subscriber. They end with [Subscriptions.Close],
-// or with the term of the broker.
+// Subscriptions are the subscriptions of one subscriber. They end with
+// [Subscriptions.Close], or with the term of the broker.
 type Subscriptions struct {
 	term  *Term
 	ctx   context.Context // ends with Close, or with the term
@@ -103,10 +103,10 @@ func (s *Subscriptions) Until(ctx context.Context) (_ context.Context, stop func
 	return pause.WhileBoth(ctx, s.ctx)
 }
 
-// Drain waits until nothing of a window that was closed is in flight. A message can be
-// acked for a while after Close of the subscriber, and for another one after the end of
-// the term, as long as its connection is not gone, which is nil if none is needed. It
-// returns what handlers still have then.
+// Drain waits until nothing of a closed window is in flight. A message can be acked for a
+// time after Close of the subscriber, and for another time after the end of the term, but
+// only until gone is closed, since the connection is lost then; gone may be nil. Drain
+// returns the messages that handlers still have then.
 func (s *Subscriptions) Drain(w *Window, afterClose, afterTerm time.Duration, gone <-chan struct{}) (left []Delivery) {
 	stop, idle := make(chan struct{}), make(chan struct{})
 	go func() {

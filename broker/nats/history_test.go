@@ -111,8 +111,8 @@ func TestReplayNoticesAStreamThatIsMadeAgain(t *testing.T) {
 	}
 }
 
-// An idle service asks the server for its consumer only to see whether someone has
-// changed it; it asks more when something came or was settled.
+// An idle service looks up its consumer only to see whether someone has changed it. It
+// asks more often after messages came or were settled.
 func TestIdleServiceDoesNotAskForItsPosition(t *testing.T) {
 	t.Parallel()
 	longtest.NotShort(t)
@@ -146,8 +146,8 @@ func TestIdleServiceDoesNotAskForItsPosition(t *testing.T) {
 	})
 }
 
-// A replay is waited for by another, and what a process that was killed has left
-// is gone after seconds.
+// One replay waits for another. The server deletes the consumer of a replay some seconds
+// after its process was killed.
 func TestReplayWaitsForTheLeftoverOfAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestUsedForgetsTheDead(t *testing.T) {
 	})
 }
 
-// What is larger than a request may be comes too.
+// All of these messages together are larger than one request may be.
 func TestReplayOfLargeMessages(t *testing.T) {
 	t.Parallel()
 	e := serve(t)

@@ -24,8 +24,8 @@ import (
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
-// documented starts a server with the permissions of the documentation but some, and a
-// user beside them who may do everything.
+// documented starts a server with the permissions of the documentation, without some
+// lines, and with one more user, root, who may do everything.
 func documented(t testing.TB, without ...string) (url string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/brokers/nats.md")
@@ -344,7 +344,7 @@ func picture(t testing.TB, js jetstream.JetStream) string {
 	return string(text)
 }
 
-// What is denied is an error at once, and not after a time-out.
+// A request that is denied fails at once, and not after a timeout.
 func TestWhatIsDeniedIsAnErrorAtOnce(t *testing.T) {
 	t.Parallel()
 	url := provisioned(t, 0)

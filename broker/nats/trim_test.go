@@ -85,8 +85,8 @@ func ack(t *testing.T, c jetstream.Consumer) {
 	t.Cleanup(consuming.Stop)
 }
 
-// TestConsumedMessagesDoNotFillTheStream publishes five times what the stream takes. Dead letters stay, and
-// the event of a command that is still there.
+// TestConsumedMessagesDoNotFillTheStream publishes five times as much as the stream takes.
+// Dead letters stay, and so does the event of a command that is still there.
 func TestConsumedMessagesDoNotFillTheStream(t *testing.T) {
 	t.Parallel()
 	e := syncing(t)

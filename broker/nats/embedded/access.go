@@ -10,38 +10,38 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Access is who may do what at a [Server]. Its owner may do everything. All others
-// are guests: they publish commands, read events, directly or by consumers of
-// their own, and nothing else.
+// Access says which client may do what at a [Server]. The owner may do everything. All
+// other clients are guests: they publish commands and read events, directly or with
+// consumers of their own, and may do nothing else.
 //
-// Guests are in an account of the server that imports what they may do, and not
-// in that of the stream. So an answer to them goes nowhere else, whatever
-// subject they name for it: it can't become an event, or an ack of the service.
+// Guests have an account of their own, which imports the subjects that they may use. They
+// are not in the account of the stream. So the server sends its answers to guests only,
+// whatever subject they name: an answer can't become an event, or an ack of the service.
 type Access struct {
-	Password string   // of the user [Owner]; required
-	Token    string   // what guests must show; empty: nothing
-	Stream   string   // what guests may make consumers of
+	Password string   // password of the user [Owner]; required
+	Token    string   // token that guests must show; empty if they need none
+	Stream   string   // stream that guests may make consumers of
 	Commands string   // subject that guests may publish to; it may have wildcards
 	Events   string   // subject that guests may read; it may have wildcards
-	Receipts string   // as Events; empty: there are none
+	Receipts string   // subject that guests may read, too; empty if there are no receipts
 	Reserved []string // consumers that guests may not use
 }
 
-// Owner is the name of the user who may do everything.
+// Owner is the name of the user that may do everything.
 const Owner = "timer-service"
 
 const (
-	relayUser     = "relay" // with the password of the owner; in the account of guests
+	relayUser     = "relay" // has the password of the owner, and is in the account of guests
 	guestsAccount = "guests"
-	relayedNext   = "relay.next." // where the relay asks for messages of a consumer
+	relayedNext   = "relay.next." // subject on which the relay asks for messages of a consumer
 )
 
-// inboxes are where guests receive answers: those of common clients, and of
-// timer-service as one.
+// inboxes are the subjects on which guests receive answers: the inboxes of common clients,
+// and of timer-service as a client.
 var inboxes = []string{"_INBOX.", "_INBOX_timer-client."}
 
-// A door lets clients in, once it is open. There is one for each start of the
-// server, whose accounts do not survive it.
+// A door lets clients in, once it is open. Each start of the server has its own, since
+// accounts do not survive a restart.
 type door struct {
 	access *Access
 	ready  chan struct{} // closed when it is open, or never will be
@@ -74,7 +74,7 @@ func (d *door) open(n *server.Server) error {
 	return nil
 }
 
-// shut refuses those who wait, if the door was never opened.
+// shut refuses the clients that wait, if the door was never opened.
 func (d *door) shut() { d.once.Do(func() { close(d.ready) }) }
 
 // Check lets a client in, with its permissions. It waits until the door is open.
@@ -99,7 +99,7 @@ func equal(given, want string) bool {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(want)) == 1
 }
 
-// read are the subjects that guests read.
+// read returns the subjects that guests read.
 func (a *Access) read() []string {
 	if a.Receipts == "" {
 		return []string{a.Events}
@@ -107,7 +107,7 @@ func (a *Access) read() []string {
 	return []string{a.Events, a.Receipts}
 }
 
-// imported are the subjects that guests publish to, and that have one answer.
+// imported returns the subjects that guests publish to, and that have one answer.
 func (a *Access) imported() []string {
 	return []string{
 		a.Commands,
@@ -117,10 +117,10 @@ func (a *Access) imported() []string {
 	}
 }
 
-// next is where one asks for messages of a consumer, without its name.
+// next returns the subject of requests for messages of a consumer, without its name.
 func (a *Access) next() string { return "$JS.API.CONSUMER.MSG.NEXT." + a.Stream + "." }
 
-// relayed are the subjects on which a relay answers guests.
+// relayed returns the subjects on which a relay answers guests.
 func (a *Access) relayed() []string {
 	return []string{
 		"$JS.API.CONSUMER.CREATE." + a.Stream,
@@ -130,7 +130,7 @@ func (a *Access) relayed() []string {
 	}
 }
 
-// permissions are those of guests. They may not publish events to each other
+// permissions returns the permissions of guests, who may not publish events to each other
 // either.
 func (a *Access) permissions() *server.Permissions {
 	var deny []string

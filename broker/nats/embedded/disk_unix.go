@@ -4,7 +4,7 @@ package embedded
 
 import "golang.org/x/sys/unix"
 
-// freeBytes returns how much may still be written to the disk of a directory.
+// freeBytes returns how many bytes are free on the disk of a directory.
 func freeBytes(dir string) (int64, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil {

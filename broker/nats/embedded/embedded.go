@@ -25,7 +25,7 @@ const (
 	startTimeout = 30 * time.Second // longest start; recovering a large store takes a while
 	startPoll    = 100 * time.Millisecond
 	lazySync     = time.Second           // between syncs, if not every message is synced
-	flushWait    = 50 * time.Millisecond // a stream's flusher sleeps at most so long, and the shutdown does not wait for it (nats-server v2.15.2)
+	flushWait    = 50 * time.Millisecond // longest sleep of a stream's flusher, for which the shutdown does not wait (nats-server v2.15.2)
 	loopback     = "127.0.0.1"
 )
 
@@ -37,7 +37,7 @@ type Options struct {
 	StoreDir   string  // where streams are kept; it is made, readable to its owner only; required
 	DontListen bool    // for this process only: Port is not used and URL is empty
 	SyncLazily bool    // ack before the disk has it: a power cut loses about a second
-	Access     *Access // who may do what; nil: everybody everything
+	Access     *Access // which client may do what; nil: each may do everything
 }
 
 // A Server is a NATS server with JetStream in this process. Unless SyncLazily is
@@ -49,22 +49,22 @@ type Server struct {
 	url       string // empty if it does not listen
 	opt       server.Options
 	log       *slog.Logger
-	lock      *flock.Flock // of the folder: two servers in one would corrupt it
-	access    *Access      // nil: everybody may do everything
+	lock      *flock.Flock // lock of the folder, which two servers would corrupt
+	access    *Access      // nil: each client may do everything
 	relay     *relay       // nil without access
 
 	mu     sync.Mutex
 	server *server.Server
 
-	failed chan struct{} // holds one: a file could not be written
+	failed chan struct{} // signals that a file could not be written
 	once   sync.Once
 	stop   chan struct{}
 	work   sync.WaitGroup
 }
 
-// Start starts a server and returns when it answers. If the port is taken it
-// takes a free one, unless PortOnly is set. Others lose what permissions they had
-// for the folder.
+// Start starts a server and returns when it answers. If the port is taken the server
+// listens on a free one, unless PortOnly is set. Start removes the permissions that other
+// users had for the folder.
 func Start(opt Options, log *slog.Logger) (*Server, error) {
 	if opt.StoreDir == "" {
 		return nil, errors.New("the store directory is missing")
@@ -86,7 +86,7 @@ func Start(opt Options, log *slog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// startLocked starts a server in a folder that is locked.
+// startLocked starts a server in the folder, which the caller has locked.
 func startLocked(opt Options, lock *flock.Flock, log *slog.Logger) (*Server, error) {
 	opt.Host = cmp.Or(opt.Host, loopback)
 	taken := false
@@ -172,7 +172,7 @@ func (s *Server) launch() error {
 	return err
 }
 
-// answers waits until a server that was started answers, or says why it cannot.
+// answers waits until a server that was started answers, or returns why it can't.
 func (s *Server) answers(n *server.Server, fatal <-chan error) error {
 	late := time.After(startTimeout)
 	for !n.ReadyForConnections(startPoll) {
@@ -187,7 +187,7 @@ func (s *Server) answers(n *server.Server, fatal <-chan error) error {
 	return nil
 }
 
-// current returns the server that runs, or the last that did.
+// current returns the server that runs, or the last one that ran.
 func (s *Server) current() *server.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,8 +246,8 @@ func (s *Server) Shutdown() {
 	_ = s.lock.Unlock() // the process ends it too
 }
 
-// Capacity returns how large a stream may become: three quarters of what the disk
-// has free and the streams use already.
+// Capacity returns how large a stream may become: three quarters of the bytes that are
+// free on the disk or in use by streams.
 func (s *Server) Capacity() int64 {
 	free, err := freeBytes(s.dir)
 	if err != nil {

@@ -16,11 +16,12 @@ import (
 // relayTimeout is the longest wait for an answer of the server.
 const relayTimeout = 5 * time.Second
 
-// A relay sees to what permissions do not cover. It makes the consumers that guests
-// ask for: what one does stands in the body of the request, such as a filter of
-// several subjects, or a subject to push to, which could be that of an ack of the
-// service. And it passes on where messages shall be sent only if that is an inbox:
-// what is sent to the commands topic keeps its old subject, and would be an event.
+// A relay verifies requests of guests that permissions do not cover. It makes the consumers
+// that guests ask for, since only the body of such a request says what the consumer does:
+// it may have a filter of several subjects, or push to a subject, which could be the ack
+// of a message of the service. The relay forwards a request for messages only if they are
+// to be sent to an inbox: a message that is sent to the commands topic keeps its old
+// subject, and would be an event.
 type relay struct {
 	access        *Access
 	guests, owner *natsgo.Conn
@@ -59,7 +60,7 @@ func (r *relay) close() {
 	}
 }
 
-// serve answers a request: as the server does, or with a refusal.
+// serve forwards a request to the server, or refuses it.
 func (r *relay) serve(m *natsgo.Msg) {
 	if consumer, next := strings.CutPrefix(m.Subject, r.access.next()); next {
 		if slices.ContainsFunc(inboxes, func(prefix string) bool { return strings.HasPrefix(m.Reply, prefix) }) {
@@ -83,8 +84,8 @@ func (r *relay) serve(m *natsgo.Msg) {
 	}
 }
 
-// vet returns a request for a consumer as it may be sent, or an error if guests may
-// not have such a one.
+// vet returns a request for a consumer as it may be sent, or an error if guests may not
+// have that consumer.
 func (a *Access) vet(subject string, body []byte) ([]byte, error) {
 	var request server.CreateConsumerRequest
 	if err := json.Unmarshal(body, &request); err != nil {
@@ -109,7 +110,7 @@ func (a *Access) vet(subject string, body []byte) ([]byte, error) {
 	return json.Marshal(request)
 }
 
-// readable reports whether all that a filter matches are events, or are receipts.
+// readable reports whether a filter matches events only, or receipts only.
 func (a *Access) readable(filter string) bool {
 	got := strings.Split(filter, ".")
 	return !slices.Contains(got, ">") && slices.ContainsFunc(a.read(), func(subject string) bool {

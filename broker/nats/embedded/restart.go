@@ -11,7 +11,7 @@ import (
 
 const (
 	restartDelay = time.Second // before a restart, and between tries
-	minFree      = 1 << 20     // free bytes without which a server does not even start
+	minFree      = 1 << 20     // free bytes that a server needs to start
 )
 
 // restartAfterFailures restarts the server when a file could not be written and
@@ -47,25 +47,25 @@ func (s *Server) restartAfterFailures() {
 	}
 }
 
-// serverLog writes what the server logs, and notes when a file could not be
+// serverLog writes the log lines of the server, and signals that a file could not be
 // written.
 type serverLog struct {
 	log    *slog.Logger
 	failed chan<- struct{}
-	fatal  chan<- error // has space for one: why the server could not start
+	fatal  chan<- error // gets the reason if the server can't start; it has space for one
 }
 
 func (l serverLog) write(level slog.Level, format string, v ...any) {
 	l.log.Log(context.Background(), level, "NATS server", "text", fmt.Sprintf(format, v...))
 }
 
-// Noticef writes what happens at every start and stop.
+// Noticef writes lines about every start and stop.
 func (l serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v...) }
 
-// Warnf writes what an operator may need to act on.
+// Warnf writes lines that an operator may have to act on.
 func (l serverLog) Warnf(format string, v ...any) { l.write(slog.LevelWarn, format, v...) }
 
-// Fatalf writes why the server can't go on. It does not end the process.
+// Fatalf writes the reason why the server can't go on. It does not end the process.
 func (l serverLog) Fatalf(format string, v ...any) {
 	l.write(slog.LevelError, format, v...)
 	select {
@@ -74,7 +74,7 @@ func (l serverLog) Fatalf(format string, v ...any) {
 	}
 }
 
-// Errorf writes what went wrong.
+// Errorf writes errors.
 func (l serverLog) Errorf(format string, v ...any) {
 	l.write(slog.LevelError, format, v...)
 	for _, arg := range v {
