@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,13 +27,9 @@ import (
 // These name files in the folder of the backups. Other files are left alone.
 const (
 	copyName = "timers-20060102T150405Z.db" // name of a good copy, with its time
-	partial  = ".partial"                   // suffix while the copy is written and checked
-	damaged  = ".damaged"                   // suffix if the copy failed the check
+	partial  = "timers.db.partial"          // the copy that is written and checked
+	damaged  = ".damaged"                   // suffix of a copy that failed the check
 )
-
-// abandoned is the age from which on an incomplete copy is taken to have no process that
-// works on it.
-const abandoned = time.Hour
 
 // Backups copies the SQLite database into a folder at intervals, and keeps the newest copies.
 type Backups struct {
@@ -113,25 +108,25 @@ func (b *Backups) due(now time.Time) time.Duration {
 // copy makes one copy, and removes the oldest if there are too many.
 func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
 	dir := b.cfg.BackupDir
-	name := filepath.Join(dir, now.UTC().Format(copyName))
-	if err := clean(dir, now); err != nil {
+	name, unfinished := filepath.Join(dir, now.UTC().Format(copyName)), filepath.Join(dir, partial)
+	if err := remove(unfinished); err != nil { // of a process that was killed
 		return err
 	}
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return cmp.Or(err, fmt.Errorf("%s exists", name))
 	}
-	defer func() { err = errors.Join(err, remove(name+partial)) }() // fails once the file is renamed
-	if err := sqlite.Backup(ctx, b.cfg.DBPath, name+partial); err != nil {
+	defer func() { err = errors.Join(err, remove(unfinished)) }() // it is gone once it has its name
+	if err := sqlite.Backup(ctx, b.cfg.DBPath, unfinished); err != nil {
 		return err
 	}
-	if _, err := b.inspect(ctx, name+partial); err != nil && ctx.Err() == nil {
+	if _, err := b.inspect(ctx, unfinished); err != nil && ctx.Err() == nil {
 		return errors.Join(fmt.Errorf("check the copy, which is kept as %s: %w", name+damaged, err), keepDamaged(dir, name))
 	}
-	info, err := os.Stat(name + partial)
-	if err := errors.Join(ctx.Err(), err, fsync.File(name+partial)); err != nil {
+	info, err := os.Stat(unfinished)
+	if err := errors.Join(ctx.Err(), err, fsync.File(unfinished)); err != nil {
 		return err
 	}
-	if err := errors.Join(os.Rename(name+partial, name), fsync.Folder(dir)); err != nil {
+	if err := errors.Join(os.Rename(unfinished, name), fsync.Folder(dir)); err != nil {
 		return err
 	}
 	b.log.InfoContext(ctx, "backed up the database", "file", name, "bytes", info.Size(), "took", time.Since(now).Round(time.Millisecond))
@@ -149,7 +144,7 @@ func keepDamaged(dir, name string) error {
 	for _, old := range before {
 		err = errors.Join(err, remove(old))
 	}
-	return errors.Join(err, os.Rename(name+partial, name+damaged))
+	return errors.Join(err, os.Rename(filepath.Join(dir, partial), name+damaged))
 }
 
 // copies returns the names of the good copies in a folder, the oldest first.
@@ -163,21 +158,6 @@ func copies(dir string, now time.Time) ([]string, error) {
 	}
 	slices.Sort(all)
 	return all, err
-}
-
-// clean removes incomplete copies of processes that were killed.
-func clean(dir string, now time.Time) error {
-	files, err := os.ReadDir(dir)
-	for _, f := range files {
-		name, cut := strings.CutSuffix(f.Name(), partial)
-		if _, err := time.Parse(copyName, name); err != nil || !cut {
-			continue
-		}
-		if info, err := f.Info(); err == nil && now.Sub(info.ModTime()) > abandoned {
-			_ = remove(filepath.Join(dir, f.Name()))
-		}
-	}
-	return err
 }
 
 // remove removes a file, if it exists.
