@@ -88,7 +88,7 @@ type served struct {
 }
 
 // openAdmin serves HTTP, if the configuration has an address or a socket for it.
-func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, what served, d *description, reload *reloader) error {
+func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, what served, d *description) error {
 	addr, chosen := cfg.HTTPAddress()
 	if addr == "" && cfg.Socket() == "" {
 		return nil
@@ -112,10 +112,9 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 	s := admin.New(log, opt)
 	if cfg.HTTPTenantTokensFile != "" {
 		tokens := watchTokens(cfg.HTTPTenantTokensFile, s, log)
-		if _, err := tokens.now(); err != nil {
+		if _, err := tokens.first(); err != nil {
 			return err
 		}
-		reload.tokens = tokens
 		keepLooking(lc, sd, log, "tenant tokens", tokens.Run)
 	}
 	if err := s.Listen(context.Background()); err != nil {

@@ -42,7 +42,7 @@ func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (*q
 		return nil, err
 	}
 	q.limiter = limiter
-	q.summary, err = q.now()
+	q.summary, err = q.first()
 	return q, err
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -28,14 +27,12 @@ import (
 // database. An unreachable broker does not delay it.
 const startTimeout = 5 * time.Minute
 
-// Run serves until ctx is done, then stops cleanly and returns nil. At SIGHUP it loads the
-// quotas again. It prints a line for each part to out, and "ready" when commands are handled
-// and timers fire. It returns an error if something can't start, or if a part dies.
+// Run serves until ctx is done, then stops cleanly and returns nil. It prints a line for each
+// part to out, and "ready" when commands are handled and timers fire. It returns an error if
+// something can't start, or if a part dies.
 func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger) error {
 	log = slog.New(telemetry.LogHandler(log.Handler()))
-	hangUp := make(chan os.Signal, 1) // asks to reload; else it would end the process
-	signal.Notify(hangUp, syscall.SIGHUP)
-	defer signal.Stop(hangUp)
+	signal.Ignore(syscall.SIGHUP) // tools send it after a change; the files are watched
 	counters := new(app.Counters)
 	limits, err := loadQuotas(cfg, counters, log)
 	if err != nil {
@@ -71,14 +68,14 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 		}),
 		fx.StartTimeout(startTimeout),
 		fx.StopTimeout(stopTimeout(cfg)),
-		fx.Supply(cfg, log, counters, limits, metrics, traces, events, &reloader{cfg: cfg, log: log, quotas: limits, asked: hangUp}, fx.Annotate(out, fx.As(new(io.Writer)))),
+		fx.Supply(cfg, log, counters, limits, metrics, traces, events, fx.Annotate(out, fx.As(new(io.Writer)))),
 		fx.Provide(
 			func(lc fx.Lifecycle) (closingStore, error) { return openStore(ctx, lc, cfg, log) },
 			func(s closingStore) app.Store { return s },
 			openBroker, keepMonitor, keepHistory, keepUnprotected, keepBackups,
 		),
 		app.Module(opt),
-		fx.Invoke(keepQuotas, keepReloading, keepTelemetry, openAdmin),
+		fx.Invoke(keepQuotas, keepTelemetry, openAdmin),
 		fx.Invoke(announce, notifySystemd),
 	)
 	if service.Err() != nil && ctx.Err() != nil {
@@ -96,7 +93,7 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 	if !started {
 		return err
 	}
-	logCounters(log, counters)
+	log.InfoContext(ctx, "stopped")
 	if died && err == nil {
 		err = errors.New("a part of the service ended by itself; see the log")
 	}
@@ -239,18 +236,4 @@ func awaitReady(ctx context.Context, health func() admin.Health, every time.Dura
 		}
 	}
 	return ctx.Err() == nil
-}
-
-func logCounters(log *slog.Logger, c *app.Counters) {
-	attrs := []any{"reached", c.Reached(), "expired", c.Expired(), "forwarded", c.Forwarded(), "parked", c.Parked()}
-	if late := c.Lateness(); late.Events > 0 {
-		attrs = append(attrs, "lateness_p99", late.Quantile(0.99).Round(time.Millisecond), "lateness_max", late.Max.Round(time.Millisecond))
-	}
-	if used, refused := c.Quotas(); used+refused > 0 {
-		attrs = append(attrs, "quotas_used", used, "quotas_refused", refused)
-	}
-	for result, n := range c.Commands() {
-		attrs = append(attrs, slog.Int64(result.Type+"."+result.Outcome, n))
-	}
-	log.Info("stopped", attrs...)
 }

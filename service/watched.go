@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -23,15 +22,12 @@ type watched struct {
 	is    string // message of the log when the file was loaded
 	wrong string // message of the log when it has a mistake
 
-	mu     sync.Mutex
 	loaded os.FileInfo // the file at the last load, valid or not; nil if it did not exist
 	seen   os.FileInfo // the file at the last check
 }
 
-// now loads the file, whether it has changed or not.
-func (w *watched) now() (string, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// first loads the file, before Run.
+func (w *watched) first() (string, error) {
 	w.seen = stat(w.file)
 	w.loaded = w.seen
 	return w.load()
@@ -49,8 +45,6 @@ func (w *watched) Run(ctx context.Context) error {
 // reload loads the file if it has changed, but only if it has not changed since the last
 // check: a file may be half written, and half of it may be valid.
 func (w *watched) reload(ctx context.Context) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	before := w.seen
 	w.seen = stat(w.file)
 	if same(w.seen, w.loaded) || !same(w.seen, before) {

@@ -19,9 +19,9 @@ type serveCmd struct {
 func (serveCmd) Help() string {
 	return `Prints where the dashboard is, a line for each part of the service, and "ready" when
 it handles commands and fires timers. Logs go to stderr. The first SIGINT or SIGTERM stops the service
-cleanly, with exit code 0; the second one ends the process at once. SIGHUP loads the
-quotas again, and new TLS files are read at the next connect; other settings need a
-restart.
+cleanly, with exit code 0; the second one ends the process at once. Quotas are loaded
+again when their file changes, and new TLS files are read at the next connect; other
+settings need a restart.
 
 The broker remembers which database takes its commands. A service with another database
 is refused. After a database was lost for good, or moved by export and import, start
