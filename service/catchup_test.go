@@ -137,13 +137,12 @@ func sweep(t *testing.T, direct, prefix string, r broker.Routing) {
 		t.Error(err)
 		return
 	}
-	for _, queue := range []string{r.Commands, r.Commands + ".owner", r.EventsOf("acme"), r.DeadLettersOf(timer.NoTenant)} {
-		if _, err := ch.QueueDelete(queue, false, false, false); err != nil {
-			t.Error(err)
-		}
-	}
+	queues := []string{r.Commands, r.Commands + ".owner", r.EventsOf("acme"), r.DeadLettersOf(timer.NoTenant)}
 	for _, delay := range []string{"2s", "6s", "30s", "2m", "10m"} {
-		if _, err := ch.QueueDelete(r.Commands+".retry."+delay, false, false, false); err != nil {
+		queues = append(queues, r.Commands+".retry."+delay)
+	}
+	for _, queue := range queues {
+		if _, err := ch.QueueDelete(queue, false, false, false); err != nil {
 			t.Error(err)
 		}
 	}
@@ -162,20 +161,6 @@ func (s site) publish(t *testing.T, commands ...*message.Message) {
 	if err := broker.NewWatermillPublisher(s.producer.Publisher()).Publish(s.producer.Routing().CommandsOf("acme"), commands...); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// keep runs the producer until the test ends.
-func (s site) keep(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.producer.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("producer: %v", err)
-		}
-	})
-	until(t, "a producer that is ready", func() bool { return s.producer.Ready(ctx) == nil })
 }
 
 // until polls until something has happened.
@@ -231,7 +216,7 @@ func lateCancels(t *testing.T, s site, away string) {
 	cfg := load(t, environ...)
 	r := run(t, cfg)
 	r.line("ready")
-	s.keep(t)
+	keep(t, s.producer)
 
 	schedules, cancels := make([]*message.Message, canceled+1), make([]*message.Message, canceled)
 	now := time.Now()
@@ -254,9 +239,7 @@ func lateCancels(t *testing.T, s site, away string) {
 	until(t, "timers", func() bool { return count("Scheduled") == len(schedules) })
 
 	if away == "service" {
-		if err := r.finish(); err != nil {
-			t.Fatal(err)
-		}
+		r.stops()
 	} else {
 		harmed.Refuse()
 		harmed.Reset()
@@ -279,7 +262,5 @@ func lateCancels(t *testing.T, s site, away string) {
 	if n := count("Reached"); n != 1 {
 		t.Errorf("%d timers fired, want 1: the others were canceled", n)
 	}
-	if err := r.finish(); err != nil {
-		t.Error(err)
-	}
+	r.stops()
 }

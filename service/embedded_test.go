@@ -3,7 +3,6 @@ package service_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -44,9 +43,7 @@ func TestSecretOfTheEmbeddedServer(t *testing.T) {
 			t.Fatalf("the secret is %q, it was %q (%v)", text, last, err)
 		}
 		last = string(text)
-		if err := r.finish(); err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		r.stops()
 	}
 
 	if err := os.Chmod(secret, 0o644); err != nil { // others may have read it
@@ -113,9 +110,7 @@ func TestDefaultPortThatIsTaken(t *testing.T) {
 	if _, found, err := service.Client(cfg, quiet); err != nil || found != first || strings.HasSuffix(first, ":4222") {
 		t.Errorf("a client connects to %q, %v; the service is at %q", found, err, first)
 	}
-	if err := r.finish(); err != nil {
-		t.Fatal(err)
-	}
+	r.stops()
 	r = run(t, cfg)
 	if says := r.line("broker"); !strings.Contains(says, "the default was taken once") {
 		t.Errorf("broker says %q", says)
@@ -123,39 +118,4 @@ func TestDefaultPortThatIsTaken(t *testing.T) {
 	if second := r.line("ready"); second != first {
 		t.Errorf("the second start is at %s, the first was at %s", second, first)
 	}
-}
-
-func TestChosenPortThatIsTaken(t *testing.T) {
-	t.Parallel()
-	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	_, port, _ := net.SplitHostPort(other.Addr().String())
-	for _, setting := range []string{"TIMER_NATS_PORT=" + port, "TIMER_NATS_LISTEN=" + other.Addr().String()} {
-		cfg := load(t, "TIMER_NATS_PORT=", setting)
-		err := service.Run(t.Context(), cfg, io.Discard, quiet)
-		if err == nil || !strings.Contains(err.Error(), other.Addr().String()+" is taken by another server") {
-			t.Errorf("%s: %v, want an error that names the address", setting, err)
-		}
-	}
-}
-
-// TestListensElsewhere listens on all interfaces, with a token.
-func TestListensElsewhere(t *testing.T) {
-	t.Parallel()
-	r := run(t, load(t, "TIMER_NATS_PORT=", "TIMER_NATS_LISTEN=0.0.0.0:0", "TIMER_NATS_TOKEN=hunter2"))
-	if says := r.line("broker"); !strings.Contains(says, "listens on 0.0.0.0") {
-		t.Errorf("broker says %q", says)
-	}
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(r.line("ready"), "nats://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := natsgo.Connect("nats://hunter2@127.0.0.2:"+port, natsgo.Timeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn.Close()
 }

@@ -2,7 +2,6 @@ package service_test
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/config"
-	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -74,17 +72,13 @@ func TestOneDatabaseOwnsTheCommands(t *testing.T) {
 	taker := run(t, second)
 	taker.line("ready")
 	refused(t, owner.ends(), "sqlite "+second.DBPath)
-	if err := taker.finish(); err != nil {
-		t.Errorf("the one that took over: %v", err)
-	}
+	taker.stops()
 	refused(t, service.Run(t.Context(), first, io.Discard, quiet), "sqlite "+second.DBPath)
 
 	second.Takeover = false
 	again := run(t, second)
 	again.line("ready")
-	if err := again.finish(); err != nil {
-		t.Errorf("the owner, started again: %v", err)
-	}
+	again.stops()
 }
 
 // TestLostDatabaseIsReplaced starts a service whose database file is gone: one that is to
@@ -94,17 +88,9 @@ func TestLostDatabaseIsReplaced(t *testing.T) {
 	cfg := load(t, "TIMER_BROKER_URL="+natsServer(t))
 	r := run(t, cfg)
 	r.line("ready")
-	if err := r.finish(); err != nil {
+	r.stops()
+	if err := os.Remove(cfg.DBPath); err != nil { // a clean stop has left no log
 		t.Fatal(err)
-	}
-	files, err := filepath.Glob(cfg.DBPath + "*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
 	}
 	cfg.Recover = config.Ask
 	if err := service.Run(t.Context(), cfg, io.Discard, quiet); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "timer-service recover --dry-run") {
@@ -113,55 +99,7 @@ func TestLostDatabaseIsReplaced(t *testing.T) {
 	cfg.Recover = config.Auto
 	again := run(t, cfg)
 	again.line("ready")
-	if err := again.finish(); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestCommandsTopicsHaveOwnersOfTheirOwn shares a broker between services whose
-// commands are apart.
-func TestCommandsTopicsHaveOwnersOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	url := natsServer(t)
-	for i := range 2 {
-		r := run(t, load(t, "TIMER_BROKER_URL="+url, fmt.Sprintf("TIMER_COMMANDS_TOPIC=svc.commands-%d", i)))
-		r.line("ready")
-		defer func() {
-			if err := r.finish(); err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		}()
-	}
-}
-
-// TestInstancesOfOneDatabaseShareOneBroker runs two instances on one PostgreSQL
-// database and one broker, and a third one with another broker.
-func TestInstancesOfOneDatabaseShareOneBroker(t *testing.T) {
-	t.Parallel()
-	database := "TIMER_DB_URL=" + pgtest.URL(t)
-	here, there := natsServer(t), natsServer(t)
-	instances := []*running{run(t, load(t, database, "TIMER_BROKER_URL="+here)), run(t, load(t, database, "TIMER_BROKER_URL="+here))}
-	for _, r := range instances {
-		r.line("ready")
-	}
-	elsewhere := load(t, database, "TIMER_BROKER_URL="+there)
-	refused(t, service.Run(t.Context(), elsewhere, io.Discard, quiet), here, there)
-	for _, r := range instances {
-		if err := r.finish(); err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	}
-	moved := run(t, elsewhere)
-	moved.line("ready")
-
-	back := load(t, database, "TIMER_BROKER_URL="+here)
-	back.Takeover = true
-	taker := run(t, back)
-	taker.line("ready")
-	refused(t, moved.ends(), here, there)
-	if err := taker.finish(); err != nil {
-		t.Errorf("the one that took over: %v", err)
-	}
+	again.stops()
 }
 
 // TestDatabaseThatRabbitMQCanNotBringBackIsNamed removes it, and starts twice.
@@ -175,9 +113,7 @@ func TestDatabaseThatRabbitMQCanNotBringBackIsNamed(t *testing.T) {
 	cfg := load(t, append(rabbitSite(t).environ, "TIMER_DB_PATH="+filepath.Join(dir, "t.db"))...)
 	r := run(t, cfg)
 	r.line("ready")
-	if err := r.finish(); err != nil {
-		t.Fatal(err)
-	}
+	r.stops()
 	if err := os.Remove(cfg.DBPath); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +127,5 @@ func TestDatabaseThatRabbitMQCanNotBringBackIsNamed(t *testing.T) {
 	cfg.Takeover = true
 	r = run(t, cfg)
 	r.line("ready")
-	if err := r.finish(); err != nil {
-		t.Error(err)
-	}
+	r.stops()
 }

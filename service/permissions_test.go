@@ -133,9 +133,7 @@ func TestOptionalPermissionsAreDeniedByName(t *testing.T) {
 					t.Errorf("doctor: %+v", check)
 				}
 			}
-			if err := r.finish(); err != nil {
-				t.Errorf("Run: %v", err)
-			}
+			r.stops()
 		})
 	}
 }
@@ -147,6 +145,13 @@ func connected(t *testing.T, cfg config.Config) broker.Broker {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keep(t, b)
+	return b
+}
+
+// keep runs a broker until the test ends.
+func keep(t *testing.T, b broker.Broker) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(ctx) }()
@@ -156,17 +161,7 @@ func connected(t *testing.T, cfg config.Config) broker.Broker {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	late := time.After(time.Minute)
-	for err = b.Ready(ctx); err != nil; err = b.Ready(ctx) {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatal(err)
-		}
-	}
-	return b
+	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
 }
 
 // tails subscribes to what comes from now on.

@@ -109,30 +109,3 @@ func TestQuotasAreNotLoadedHalfWritten(t *testing.T) {
 		}
 	}
 }
-
-func TestWrongQuotasRefuseTheStart(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "quotas.yaml")
-	if err := os.WriteFile(file, []byte("default: {horizn: 3d, live_timers: many}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := loadQuotas(config.Config{QuotasFile: file}, nil, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "horizn") || !strings.Contains(err.Error(), "live_timers") {
-		t.Errorf("error %v, want both mistakes", err)
-	}
-	if _, err := loadQuotas(config.Config{QuotasFile: file + "x"}, nil, slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("a file that is not there is no error")
-	}
-}
-
-func TestInstancesShareQuotas(t *testing.T) {
-	t.Parallel()
-	q := new(quotas)
-	if n := q.count(); n != 1 {
-		t.Errorf("%d instances, want 1", n)
-	}
-	q.instances = func() int { return 3 }
-	if n := q.count(); n != 3 {
-		t.Errorf("%d instances, want 3", n)
-	}
-}

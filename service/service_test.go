@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/service"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -82,6 +80,14 @@ func (r *running) finish() error {
 	return r.err
 }
 
+// stops fails the test unless the service stops cleanly.
+func (r *running) stops() {
+	r.t.Helper()
+	if err := r.finish(); err != nil {
+		r.t.Errorf("Run: %v", err)
+	}
+}
+
 func TestPrintsALineAPartAndReady(t *testing.T) {
 	t.Parallel()
 	cfg := load(t)
@@ -96,17 +102,7 @@ func TestPrintsALineAPartAndReady(t *testing.T) {
 	if err != nil || found != address || b == nil {
 		t.Errorf("a client connects to %q, %v; the service is at %q", found, err, address)
 	}
-	if err := r.finish(); err != nil {
-		t.Errorf("Run: %v", err)
-	}
-}
-
-func TestSaysThatEventsAreCloudEvents(t *testing.T) {
-	t.Parallel()
-	r := run(t, load(t, "TIMER_BROKER=gochannel", "TIMER_EVENT_FORMAT=cloudevents", "TIMER_EVENT_SOURCE=urn:example:timers"))
-	if says := r.line("forwarder"); !strings.HasSuffix(says, "as CloudEvents from urn:example:timers") {
-		t.Errorf("forwarder says %q", says)
-	}
+	r.stops()
 }
 
 // Config can't ask package envelope what a source may be, and asks for more.
@@ -141,39 +137,7 @@ func TestWaitsForAnAbsentBroker(t *testing.T) {
 	}
 	s.proxy.Pass()
 	r.line("ready")
-	if err := r.finish(); err != nil {
-		t.Errorf("Run: %v", err)
-	}
-}
-
-func TestStopsCleanlyWhileItWaits(t *testing.T) {
-	t.Parallel()
-	r := run(t, load(t, "TIMER_BROKER_URL=nats://127.0.0.1:1"))
-	r.line("waiting")
-	if err := r.finish(); err != nil {
-		t.Errorf("Run: %v", err)
-	}
-}
-
-func TestSecondInstanceIsRefused(t *testing.T) {
-	t.Parallel()
-	cfg := load(t)
-	run(t, cfg).line("ready")
-	err := service.Run(t.Context(), cfg, io.Discard, quiet)
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("pid %d", os.Getpid())) {
-		t.Errorf("Run: %v, want an error that names the owner", err)
-	}
-}
-
-func TestCorruptDatabaseIsFatal(t *testing.T) {
-	t.Parallel()
-	cfg := load(t)
-	if err := os.WriteFile(cfg.DBPath, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := service.Run(t.Context(), cfg, io.Discard, quiet); !errors.Is(err, timer.ErrFatal) {
-		t.Errorf("Run: %v, want ErrFatal", err)
-	}
+	r.stops()
 }
 
 func TestGoChannelHasNoClients(t *testing.T) {
@@ -216,7 +180,5 @@ func TestHealthNamesALogThatGrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "word of the log", func() bool { return strings.Contains(line(), cfg.DBPath+"-wal, has 300 MiB") })
-	if err := r.finish(); err != nil {
-		t.Error(err)
-	}
+	r.stops()
 }

@@ -35,9 +35,7 @@ func TestSystemdIsNotified(t *testing.T) {
 	r := run(t, load(t))
 	r.line("ready")
 	got := []string{next(), next(), next()}
-	if err := r.finish(); err != nil {
-		t.Error(err)
-	}
+	r.stops()
 	last := ""
 	for last != "STOPPING=1" {
 		last = next()
