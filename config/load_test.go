@@ -37,54 +37,6 @@ func mistakes(t *testing.T, flags map[string]string, environ []string, file stri
 	return err.Error()
 }
 
-func TestUnsetSettingsHaveTheirDefaults(t *testing.T) {
-	t.Parallel()
-	want := config.Config{
-		PollingInterval: 5 * time.Second,
-		BatchSize:       1000,
-		DBPath:          "./event_service.db",
-		BackupKeep:      24,
-		Broker:          config.NATS,
-		Provision:       config.Create,
-		EventFormat:     config.Envelope,
-		EventSource:     "/timer-service",
-		Durability:      config.Strict,
-		Retention:       7 * 24 * time.Hour,
-		Horizon:         3650 * 24 * time.Hour,
-		MaxClockAhead:   24 * time.Hour,
-		UnknownTypes:    config.DeadLetter,
-		DrainTimeout:    10 * time.Second,
-		CatchUpTimeout:  10 * time.Second,
-		Recover:         config.Auto,
-		HTTPAddr:        "127.0.0.1:8080",
-		LogLevel:        slog.LevelInfo,
-		LogFormat:       config.Text,
-		NATSListen:      "127.0.0.1",
-		NATSPort:        4222,
-		NATSStream:      "svc",
-		NATSPublish:     config.Single,
-		NATSMaxBytes:    8 << 30,
-		NATSMaxAge:      72 * time.Hour,
-		NATSMinAge:      24 * time.Hour,
-		KafkaMaxAge:     72 * time.Hour,
-
-		RabbitMQExchange:  "svc.direct",
-		RabbitMQQueueType: config.Classic,
-	}
-	got, err := config.Load(nil, []string{"PATH=/bin", "HOME=/"}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []config.Config{got, config.Default()} {
-		if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(config.Config{})); diff != "" {
-			t.Errorf("defaults (-want +got):\n%s", diff)
-		}
-		if !c.Embedded() {
-			t.Error("the default broker is not the embedded server")
-		}
-	}
-}
-
 func TestFlagWinsOverEnvironmentOverFile(t *testing.T) {
 	t.Parallel()
 	name := file(t, `
@@ -157,7 +109,7 @@ func TestEmptyValueStandsForTheDefault(t *testing.T) {
 func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	name := file(t, "batch_size: 0\nbatch_sise: 5\nhorizon: 10s\nhorizon: 20d\n")
-	environ := []string{"TIMER_POLLING_INTERVALL=5", "TIMER_LOG_FORMAT=xml", "TIMER_BROKER=zeromq"}
+	environ := []string{"TIMER_POLLING_INTERVALL=5", "TIMER_batch_size=3", "TIMER_LOG_FORMAT=xml", "TIMER_BROKER=zeromq"}
 	flags := map[string]string{"batch-size": "many", "volume": "11"}
 	got := mistakes(t, flags, environ, name)
 	want := strings.Join([]string{
@@ -168,6 +120,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 		`broker="zeromq" (TIMER_BROKER): must be nats, kafka, rabbitmq or gochannel`,
 		`log_format="xml" (TIMER_LOG_FORMAT): must be text or json`,
 		`TIMER_POLLING_INTERVALL: no such setting; did you mean TIMER_POLLING_INTERVAL?`,
+		`TIMER_batch_size: no such setting; did you mean TIMER_BATCH_SIZE?`,
 		`batch_size="many" (--batch-size): must be a whole number from 1 to 10000`,
 		`--volume: no such setting`,
 	}, "\n")
@@ -193,6 +146,7 @@ func TestValuesOutOfRangeAreRefused(t *testing.T) {
 		"PROVISION=maybe", "NATS_MIN_AGE=59m", "NATS_DOMAIN=a b", "NATS_INBOX=a.>", "NATS_INBOX=a.", "NATS_INBOX=*", "KAFKA_SASL=gssapi", "KAFKA_MAX_AGE=23h",
 		"DURABILITY=maybe",
 		"COMMANDS_TOPIC=a b", "EVENTS_TOPIC=a\nb", "DEAD_LETTERS_TOPIC=\xff",
+		"EVENTS_TOPIC={foo}.x", "EVENTS_TOPIC={tenant}.{tenant}", "EVENTS_TOPIC=svc.*.x", "EVENTS_TOPIC=svc.>", "EVENTS_TOPIC=a/b", "EVENTS_TOPIC=a{tenant",
 		"EVENT_FORMAT=cloudevent", "EVENT_FORMAT=xml", "EVENT_SOURCE=a b", "EVENT_SOURCE=/%2", "EVENT_SOURCE=/\u00e9", "EVENT_SOURCE=a b:c",
 		"EVENT_SOURCE=1:2", "EVENT_SOURCE=https://u:hunter2@h/", "EVENT_SOURCE=/" + strings.Repeat("a", 256),
 		"RETENTION=59m", "RETENTION=3651d", "HORIZON=59s", "HORIZON=73001d", "HORIZON=99999999999d",
@@ -239,44 +193,6 @@ func TestValuesAtTheEdgeAreAccepted(t *testing.T) {
 	}
 }
 
-// TestTopicsThatNoBrokerTakes are mistakes, as those that are too long are.
-func TestTopicsThatNoBrokerTakes(t *testing.T) {
-	t.Parallel()
-	for _, topic := range []string{"{foo}.x", "{tenant}.{tenant}", "svc.*.x", "svc.>", "a b", "a/b", "a{tenant"} {
-		if got := mistakes(t, map[string]string{"events_topic": topic}, nil, ""); !strings.HasPrefix(got, "events_topic=") || !strings.Contains(got, "{tenant} once at most") {
-			t.Errorf("%s: %s", topic, got)
-		}
-	}
-}
-
-// A command that the stream delivers after its timer was forgotten would make
-// the timer anew.
-func TestRetentionExceedsTheAgeOfTheStream(t *testing.T) {
-	t.Parallel()
-	got := mistakes(t, nil, []string{"TIMER_RETENTION=48h"}, "")
-	want := `nats_max_age="3d" (default): must be shorter than retention, which is 2d: set either`
-	if got != want {
-		t.Errorf("mistake is\n%s\nwant\n%s", got, want)
-	}
-	for _, environ := range [][]string{
-		{"TIMER_RETENTION=48h", "TIMER_NATS_MAX_AGE=24h"},
-		{"TIMER_RETENTION=1h", "TIMER_BROKER=gochannel"},
-	} {
-		if _, err := config.Load(nil, environ, ""); err != nil {
-			t.Errorf("%v: %v", environ, err)
-		}
-	}
-}
-
-func TestBrokerWithoutServersTakesNoURL(t *testing.T) {
-	t.Parallel()
-	got := mistakes(t, map[string]string{"broker": "gochannel"}, []string{"TIMER_BROKER_URL=nats://u:hunter2@h:1"}, "")
-	want := `broker_url="nats://***@h:1" (TIMER_BROKER_URL): gochannel has no server; leave it empty, or set broker to nats`
-	if got != want {
-		t.Errorf("mistake is\n%s\nwant\n%s", got, want)
-	}
-}
-
 func TestSettingsThatNeedEachOther(t *testing.T) {
 	t.Parallel()
 	const url = "TIMER_BROKER_URL=nats://a"
@@ -315,6 +231,11 @@ func TestSettingsThatNeedEachOther(t *testing.T) {
 		{[]string{url, "TIMER_NATS_NKEY=f", "TIMER_NATS_CREDENTIALS=f"}, "nats_nkey"},
 		{[]string{url, "TIMER_NATS_TOKEN=hunter2", "TIMER_BROKER_USERNAME=u", "TIMER_BROKER_PASSWORD=hunter2"}, "nats_token"},
 		{[]string{url, "TIMER_NATS_MIN_AGE=4d"}, "nats_max_age"},
+		// A command that is delivered after its timer was forgotten would make the timer anew.
+		{[]string{"TIMER_RETENTION=48h"}, "nats_max_age"},
+		{[]string{"TIMER_RETENTION=48h", "TIMER_NATS_MAX_AGE=24h"}, ""},
+		{[]string{"TIMER_RETENTION=1h", "TIMER_BROKER=gochannel"}, ""},
+		{[]string{url, "TIMER_BROKER=gochannel"}, "broker_url"},
 	} {
 		_, err := config.Load(nil, test.environ, "")
 		var wrong []string
@@ -331,24 +252,6 @@ func TestSettingsThatNeedEachOther(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("error shows a password: %v", err)
 		}
-	}
-}
-
-func TestNamesTakeDashesOrUnderscoresAsFlags(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"batch-size", "batch_size"} {
-		c, err := config.Load(map[string]string{name: "3"}, nil, "")
-		if err != nil || c.BatchSize != 3 {
-			t.Errorf("flag %s: batch size %d, %v", name, c.BatchSize, err)
-		}
-	}
-}
-
-func TestVariablesInLowerCaseAreNotGuessed(t *testing.T) {
-	t.Parallel()
-	got := mistakes(t, nil, []string{"TIMER_batch_size=3"}, "")
-	if want := "TIMER_batch_size: no such setting; did you mean TIMER_BATCH_SIZE?"; got != want {
-		t.Errorf("mistake is %q, want %q", got, want)
 	}
 }
 
@@ -394,6 +297,24 @@ func TestProxies(t *testing.T) {
 	for _, wrong := range []string{"HTTP_ORIGIN=timers.example", "HTTP_ORIGIN=https://timers.example/path", "HTTP_ORIGIN=https://u:p@timers.example", "HTTP_TRUSTED_PROXIES=proxy.example", "HTTP_TRUSTED_PROXIES=10.0.0.0/99"} {
 		if _, err := config.Load(nil, []string{"TIMER_" + wrong}, ""); err == nil {
 			t.Errorf("%s is accepted", wrong)
+		}
+	}
+}
+
+// A value that is shown can be given again: a dump is a configuration.
+func TestShownValuesLoadAgain(t *testing.T) {
+	t.Parallel()
+	flags := map[string]string{}
+	for _, v := range config.Default().Values() {
+		flags[v.Key] = v.Value
+	}
+	c, err := config.Load(flags, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range c.Values() {
+		if v.Value != flags[v.Key] {
+			t.Errorf("%s is %q after %q was given", v.Key, v.Value, flags[v.Key])
 		}
 	}
 }

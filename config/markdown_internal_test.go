@@ -45,13 +45,3 @@ func TestDocumentationIsTheTable(t *testing.T) {
 		t.Errorf("%s differs from the table; run go test ./config -update (-page +table):\n%s", name, diff)
 	}
 }
-
-func TestDocumentationListsEverySetting(t *testing.T) {
-	t.Parallel()
-	page := markdown(t)
-	for _, s := range Settings() {
-		if s.Meaning == "" || s.Form == "" || !strings.Contains(page, "| `"+s.Env+"` |") {
-			t.Errorf("%s is not documented", s.Key)
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -128,45 +127,6 @@ tenants.gamma.horizon (FILE:17): must be a duration from 1m to 73000d, such as 3
 tenants.delta.accept_burst (FILE:18): needs accept_rate; set that too, or remove this`, "FILE", name)
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(err.Error(), "\n")); diff != "" {
 		t.Errorf("mistakes (-want +got):\n%s", diff)
-	}
-}
-
-func TestQuotasThatCannotBeReadAreNamed(t *testing.T) {
-	t.Parallel()
-	for name, text := range map[string]string{
-		"absent":         "",
-		"empty":          "",
-		"a comment":      "# default\n",
-		"no mapping":     "- default",
-		"no YAML":        "default: [",
-		"control":        "default: {}\x00",
-		"an alias":       "default: &a {}\ntenants: {acme: *a}",
-		"two documents":  "default: {}\n---\ndefault: {}",
-		"a merge":        "default: {<<: {live_timers: 1}}",
-		"a list":         "tenants: [acme]",
-		"a nested value": "default: {live_timers: {a: 1}}",
-	} {
-		path := file(t, text)
-		if name == "absent" {
-			path += ".not"
-		}
-		if _, err := config.LoadQuotas(path); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: error %v does not name the file", name, err)
-		}
-	}
-}
-
-func TestQuotasOfManyTenants(t *testing.T) {
-	t.Parallel()
-	var text strings.Builder
-	text.WriteString("default: {live_timers: 5}\ntenants:\n")
-	const tenants = 2000
-	for i := range tenants {
-		fmt.Fprintf(&text, "  tenant-%06d: {live_timers: %d}\n", i, i+1)
-	}
-	book, err := config.LoadQuotas(file(t, text.String()))
-	if err != nil || len(book.Tenants) != tenants || book.Of("tenant-000041").Live != 42 {
-		t.Errorf("%d tenants, %v", len(book.Tenants), err)
 	}
 }
 
