@@ -16,14 +16,8 @@ func answering(t *testing.T, environ ...string) (server string, local []string) 
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "timers.db")
 	p := startIn(t, append([]string{"TIMER_HTTP_ADDR=127.0.0.1:0", "TIMER_NATS_PORT=0", "TIMER_DB_PATH=" + db}, environ...), "main", "serve")
-	for p.lines.Scan() {
-		if text, found := strings.CutPrefix(p.lines.Text(), "http "); found {
-			server, _, _ = strings.Cut(strings.TrimSpace(text), ",")
-		}
-		if strings.HasPrefix(p.lines.Text(), "ready") {
-			break
-		}
-	}
+	server = p.announces(t, "http")
+	p.prints(t, "ready")
 	return server, []string{"TIMER_DB_PATH=" + db}
 }
 
@@ -141,7 +135,7 @@ func TestVerbsOfThisMachineNeedNoService(t *testing.T) {
 // TestTokenOfTheService needs one, from the environment or a file.
 func TestTokenOfTheService(t *testing.T) {
 	t.Parallel()
-	server, local := answering(t, "TIMER_HTTP_TOKEN=hunter2")
+	server, local := answering(t, "TIMER_HTTP_TOKEN=hunter2", "TIMER_HTTP_TENANT_TOKENS_FILE="+fileOf(t, "acme: token-of-acme-0001"))
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -150,6 +144,8 @@ func TestTokenOfTheService(t *testing.T) {
 	do(t, []string{"TIMER_HTTP_TOKEN=hunter3"}, "stats", "--server", server).wants(t, exitFailure).says(t, "the token is wrong").says(t, "--token-file")
 	do(t, []string{"TIMER_HTTP_TOKEN=hunter2"}, "stats", "--server", server).wants(t, exitOK)
 	do(t, nil, "stats", "--server", server, "--token-file", token).wants(t, exitOK)
+	do(t, []string{"TIMER_HTTP_TOKEN=token-of-acme-0001"}, "list", "acme", "--server", server).wants(t, exitOK)
+	do(t, []string{"TIMER_HTTP_TOKEN=token-of-acme-0001"}, "list", "globex", "--server", server).wants(t, exitNotFound)
 	do(t, nil, "stats", "--server", server, "--token-file", "/nowhere").wants(t, exitUsage).says(t, "--token-file")
 
 	for _, verb := range [][]string{{"stats"}, {"pause"}, {"quotas", "show"}, {"top", "--once"}} {

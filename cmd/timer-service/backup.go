@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/config"
@@ -45,13 +44,13 @@ func (b *backupCmd) Run(ctx context.Context, e *env) error {
 	began := e.now()
 	var c service.Contents
 	bytes, err := writeWhole("backup", b.File, func(f *os.File) error {
-		err := copyDatabase(ctx, e, f.Name())
-		if err != nil {
+		if err := service.Backup(ctx, e.cfg, f.Name()); err != nil {
 			return err
 		}
 		if isTerminal(e.stderr) {
 			fmt.Fprintln(e.stderr, "checking the copy")
 		}
+		var err error
 		if c, err = service.Inspect(ctx, f.Name()); err != nil {
 			err = fmt.Errorf("check the copy: %w", err)
 		}
@@ -82,26 +81,6 @@ type backedUp struct {
 func (b *backedUp) text() string {
 	return fmt.Sprintf("backed up %s, %d events, %d parked, schema %d, to %s: %s in %.1f s",
 		store.Summary{Timers: timer.Counts(b.Counts)}, b.Outbox, b.Parked, b.SchemaVersion, printable(b.File), size(b.Bytes), b.Seconds)
-}
-
-// copyDatabase copies the database into a file, and shows the progress.
-func copyDatabase(ctx context.Context, e *env, path string) error {
-	p := newProgress(e, "MB copied")
-	done := make(chan error, 1)
-	go func() { done <- service.Backup(ctx, e.cfg, path) }()
-	tick := time.NewTicker(terminalInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-done:
-			p.clear()
-			return err
-		case <-tick.C:
-			if info, err := os.Stat(path); err == nil {
-				p.add(int(info.Size()/1e6) - p.n)
-			}
-		}
-	}
 }
 
 // oneDatabase returns an error if it is unclear which database is meant: a flag

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -86,7 +85,7 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
 	var err error
-	p.kong, err = k.Parse(joinNegative(args))
+	p.kong, err = k.Parse(args)
 	switch {
 	case helped:
 		return nil, nil
@@ -95,23 +94,6 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 	}
 	return p, nil
 }
-
-// joinNegative joins a flag with a value such as -3s, which kong would read as a flag.
-func joinNegative(args []string) (joined []string) {
-	for i, arg := range args {
-		if i > 0 && flagged.MatchString(args[i-1]) && negative.MatchString(arg) {
-			joined[len(joined)-1] += "=" + arg
-		} else {
-			joined = append(joined, arg)
-		}
-	}
-	return joined
-}
-
-var (
-	flagged  = regexp.MustCompile(`^--[a-z-]+$`)
-	negative = regexp.MustCompile(`^-[0-9.]`)
-)
 
 // grammar returns the parser of the command line, which calls exit after it has
 // printed help.

@@ -2,9 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -13,114 +11,31 @@ import (
 
 func TestConfigShowsValuesAndWhereTheyComeFrom(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "timers.yaml")
-	if err := os.WriteFile(file, []byte("batch_size: 7\nretention: 8d\nhorizon: 9d\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	environ := []string{"TIMER_RETENTION=10d", "TIMER_HORIZON=11d", "TIMER_CONFIG=" + file}
-	args := []string{"config", "--horizon", "12d"}
-
-	want := map[string]config.Value{
-		"batch_size": {Key: "batch_size", Value: "7", From: "file"},
-		"retention":  {Key: "retention", Value: "10d", From: "env"},
-		"horizon":    {Key: "horizon", Value: "12d", From: "flag"},
-		"nats_port":  {Key: "nats_port", Value: "4222", From: "default"},
-	}
-	lines := strings.Split(strings.TrimSpace(do(t, environ, append(args, "-o", "json")...).wants(t, exitOK).stdout), "\n")
-	if len(lines) != len(config.Settings()) {
-		t.Errorf("%d lines, want one for each of %d settings", len(lines), len(config.Settings()))
-	}
-	for _, line := range lines {
-		var got config.Value
-		if err := json.Unmarshal([]byte(line), &got); err != nil {
+	file := fileOf(t, "batch_size: 7", "retention: 8d", "horizon: 9d")
+	environ := []string{"TIMER_RETENTION=10d", "TIMER_HORIZON=11d", "TIMER_CONFIG=" + file, "TIMER_BROKER_URL=nats://user:hunter2@host:4222"}
+	quotas := fileOf(t, "default: {live_timers: 5}", "tenants: {acme: {accept_rate: 7/s}}")
+	args := []string{"config", "--horizon", "12d", "--quotas-file", quotas}
+	shown := make(map[string]config.Value)
+	for line := range strings.Lines(do(t, environ, append(args, "-o", "json")...).wants(t, exitOK).stdout) {
+		var v config.Value
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		if w, ok := want[got.Key]; ok && got != w {
-			t.Errorf("%s is %+v, want %+v", got.Key, got, w)
-		}
+		shown[v.Key] = v
 	}
-
 	table := do(t, environ, args...).wants(t, exitOK).stdout
-	for _, w := range want {
-		if !hasRow(table, w.Key, w.Value, w.From) {
-			t.Errorf("no row %v in\n%s", w, table)
+	for _, want := range []config.Value{
+		{Key: "batch_size", Value: "7", From: "file"},
+		{Key: "retention", Value: "10d", From: "env"},
+		{Key: "horizon", Value: "12d", From: "flag"},
+		{Key: "nats_port", Value: "4222", From: "default"},
+		{Key: "broker_url", Value: "nats://***@host:4222", From: "env"},
+		{Key: "quotas.default", Value: "live_timers: 5", From: "quotas_file"},
+		{Key: "quotas.tenants.acme", Value: "live_timers: 5, accept_rate: 7/s", From: "quotas_file"},
+	} {
+		if got := shown[want.Key]; got != want || !hasRow(table, want.Key, want.Value, want.From) {
+			t.Errorf("%s is %+v, want %+v, and a row in\n%s", want.Key, got, want, table)
 		}
-	}
-}
-
-func TestConfigShowsQuotas(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "quotas.yaml")
-	if err := os.WriteFile(file, []byte("default: {live_timers: 5}\ntenants: {acme: {accept_rate: 7/s}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	table := do(t, nil, "config", "--quotas-file", file).wants(t, exitOK).stdout
-	if !hasRow(table, "quotas.default", "live_timers: 5", "quotas_file") || !hasRow(table, "quotas.tenants.acme", "live_timers: 5, accept_rate: 7/s", "quotas_file") {
-		t.Errorf("no quotas in\n%s", table)
-	}
-}
-
-func TestWrongQuotasAreAMistakeInTheConfiguration(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "quotas.yaml")
-	if err := os.WriteFile(file, []byte("default: {live_timer: 5}\ntenants: {acme: {accept_rate: 7}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, verb := range []string{"config", "serve"} {
-		got := do(t, nil, verb, "--quotas-file", file, "--db-path", filepath.Join(t.TempDir(), "timers.db")).wants(t, exitUsage)
-		for _, want := range []string{"2 mistakes in the configuration", "default.live_timer (" + file + ":1)", "tenants.acme.accept_rate=\"7\" (" + file + ":2)"} {
-			if !strings.Contains(got.stderr, want) {
-				t.Errorf("%s does not say %s:\n%s", verb, want, got.stderr)
-			}
-		}
-		if absent := do(t, nil, verb, "--quotas-file", file+".not").wants(t, exitUsage); !strings.Contains(absent.stderr, file+".not") {
-			t.Errorf("%s does not name the file: %s", verb, absent.stderr)
-		}
-	}
-}
-
-// TestWrongTenantTokensAreAMistakeInTheConfiguration, for which systemd does not restart
-// the service.
-func TestWrongTenantTokensAreAMistakeInTheConfiguration(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	if err := os.WriteFile(file, []byte("acme: hunter2\n\"a b\": 4f0c4fd2a1be6f5c35a7f0a0c7a6c1d2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, verb := range []string{"config", "serve"} {
-		args := []string{verb, "--http-token", "0123456789abcdef", "--db-path", filepath.Join(t.TempDir(), "timers.db"), "--http-tenant-tokens-file"}
-		got := do(t, nil, append(args, file)...).wants(t, exitUsage)
-		for _, want := range []string{"2 mistakes in the configuration", "acme (" + file + ":1)", "a b (" + file + ":2)"} {
-			if !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "hunter2") {
-				t.Errorf("%s does not say %s, or says the token:\n%s", verb, want, got.stderr)
-			}
-		}
-		do(t, nil, append(args, file+".not")...).wants(t, exitUsage).says(t, file+".not")
-	}
-}
-
-func TestConfigHidesSecrets(t *testing.T) {
-	t.Parallel()
-	for _, form := range []string{formatText, formatJSON} {
-		got := do(t, []string{"TIMER_BROKER_URL=nats://user:hunter2@host:4222"}, "config", "-o", form).wants(t, exitOK)
-		if strings.Contains(got.stdout+got.stderr, "hunter2") || !strings.Contains(got.stdout, "nats://***@host:4222") {
-			t.Errorf("%s: the password shows, or the host does not:\n%s", form, got.stdout)
-		}
-	}
-}
-
-func TestVersion(t *testing.T) {
-	t.Parallel()
-	var got build
-	if err := json.Unmarshal([]byte(do(t, nil, "version", "-o", "json").wants(t, exitOK).stdout), &got); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, *built()) || got.Version == "" || !strings.HasPrefix(got.Go, "go1.") {
-		t.Errorf("version is %+v, want %+v", got, built())
-	}
-	text := do(t, nil, "version").wants(t, exitOK).stdout
-	if !strings.HasPrefix(text, program+" "+got.Version+"\n") || !strings.Contains(text, got.Go) {
-		t.Errorf("version prints %q", text)
 	}
 }
 
@@ -135,14 +50,40 @@ func hasRow(table string, cells ...string) bool {
 	return false
 }
 
+// TestWrongFilesAreMistakesInTheConfiguration, for which systemd does not restart the service.
+func TestWrongFilesAreMistakesInTheConfiguration(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		flag string
+		text []string
+		says []string // with the line behind the name of the file
+	}{
+		{"--quotas-file", []string{"default: {live_timer: 5}", "tenants: {acme: {accept_rate: 7}}"}, []string{"default.live_timer (FILE:1)", `tenants.acme.accept_rate="7" (FILE:2)`}},
+		{"--http-tenant-tokens-file", []string{"acme: hunter2", `"a b": 4f0c4fd2a1be6f5c35a7f0a0c7a6c1d2`}, []string{"acme (FILE:1)", "a b (FILE:2)"}},
+	} {
+		file := fileOf(t, tt.text...)
+		for _, verb := range []string{"config", "serve"} {
+			args := []string{verb, "--http-token", "0123456789abcdef", "--db-path", filepath.Join(t.TempDir(), "timers.db"), tt.flag}
+			got := do(t, nil, append(args, file)...).wants(t, exitUsage).says(t, "2 mistakes in the configuration")
+			for _, want := range tt.says {
+				got.says(t, strings.Replace(want, "FILE", file, 1))
+			}
+			if strings.Contains(got.stderr, "hunter2") {
+				t.Errorf("%s shows the token: %s", verb, got.stderr)
+			}
+			do(t, nil, append(args, file+".not")...).wants(t, exitUsage).says(t, file+".not")
+		}
+	}
+}
+
 func TestVariablesOfKubernetesAreOneLineAtDebug(t *testing.T) {
 	t.Parallel()
 	environ := []string{"TIMER_SERVICE_HOST=10.0.0.1", "TIMER_SERVICE_PORT=4222", "TIMER_PORT=tcp://10.0.0.1:4222"}
 	if r := do(t, environ, "config").wants(t, exitOK); r.stderr != "" {
 		t.Errorf("it says %s", r.stderr)
 	}
-	r := do(t, append(environ, "TIMER_LOG_LEVEL=debug"), "config").wants(t, exitOK)
-	if n := strings.Count(r.stderr, "\n"); n != 1 || !strings.Contains(r.stderr, "TIMER_PORT") || !strings.Contains(r.stderr, "TIMER_SERVICE_HOST") {
+	r := do(t, append(environ, "TIMER_LOG_LEVEL=debug"), "config").wants(t, exitOK).says(t, "TIMER_PORT").says(t, "TIMER_SERVICE_HOST")
+	if strings.Count(r.stderr, "\n") != 1 {
 		t.Errorf("it says %s", r.stderr)
 	}
 	do(t, append(environ, "TIMER_SERVIS_PORT=4222"), "config").wants(t, exitUsage)

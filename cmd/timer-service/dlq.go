@@ -38,13 +38,12 @@ type deadLetterFlags struct {
 	Reason      []string `placeholder:"REASON" enum:"too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota" help:"Only those with this reason, such as beyond_horizon; several with commas between them."`
 	Since       since    `placeholder:"7d" help:"Only dead letters from within this duration, or since a time in RFC 3339."`
 	Correlation string   `placeholder:"ID" help:"Only those with this correlation id."`
-	ID          []string `name:"id" placeholder:"ID" help:"Only those with this id; several with commas between them."`
 }
 
-// selected returns the selection of the flags. IDs are the arguments without a flag.
+// selected returns the selection of the flags and of ids.
 func (d *deadLetterFlags) selected(ids []string, limit number) deadLetters {
 	return deadLetters{
-		tenant: timer.TenantID(d.Tenant), ids: slices.Concat(ids, d.ID), reasons: d.Reason, since: time.Time(d.Since), correlation: d.Correlation, limit: int(limit),
+		tenant: timer.TenantID(d.Tenant), ids: ids, reasons: d.Reason, since: time.Time(d.Since), correlation: d.Correlation, limit: int(limit),
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
@@ -14,7 +13,7 @@ import (
 
 // These are the limits of a [queue].
 const (
-	maxQueued    = 1 << 20         // bytes that wait; lines for debugging take half of it at most
+	maxQueued    = 1 << 20         // bytes that wait
 	flushTimeout = 1 * time.Second // how long the end, and an operator, wait for the reader
 )
 
@@ -25,9 +24,6 @@ type queue struct {
 	w   io.Writer
 	log *slog.Logger // where lost lines are reported, once lines flow again; may be nil
 
-	handling sync.Mutex  // one line at a time
-	debug    atomic.Bool // whether the current line is for debugging
-
 	mu      sync.Mutex
 	waiting []byte
 	written chan struct{} // closed when all is written; nil while nothing waits
@@ -36,13 +32,9 @@ type queue struct {
 
 // Write queues lines, or drops them if too many bytes wait.
 func (q *queue) Write(lines []byte) (int, error) {
-	limit := maxQueued
-	if q.debug.Load() {
-		limit /= 2
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting)+len(lines) > limit {
+	if len(q.waiting)+len(lines) > maxQueued {
 		q.lost += bytes.Count(lines, []byte("\n"))
 		return len(lines), nil
 	}
@@ -68,7 +60,7 @@ func (q *queue) write() {
 			q.lost += bytes.Count(lines[n:], []byte("\n"))
 			continue
 		}
-		if lost := q.lost; lost > 0 && q.log != nil {
+		if lost := q.lost; lost > 0 && q.log != nil && len(q.waiting) < maxQueued/2 { // there is room to say so
 			q.lost = 0
 			q.mu.Unlock()
 			q.log.Warn("log lines are missing here: they were not read in time", "lines", lost)
@@ -108,10 +100,7 @@ type queued struct {
 // Handle queues a line. The line about an operator's action is written before the operator
 // gets the answer.
 func (h queued) Handle(ctx context.Context, line slog.Record) error {
-	h.q.handling.Lock()
-	h.q.debug.Store(line.Level < slog.LevelInfo)
 	err := h.Handler.Handle(ctx, line)
-	h.q.handling.Unlock()
 	if line.Message == admin.AuditMessage {
 		h.q.flush()
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -44,8 +43,8 @@ func fill(t *testing.T, w *os.File) {
 // whose reader is gone. The service fires, answers, and stops cleanly.
 func TestServeDoesNotWaitForItsLog(t *testing.T) {
 	t.Parallel()
-	for _, dies := range []bool{false, true} {
-		t.Run(map[bool]string{false: "the reader stalls", true: "the reader dies"}[dies], func(t *testing.T) {
+	for name, dies := range map[string]bool{"the reader stalls": false, "the reader dies": true} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, w := pipe(t)
 			if !dies {
@@ -63,19 +62,9 @@ func TestServeDoesNotWaitForItsLog(t *testing.T) {
 			if dies {
 				_ = r.Close()
 			}
-			for i := range 3 {
-				put, err := http.NewRequestWithContext(t.Context(), http.MethodPut, fmt.Sprintf("%s/v1/tenants/acme/timers/order-%d?wait=20s", server, i), strings.NewReader(`{"in":"0"}`))
-				if err != nil {
-					t.Fatal(err)
-				}
-				put.Header.Set("Content-Type", "application/json")
-				answered(t, put)
+			for range 3 {
+				do(t, nil, "schedule", "acme", "--in", "0", "--wait", "--server", server).wants(t, exitOK)
 			}
-			live, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server+"/livez", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answered(t, live)
 			p.signal(t, syscall.SIGTERM)
 			p.prints(t, "stopped")
 			if code := p.ends(t); code != exitOK {
@@ -85,55 +74,21 @@ func TestServeDoesNotWaitForItsLog(t *testing.T) {
 	}
 }
 
-// announces waits for the line of a part, and returns what it says up to a comma.
-func (p *process) announces(t *testing.T, part string) string {
-	t.Helper()
-	p.prints(t, part+" ")
-	text, _, _ := strings.Cut(strings.TrimPrefix(p.lines.Text(), part), ",")
-	return strings.TrimSpace(text)
-}
-
-// answered sends a request that must succeed.
-func answered(t *testing.T, r *http.Request) {
-	t.Helper()
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if body, _ := io.ReadAll(answer.Body); answer.StatusCode != http.StatusOK {
-		t.Errorf("%s: %s %s", r.URL, answer.Status, body)
-	}
-}
-
-// TestServeSaysWhyItEndsToAReaderThatIsLate, and ends in time if the reader does not come.
+// TestServeSaysWhyItEndsToAReaderThatIsLate has a log that is read once the service ends.
 func TestServeSaysWhyItEndsToAReaderThatIsLate(t *testing.T) {
 	t.Parallel()
-	for _, comes := range []bool{true, false} {
-		r, w := pipe(t)
-		fill(t, w)
-		p := prepare(t, nil, "main", "serve", "--nats-port", "0", "--db-path", "no/such/folder.db")
-		p.Cmd.Stderr = w
-		if err := p.Start(); err != nil {
-			t.Fatal(err)
-		}
-		kill := time.AfterFunc(time.Minute, func() { _ = p.Process.Kill() })
-		_ = w.Close()
-		said := make(chan []byte, 1)
-		go func() {
-			if !comes {
-				<-t.Context().Done()
-			}
-			text, _ := io.ReadAll(r)
-			said <- text
-		}()
-		if code := p.ends(t); code != exitFailure {
-			t.Errorf("exit code %d, %v", code, p.ProcessState)
-		}
-		kill.Stop()
-		if comes && !strings.HasSuffix(string(<-said), "there is no folder no/such\n") {
-			t.Error("it does not say why it ends")
-		}
+	r, w := pipe(t)
+	fill(t, w)
+	p := prepare(t, nil, "main", "serve", "--nats-port", "0", "--db-path", "no/such/folder.db")
+	p.Cmd.Stderr = w
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(time.Minute, func() { _ = p.Process.Kill() }).Stop()
+	_ = w.Close()
+	said, err := io.ReadAll(r)
+	if code := p.ends(t); err != nil || code != exitFailure || !strings.HasSuffix(string(said), "there is no folder no/such\n") {
+		t.Errorf("exit code %d, want %d and why it ends: %v", code, exitFailure, err)
 	}
 }
 
@@ -152,8 +107,7 @@ func (v *valve) Write(p []byte) (int, error) {
 	return v.Buffer.Write(p)
 }
 
-// TestQueueSaysHowManyLinesAreMissing, where they are missing. Lines for debugging leave room
-// for all others.
+// TestQueueSaysHowManyLinesAreMissing, where they are missing.
 func TestQueueSaysHowManyLinesAreMissing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -164,18 +118,17 @@ func TestQueueSaysHowManyLinesAreMissing(t *testing.T) {
 		synctest.Wait() // it is being written
 		many := 10_000
 		for range many {
-			log.Debug("third", "x", strings.Repeat("x", 100))
+			log.Debug("second", "x", strings.Repeat("x", 100))
 		}
-		if q.lost == 0 || len(q.waiting) > maxQueued/2 {
-			t.Fatalf("%d lines lost, %d bytes wait", q.lost, len(q.waiting))
+		lost := q.lost
+		if lost == 0 || len(q.waiting) > maxQueued {
+			t.Fatalf("%d lines lost, %d bytes wait", lost, len(q.waiting))
 		}
-		kept := many - q.lost
-		log.Info("second")
 		close(v.open)
 		synctest.Wait()
 		lines := strings.Split(strings.TrimSpace(v.String()), "\n")
-		if last := lines[len(lines)-1]; len(lines) != kept+3 || !strings.Contains(last, fmt.Sprintf("level=WARN msg=\"log lines are missing here: they were not read in time\" lines=%d", many-kept)) || !strings.Contains(lines[kept+1], "second a=1") {
-			t.Errorf("%d lines, want %d, the last: %s", len(lines), kept+3, last)
+		if last := lines[len(lines)-1]; len(lines) != many-lost+2 || !strings.Contains(last, fmt.Sprintf("level=WARN msg=\"log lines are missing here: they were not read in time\" lines=%d", lost)) || !strings.Contains(lines[1], "second a=1") {
+			t.Errorf("%d lines, want %d, the last: %s", len(lines), many-lost+2, last)
 		}
 	})
 }

@@ -2,14 +2,12 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // asProgram makes the test binary behave as the program, for tests of what only
 // a process has: signals and exit codes.
@@ -45,6 +43,28 @@ func (r ran) wants(t *testing.T, code int) ran {
 	t.Helper()
 	if r.code != code {
 		t.Fatalf("exit code %d, want %d\nstdout: %s\nstderr: %s", r.code, code, r.stdout, r.stderr)
+	}
+	return r
+}
+
+// prints fails the test unless texts are in the output.
+func (r ran) prints(t *testing.T, texts ...string) ran {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(r.stdout, text) {
+			t.Errorf("the output lacks %q:\n%s", text, r.stdout)
+		}
+	}
+	return r
+}
+
+// says fails the test unless texts are in the errors.
+func (r ran) says(t *testing.T, texts ...string) ran {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(r.stderr, text) {
+			t.Errorf("the errors lack %q:\n%s", text, r.stderr)
+		}
 	}
 	return r
 }

@@ -7,28 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-func TestGetSaysWhereTheEventIs(t *testing.T) {
-	t.Parallel()
-	const at = "2030-01-01T12:00:00.000Z"
-	for want, e := range map[string]admin.Event{
-		"published": {State: timer.Published},
-		"waits for the broker since 2030-01-01T12:00:00.000Z (<when>)": {State: timer.Waiting, Since: at},
-		"not published in 3 tries, the next at 2030-01-01T12:00:00.000Z (<when>): svc.acme: no leader": {
-			State: timer.Deferred, Attempts: 3, RetryAt: at, Destination: "svc.acme", Reason: "no leader",
-		},
-		"parked at 2030-01-01T12:00:00.000Z (<when>), the broker refuses it: too large": {State: timer.Parked, Since: at, Reason: "too large"},
-		"unknown: more than 10000 events wait, and it is not among the first":           {State: timer.DeliveryUnknown},
-	} {
-		if got := timeless(whereabouts(&e)); got != want {
-			t.Errorf("prints %q, want %q", got, want)
-		}
-	}
-}
 
 // TestReadsOfEventsThatWait has an event in the outbox, of a timer that fired, and
 // timers that are overdue.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -132,62 +131,39 @@ func (p *process) ends(t *testing.T) int {
 	return p.ProcessState.ExitCode()
 }
 
+// announces waits for the line of a part, and returns what it says up to a comma.
+func (p *process) announces(t *testing.T, part string) string {
+	t.Helper()
+	p.prints(t, part+" ")
+	text, _, _ := strings.Cut(strings.TrimPrefix(p.lines.Text(), part), ",")
+	return strings.TrimSpace(text)
+}
+
 func TestServeStopsCleanlyOnASignal(t *testing.T) {
 	t.Parallel()
-	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
-		t.Run(s.String(), func(t *testing.T) {
-			t.Parallel()
-			p := start(t, "main", "serve", "--nats-port", "0")
-			p.prints(t, "ready")
-			p.signal(t, s)
-			if code := p.ends(t); code != exitOK {
-				t.Errorf("exit code %d, want %d\n%s", code, exitOK, p.stderr.String())
-			}
-		})
+	p := start(t, "main", "serve", "--nats-port", "0")
+	p.prints(t, "ready")
+	p.signal(t, syscall.SIGHUP) // changes nothing
+	p.signal(t, syscall.SIGTERM)
+	if code := p.ends(t); code != exitOK {
+		t.Errorf("exit code %d, want %d\n%s", code, exitOK, p.stderr.String())
 	}
 }
 
-// TestServeTakesOver starts a second service on the broker of the first.
+// TestServeTakesOver starts a second service on the broker of the first, which is told.
 func TestServeTakesOver(t *testing.T) {
 	t.Parallel()
-	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()}, slog.New(slog.DiscardHandler))
+	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Shutdown()
-	serve := []string{"serve", "--broker-url", server.URL()}
-	first := start(t, "main", serve...)
+	first := start(t, "main", "serve", "--broker-url", server.URL())
 	first.prints(t, "ready")
-	// The second database is not empty: one that is waits to see whether the first was lost.
-	second := start(t, "main", append(serve, "--db-path", populated(t))...)
-	if code := second.ends(t); code != exitFailure || !strings.Contains(second.stderr.String(), "timer.commands on "+server.URL()+" belongs to sqlite ") {
-		t.Errorf("exit code %d, want %d and whose the commands are\n%s", code, exitFailure, second.stderr.String())
-	}
-	third := start(t, "main", append(serve, "--takeover", "--db-path", populated(t))...)
-	third.prints(t, "ready")
+	second := start(t, "main", "serve", "--broker-url", server.URL(), "--takeover", "--db-path", populated(t))
+	second.prints(t, "ready")
 	if code := first.ends(t); code != exitFailure || !strings.Contains(first.stderr.String(), "--takeover") {
 		t.Errorf("the first one: exit code %d, want %d and the way out\n%s", code, exitFailure, first.stderr.String())
-	}
-	third.signal(t, syscall.SIGTERM)
-	if code := third.ends(t); code != exitOK {
-		t.Errorf("the third one: exit code %d\n%s", code, third.stderr.String())
-	}
-}
-
-func TestServeSaysWhyItCannotStart(t *testing.T) {
-	t.Parallel()
-	p := start(t, "main", "serve", "--nats-port", "0", "--db-path", filepath.Join("no", "such", "folder.db"))
-	want := program + ": create the database: there is no folder no/such\n"
-	if code := p.ends(t); code != exitFailure || !strings.HasSuffix(p.stderr.String(), want) {
-		t.Errorf("exit code %d, want %d and the folder\n%s", code, exitFailure, p.stderr.String())
-	}
-}
-
-func TestNoVerbIsExitCodeTwo(t *testing.T) {
-	t.Parallel()
-	p := start(t, "main")
-	if code := p.ends(t); code != exitUsage || !strings.Contains(p.stderr.String(), "Usage: timer-service") {
-		t.Errorf("exit code %d, want %d and the help\n%s", code, exitUsage, p.stderr.String())
 	}
 }
 

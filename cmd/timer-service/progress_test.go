@@ -1,15 +1,9 @@
 package main
 
 import (
-	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/event-service-agent/timer-service/broker"
 )
 
 func TestProgressIsShownAtIntervals(t *testing.T) {
@@ -43,26 +37,4 @@ func TestProgressIsShownAtIntervals(t *testing.T) {
 	var none *progress
 	none.add(1)
 	none.clear()
-	if isTerminal(&strings.Builder{}) || isTerminal(&checked{w: &strings.Builder{}}) {
-		t.Error("a builder is not a terminal")
-	}
-	file, err := os.Create(fileOf(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if isTerminal(file) {
-		t.Error("a file is not a terminal")
-	}
-}
-
-// A broker may be unable to list the dead letters of all tenants.
-func TestDlqSaysThatATenantMustBeNamed(t *testing.T) {
-	t.Parallel()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusUnprocessableEntity)
-		fmt.Fprintf(w, `{"detail":%q}`, broker.ErrNameTenant)
-	}))
-	defer s.Close()
-	do(t, []string{"TIMER_SERVER=" + s.URL}, "dlq", "list").wants(t, exitUsage).says(t, "name a tenant with --tenant")
 }

@@ -61,57 +61,20 @@ func TestFilesAreLines(t *testing.T) {
 	}
 }
 
+// TestPublishSendsLines of more than one batch. A second time each is published once more, and
+// changes nothing.
 func TestPublishSendsLines(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
-	const n = 600 // more than a batch
-	file := fileOf(t, commands(n, time.Hour)...)
-	tailed := tailing(t, environ, "commands", "-n", fmt.Sprint(n), "-o", "json")
-	text := do(t, environ, "publish", file).wants(t, exitOK)
-	if want := "600 published, 0 refused\n"; text.stdout != want {
-		t.Errorf("prints %q, want %q", text.stdout, want)
-	}
-	seen := make(map[any]bool)
-	for i, m := range objects(t, (<-tailed).wants(t, exitOK).stdout) {
-		has(t, m, map[string]any{"topic": "timer.commands"})
-		has(t, m["headers"].(map[string]any), map[string]any{
-			"type": "ScheduleTimer", "tenantId": "acme", "serviceCallId": fmt.Sprint("order-", i+1), "messageId": fmt.Sprint("command-", i+1),
-		})
-		has(t, m["body"].(map[string]any), map[string]any{"id": fmt.Sprint("command-", i+1), "type": "ScheduleTimer"})
-		seen[m["id"]] = true
-	}
-	if len(seen) != n {
-		t.Errorf("%d messages have %d ids", n, len(seen))
-	}
-	for _, call := range []string{"order-1", "order-600"} {
-		awaitTimer(t, environ, call)
-	}
-
-	// A second time each is published once more, and changes nothing.
+	file := fileOf(t, commands(600, time.Hour)...)
+	do(t, environ, "publish", file).wants(t, exitOK).prints(t, "600 published, 0 refused\n")
+	awaitTimer(t, environ, "order-1")
+	awaitTimer(t, environ, "order-600")
 	before := do(t, environ, "get", "acme", "order-600", "-o", "json").stdout
-	tailed = tailing(t, environ, "commands", "-n", fmt.Sprint(n+1), "-o", "json")
-	has(t, decode(t, do(t, environ, "publish", file, "-o", "json").wants(t, exitOK).stdout), map[string]any{"result": "published", "messages": 600., "refused": 0.})
+	do(t, environ, "publish", file, "-o", "json").wants(t, exitOK).prints(t, `{"result":"published","messages":600,"refused":0}`)
 	do(t, environ, "schedule", "acme", "--in", "0", "--wait").wants(t, exitOK) // what comes later was handled
-	(<-tailed).wants(t, exitOK)
 	if after := do(t, environ, "get", "acme", "order-600", "-o", "json").stdout; after != before {
 		t.Errorf("was %s and is %s", before, after)
-	}
-}
-
-// The broker drops an id that it knows, whatever the body is. Each line that is reported
-// as published must arrive nevertheless.
-func TestPublishSendsLinesOfOneID(t *testing.T) {
-	t.Parallel()
-	environ := serving(t)
-	lines := commands(3, time.Hour)
-	for i, line := range lines {
-		lines[i] = strings.Replace(line, fmt.Sprint("command-", i+1), "1", 1)
-	}
-	if got := do(t, environ, "publish", fileOf(t, append(lines, lines[1])...)).wants(t, exitOK); got.stdout != "4 published, 0 refused\n" {
-		t.Errorf("prints %q", got.stdout)
-	}
-	for i := range lines {
-		awaitTimer(t, environ, fmt.Sprint("order-", i+1))
 	}
 }
 
@@ -123,9 +86,7 @@ func TestPublishSendsLargeLines(t *testing.T) {
 	for i, line := range lines {
 		lines[i] = strings.TrimSuffix(line, "}") + `,"more":"` + strings.Repeat("x", maxLine-1000) + `"}`
 	}
-	if got := do(t, environ, "publish", fileOf(t, lines...)).wants(t, exitOK); got.stdout != "20 published, 0 refused\n" {
-		t.Errorf("prints %q", got.stdout)
-	}
+	do(t, environ, "publish", fileOf(t, lines...)).wants(t, exitOK).prints(t, "20 published, 0 refused\n")
 	awaitTimer(t, environ, "order-20")
 }
 
@@ -135,15 +96,8 @@ func TestPublishRefusesWhatIsNotACommand(t *testing.T) {
 	environ := serving(t)
 	ok := commands(2, time.Hour)
 	file := fileOf(t, ok[0], `{"type":"ScheduleTimer","tenantId":"acme"}`, "", "\x1b[31m", `{"type":"OrderPlaced","tenantId":"acme"}`, ok[1], strings.Repeat("x", 2<<20))
-	got := do(t, environ, "publish", file).wants(t, exitFailure)
-	if want := "2 published, 4 refused\n"; got.stdout != want {
-		t.Errorf("prints %q, want %q", got.stdout, want)
-	}
-	for _, want := range []string{"line 2: ", "line 4: ", `line 5: "OrderPlaced" is not a command`, "line 7: longer than 64 KiB", "messages refused: 4"} {
-		if !strings.Contains(got.stderr, want) {
-			t.Errorf("stderr lacks %q:\n%s", want, got.stderr)
-		}
-	}
+	got := do(t, environ, "publish", file).wants(t, exitFailure).prints(t, "2 published, 4 refused\n").
+		says(t, "line 2: ", "line 4: ", `line 5: "OrderPlaced" is not a command`, "line 7: longer than 64 KiB", "messages refused: 4")
 	if strings.Contains(got.stderr, "\x1b") {
 		t.Errorf("terminals would interpret %q", got.stderr)
 	}
@@ -154,29 +108,6 @@ func TestPublishRefusesWhatIsNotACommand(t *testing.T) {
 	if n := strings.Count(flood.stderr, "line "); n > maxErrors || !strings.Contains(flood.stderr, "messages refused: 5000") {
 		t.Errorf("5000 mistakes print\n%s", flood.stderr)
 	}
-}
-
-// TestPublishByTheTopicOfTheTenant, if each has one.
-func TestPublishByTheTopicOfTheTenant(t *testing.T) {
-	t.Parallel()
-	environ := serving(t, "TIMER_COMMANDS_TOPIC=svc.{tenant}.timer")
-	tailed := tailing(t, environ, "commands", "--tenant", "acme", "-n", "1", "-o", "json")
-	do(t, environ, "publish", fileOf(t, commands(1, time.Hour)[0])).wants(t, exitOK)
-	has(t, decode(t, (<-tailed).wants(t, exitOK).stdout), map[string]any{"topic": "svc.acme.timer"})
-	awaitTimer(t, environ, "order-1")
-}
-
-// The token of a tenant publishes nothing of another one.
-func TestPublishWithTheTokenOfATenant(t *testing.T) {
-	t.Parallel()
-	server, _ := answering(t, "TIMER_HTTP_TOKEN=all-tenants-0001", "TIMER_HTTP_TENANT_TOKENS_FILE="+fileOf(t, "acme: [token-of-acme-0001]"))
-	lines := commands(2, time.Hour)
-	lines[0] = strings.ReplaceAll(lines[0], `"acme"`, `"other"`)
-	got := do(t, []string{"TIMER_HTTP_TOKEN=token-of-acme-0001"}, "publish", fileOf(t, lines...), "--server", server).wants(t, exitFailure)
-	if got.stdout != "1 published, 1 refused\n" || !strings.Contains(got.stderr, "line 1: there is nothing of this tenant") {
-		t.Errorf("prints %q and %q", got.stdout, got.stderr)
-	}
-	do(t, []string{"TIMER_HTTP_TOKEN=token-of-acme-0001"}, "tail", "events", "--tenant", "other", "--server", server).wants(t, exitNotFound)
 }
 
 // A pipe is published as it is written, at the given rate, until its end, or until it is
@@ -210,5 +141,37 @@ func TestPublishFollowsAPipe(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, p.stderr.String())
 		}
 		in.Close()
+	}
+}
+
+// TestScheduleAFile has more timers of a tenant than a message takes, one twice,
+// those of another tenant between them, in both forms, and lines that are wrong.
+func TestScheduleAFile(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	due := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	lines := []string{"\uFEFF\"tenant\",call,due"} // as Excel writes it
+	for i := range 1100 {
+		lines = append(lines, fmt.Sprintf("acme, order-%d, %s", i, due))
+	}
+	lines = append(lines, `"acme", "order-1099",`+due, `{"tenantId":"beta","serviceCallId":"order-1","dueAt":"`+due+`"}`,
+		"acme,order 7,"+due, "acme,order-8", "acme,order-9,tomorrow", "{")
+	tailed := tailing(t, environ, "commands", "-n", "5", "-o", "json")
+	got := do(t, environ, "schedule", "--file", fileOf(t, lines...)).wants(t, exitFailure)
+	got.prints(t, "1102 published, 4 refused\n")
+	got.says(t, "line 1104: ", "line 1105: is not tenant,call,due", "line 1106: ", "line 1107: ", "timers refused: 4")
+	for _, m := range objects(t, (<-tailed).wants(t, exitOK).stdout) {
+		has(t, m["headers"].(map[string]any), map[string]any{"type": "ScheduleTimer"})
+	}
+	do(t, environ, "schedule", "--file", fileOf(t,
+		`{"tenantId":"acme","serviceCallId":"data-1","dueAt":"`+due+`","data": {"a" : 1} }`,
+		`{"tenantId":"acme","serviceCallId":"data-2","dueAt":"`+due+`","data":{"a":1,"a":2}}`,
+		`{"tenantId":"acme","serviceCallId":"data-3","dueAt":"`+due+`","data":`+strings.Repeat("[", 13)+strings.Repeat("]", 13)+`}`)).wants(t, exitFailure)
+	awaitTimer(t, environ, "data-1")
+	if got := do(t, append(environ, "TIMER_HTTP_ADDR="), "get", "acme", "data-1", "--data").wants(t, exitOK).stdout; !strings.HasSuffix(got, "\n{\"a\" : 1}\n") {
+		t.Errorf("the data of a file are %s", got)
+	}
+	for _, call := range []string{"order-0", "order-1099"} {
+		awaitTimer(t, environ, call)
 	}
 }

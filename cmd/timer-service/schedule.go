@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/event-service-agent/timer-service/admin"
-	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -48,39 +48,40 @@ func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 	if s.File != "" {
 		return s.runFile(ctx, e)
 	}
-	command, err := s.command(e.now())
-	if err != nil {
-		return err
-	}
 	c, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
-	request, err := s.request(command)
+	request, err := s.request()
 	if err != nil {
 		return err
 	}
-	return s.publish(ctx, e, c, newPublished(envelope.TypeScheduleTimer, command.TenantID, command.ServiceCallID), http.MethodPut, "", request)
+	call := cmp.Or(s.Call, timer.ServiceCallID(uuid.Must(uuid.NewV7()).String()))
+	err = s.publish(ctx, e, c, newPublished(envelope.TypeScheduleTimer, s.Tenant, call), http.MethodPut, "", request)
+	if errors.Is(err, timer.ErrInvalid) {
+		return refused("schedule", err)
+	}
+	return err
 }
 
 // request returns the body of the request. The service sets the time of the command by its
-// own clock.
-func (s *scheduleCmd) request(c timer.ScheduleTimer) ([]byte, error) {
-	r := admin.TimerRequest{CorrelationID: c.CorrelationID}
+// own clock, and checks all values.
+func (s *scheduleCmd) request() ([]byte, error) {
+	r := admin.TimerRequest{CorrelationID: string(s.Correlation)}
 	if s.In != nil {
 		r.In = s.In.milliseconds()
 	} else {
-		r.DueAt = envelope.FormatTime(timer.RoundUp(c.DueAt))
+		r.DueAt = envelope.FormatTime(timer.RoundUp(time.Time(*s.At)))
 	}
 	if s.ExpiresIn != nil {
 		r.ExpiresIn = s.ExpiresIn.milliseconds()
 	} else if s.ExpiresAt != nil {
-		r.ExpiresAt = envelope.FormatTime(timer.RoundUp(c.ExpiresAt))
+		r.ExpiresAt = envelope.FormatTime(timer.RoundUp(time.Time(*s.ExpiresAt)))
 	}
 	body, err := json.Marshal(r)
 	// Data stays as it is: Marshal would compact it.
-	if err == nil && c.Data != "" {
-		body = append(body[:len(body)-1], `,"data":`+c.Data+"}"...)
+	if err == nil && s.Data != nil {
+		body = append(body[:len(body)-1], `,"data":`+*s.Data+"}"...)
 	}
 	return body, err
 }
@@ -104,35 +105,10 @@ func (s *scheduleCmd) Validate() error {
 		return wrong("schedule", "--expires-in and --expires-at exclude each other; give one")
 	case s.Data != nil && *s.Data == "":
 		return wrong("schedule", "--data is empty; give a JSON value, or leave it out")
-	}
-	return s.waitFlags.Validate()
-}
-
-// command returns the command of the flags, with now as its time.
-func (s *scheduleCmd) command(now time.Time) (timer.ScheduleTimer, error) {
-	s.Call = cmp.Or(s.Call, timer.ServiceCallID(uuid.Must(uuid.NewV7()).String()))
-	t := client.Timer{
-		TenantID: s.Tenant, ServiceCallID: s.Call, CorrelationID: string(s.Correlation),
-	}
-	if s.At != nil {
-		t.DueAt = time.Time(*s.At)
-	} else {
-		t.DueAt = timer.RoundUp(now.Add(time.Duration(*s.In)))
-	}
-	if s.ExpiresAt != nil {
-		t.ExpiresAt = time.Time(*s.ExpiresAt)
-	} else if s.ExpiresIn != nil {
-		t.ExpiresAt = timer.RoundUp(now.Add(time.Duration(*s.ExpiresIn)))
-	}
-	if s.Data != nil {
-		t.Data = json.RawMessage(*s.Data)
+	case s.Data != nil: // it becomes a part of the request
 		if err := envelope.ValidateData("--data", *s.Data); err != nil {
-			return timer.ScheduleTimer{}, refused("schedule", err)
+			return refused("schedule", err)
 		}
 	}
-	c, err := t.Command(now)
-	if err != nil {
-		return timer.ScheduleTimer{}, refused("schedule", err)
-	}
-	return c, nil
+	return s.waitFlags.Validate()
 }

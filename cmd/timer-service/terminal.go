@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"os"
 
 	"golang.org/x/term"
@@ -31,23 +30,4 @@ func terminalSize(w any) (width, height int) {
 		return defaultWidth, defaultHeight
 	}
 	return width, height
-}
-
-// onQ calls quit when q or Ctrl-C is pressed on a terminal. restore ends that.
-func onQ(in io.Reader, quit func()) (restore func()) {
-	fd := terminalOf(in)
-	state, err := term.MakeRaw(fd)
-	if err != nil {
-		return func() {}
-	}
-	go func() {
-		const ctrlC = 3
-		for key := []byte{0}; key[0] != 'q' && key[0] != ctrlC; {
-			if _, err := in.Read(key); err != nil {
-				break
-			}
-		}
-		quit()
-	}()
-	return func() { _ = term.Restore(fd, state) }
 }

@@ -21,7 +21,7 @@ type topCmd struct {
 func (topCmd) Help() string {
 	return `Shows a running service, every second: how late events were at the broker in the last
 five minutes, what is overdue, how many commands and events pass a second, by the last
-minute, the parts that are not ready, and the tenants that have the most timers. q or Ctrl-C
+minute, the parts that are not ready, and the tenants that have the most timers. Ctrl-C
 ends it. Lateness and throughput are those of the instance that is asked.
 
 Examples:
@@ -48,9 +48,6 @@ func (c *topCmd) Run(ctx context.Context, e *env, client *apiclient.Client) erro
 		}
 		return err
 	}
-	ctx, quit := context.WithCancel(ctx)
-	defer quit()
-	defer onQ(e.stdin, quit)()
 	fmt.Fprint(e.out.w, "\x1b[?1049h\x1b[?25l") // an alternate screen without a cursor
 	defer fmt.Fprint(e.out.w, "\x1b[?25h\x1b[?1049l")
 	tick := time.NewTicker(c.Interval)
@@ -77,7 +74,7 @@ func fit(text string, width, height int) string {
 	for i, line := range lines[:min(len(lines), height)] {
 		lines[i] = short(line, width) + "\x1b[K"
 	}
-	return strings.Join(lines[:min(len(lines), height)], "\r\n")
+	return strings.Join(lines[:min(len(lines), height)], "\n")
 }
 
 // ask returns a frame of now.

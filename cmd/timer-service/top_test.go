@@ -42,7 +42,7 @@ func TestFrameOfAServiceThatIsLate(t *testing.T) {
 			t.Errorf("the frame lacks %q:\n%s", want, text)
 		}
 	}
-	lines := strings.Split(fit(text, 20, 5), "\r\n")
+	lines := strings.Split(fit(text, 20, 5), "\n")
 	if len(lines) != 5 {
 		t.Errorf("%d lines, want 5", len(lines))
 	}

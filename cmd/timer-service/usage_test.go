@@ -10,7 +10,6 @@ import (
 // names what is wrong and the fix.
 func TestUsageMistakes(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("a", 129)
 	tests := []struct {
 		name string
 		args []string
@@ -22,62 +21,35 @@ func TestUsageMistakes(t *testing.T) {
 		{"unknown setting", []string{"serve", "--db-pth", "x"}, []string{"--db-pth", "did you mean", "--db-path"}},
 		{"flag without value", []string{"serve", "--db-path"}, []string{"--db-path: needs a value"}},
 		{"setting with a wrong value", []string{"serve", "--batch-size", "many"}, []string{`batch_size="many" (--batch-size)`, "whole number"}},
-		{"form of output", []string{"version", "-o", "xml"}, []string{"--output", `"text","json"`, "xml"}},
 		{"too many arguments", []string{"get", "acme", "x", "y"}, []string{"unexpected argument y"}},
-		{"no time", []string{"schedule", "acme"}, []string{"--in 3s", "schedule --help"}},
-		{"no tenant", []string{"get"}, []string{"<tenant> <call>", "get --help"}},
 		{"invalid tenant", []string{"schedule", "_acme", "x", "--in", "3s"}, []string{`tenantId "_acme"`, "A-Z a-z 0-9 _ -"}},
-		{"long tenant", []string{"get", long, "x"}, []string{"tenantId is longer than 64"}},
-		{"empty tenant", []string{"cancel", "", "x"}, []string{"tenantId is empty"}},
 		{"invalid service call", []string{"cancel", "acme", "a b"}, []string{`serviceCallId "a b"`, "A-Z a-z 0-9 _ . : -"}},
-		{"invalid correlation", []string{"cancel", "acme", "x", "--correlation", "a b"}, []string{`correlationId "a b"`, "visible ASCII"}},
 		{"no time", []string{"schedule", "acme", "x"}, []string{"--in 3s", "--at 2030-01-31T12:00:00Z"}},
 		{"two times", []string{"schedule", "acme", "x", "--in", "3s", "--at", "2030-01-01T00:00:00Z"}, []string{"--in and --at exclude each other"}},
-		{"two times to expire", []string{"schedule", "acme", "x", "--in", "3s", "--expires-in", "5s", "--expires-at", "2030-01-01T00:00:00Z"}, []string{"--expires-in and --expires-at exclude each other"}},
-		{"expires before it is due", []string{"schedule", "acme", "x", "--in", "3s", "--expires-in", "3s"}, []string{"expiresAt must be after dueAt"}},
-		{"an expiry for a file", []string{"schedule", "--file", "x", "--expires-in", "5s"}, []string{"--file excludes"}},
 		{"time without zone", []string{"schedule", "acme", "x", "--at", "2030-01-01T00:00:00"}, []string{"--at", "2030-01-01T00:00:00", "no zone", "Z or an offset"}},
 		{"time that is none", []string{"schedule", "acme", "x", "--at", "tomorrow"}, []string{"--at", "tomorrow", "RFC 3339"}},
 		{"data that are no JSON", []string{"schedule", "acme", "x", "--in", "3s", "--data", "{a:1}"}, []string{"--data is not one JSON value"}},
-		{"data that are too long", []string{"schedule", "acme", "x", "--in", "3s", "--data", strings.Repeat("1", 5000)}, []string{"--data has 5000 bytes; send at most 4096"}},
 		{"data that are empty", []string{"schedule", "acme", "x", "--in", "3s", "--data", ""}, []string{"--data is empty"}},
-		{"data for a file", []string{"schedule", "--file", "x", "--data", "1"}, []string{"--file excludes"}},
 		{"negative duration", []string{"schedule", "acme", "x", "--in=-3s"}, []string{"--in must not be negative", "0 is due at once", "--at"}},
-		{"negative duration after a blank", []string{"schedule", "acme", "x", "--in", "-3s"}, []string{"--in must not be negative", "0 is due at once"}},
 		{"duration that is none", []string{"schedule", "acme", "x", "--in", "soon"}, []string{"--in", "soon", "3s, 90m or 7d"}},
-		{"due too late", []string{"schedule", "acme", "x", "--in", "73000d"}, []string{"dueAt", "outside 2000 to 2200"}},
 		{"timeout without wait", []string{"schedule", "acme", "x", "--in", "3s", "--timeout", "3s"}, []string{"--timeout needs --wait"}},
 		{"timeout of 0", []string{"schedule", "acme", "x", "--in", "3s", "--wait", "--timeout", "0"}, []string{"--timeout", "more than 0"}},
 		{"list without a tenant", []string{"list"}, []string{"tenant", "--correlation"}},
 		{"due within and a state", []string{"list", "--due-within", "1h", "--state", "Reached"}, []string{"--due-within excludes --state"}},
 		{"due within less than nothing", []string{"list", "--due-within=-1h"}, []string{"--due-within must not be negative"}},
 		{"state of a correlation", []string{"list", "--correlation", "r", "--state", "Reached"}, []string{"--due-before go with a tenant"}},
-		{"invalid correlation to list", []string{"list", "--correlation", "a b"}, []string{`--correlation: correlationId "a b"`, "visible ASCII"}},
 		{"counts of one and of all", []string{"stats", "acme", "--tenants"}, []string{"exclude each other"}},
 		{"page without --tenants", []string{"stats", "--after", "acme"}, []string{"--after goes with --tenants"}},
-		{"counts of no tenant", []string{"stats", "a b"}, []string{"tenantId"}},
 		{"unknown state", []string{"list", "acme", "--state", "Done"}, []string{"--state", "Scheduled, Reached, Expired or Canceled", "Done"}},
 		{"empty page", []string{"list", "acme", "--limit", "0"}, []string{"--limit", "1 to 1000", "not 0"}},
-		{"too long a page", []string{"list", "acme", "--limit", "1001"}, []string{"--limit", "1 to 1000", "not 1001"}},
-		{"page that is no number", []string{"list", "acme", "--limit", "ten"}, []string{"--limit", "ten"}},
 		{"page after nonsense", []string{"list", "acme", "--after", "a b"}, []string{"--after", `"a b"`}},
 		{"dead letters without a verb", []string{"dlq"}, []string{"expected one of", `"list"`, "dlq --help"}},
-		{"dead letter without an id", []string{"dlq", "show"}, []string{"<id>", "dlq show"}},
 		{"replay of nothing named", []string{"dlq", "replay"}, []string{"ids, --tenant, --reason, --correlation or --since, or all with --all", "dlq replay --help"}},
-		{"discard of nothing named", []string{"dlq", "discard", "--limit", "1"}, []string{"select some with ids", "dlq discard --help"}},
 		{"replay of all and one", []string{"dlq", "replay", "x", "--all"}, []string{"ids and --all exclude each other"}},
-		{"replay at no rate", []string{"dlq", "replay", "--all", "--rate=-1"}, []string{"--rate: must not be negative"}},
-		{"dead letters of no tenant", []string{"dlq", "list", "--tenant", "a.b"}, []string{"--tenant", `"a.b"`}},
 		{"dead letters since nonsense", []string{"dlq", "list", "--since", "soon"}, []string{"--since", "soon", "90m or 7d"}},
-		{"dead letters since a year", []string{"dlq", "list", "--since", "2026"}, []string{"--since", "2026", "90m or 7d"}},
-		{"dead letters since a time to come", []string{"dlq", "list", "--since=-3s"}, []string{"--since", "-3s"}},
 		{"dead letters for no reason", []string{"dlq", "list", "--reason", "bad_time,none"}, []string{"--reason", `"beyond_horizon"`, `"none"`}},
-		{"a negative limit of dead letters", []string{"dlq", "list", "--limit=-1"}, []string{"--limit: must not be negative"}},
-		{"tail of nothing", []string{"tail"}, []string{"<what>", "tail --help"}},
 		{"tail of something else", []string{"tail", "timers"}, []string{`"commands","events","receipts","dlq"`, "timers"}},
 		{"tail of no tenant", []string{"tail", "dlq", "--tenant", "*"}, []string{"--tenant", `"*"`}},
-		{"tail of less than nothing", []string{"tail", "dlq", "--number=-1"}, []string{"--number: must not be negative"}},
-		{"publish nothing", []string{"publish"}, []string{"<file>", "publish --help"}},
 		{"publish a file that is absent", []string{"publish", "/nowhere/commands.jsonl"}, []string{"/nowhere/commands.jsonl", "no such file"}},
 		{"publish at no rate", []string{"publish", "-", "--rate=-1"}, []string{"--rate: must not be negative"}},
 		{"file that is absent", []string{"config", "--config", "/nowhere/timers.yaml"}, []string{"/nowhere/timers.yaml", "no such file"}},
@@ -89,20 +61,8 @@ func TestUsageMistakes(t *testing.T) {
 			if got.stdout != "" {
 				t.Errorf("stdout is %q, want nothing", got.stdout)
 			}
-			for _, want := range tt.want {
-				if !strings.Contains(got.stderr, want) {
-					t.Errorf("stderr lacks %q:\n%s", want, got.stderr)
-				}
-			}
+			got.says(t, tt.want...)
 		})
-	}
-}
-
-// The flag that most programs have says what the verb does.
-func TestVersionAsAFlag(t *testing.T) {
-	t.Parallel()
-	if got := do(t, nil, "--version").wants(t, exitOK).stdout; got != do(t, nil, "version").wants(t, exitOK).stdout {
-		t.Errorf("prints %q", got)
 	}
 }
 
@@ -135,11 +95,7 @@ func TestMistakesHideCredentials(t *testing.T) {
 func TestMistakesOfTheConfigurationAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	got := do(t, []string{"TIMER_RETENTION=1", "TIMER_BROKR=nats"}, "serve", "--batch-size", "x").wants(t, exitUsage)
-	for _, want := range []string{"3 mistakes", "batch_size", "retention", "TIMER_BROKR", "did you mean TIMER_BROKER?"} {
-		if !strings.Contains(got.stderr, want) {
-			t.Errorf("stderr lacks %q:\n%s", want, got.stderr)
-		}
-	}
+	got.says(t, "3 mistakes", "batch_size", "retention", "TIMER_BROKR", "did you mean TIMER_BROKER?")
 }
 
 // A deployment that forgets its verb must fail.
