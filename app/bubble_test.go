@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
@@ -161,83 +159,6 @@ func TestHoursOfTimersWithoutLateness(t *testing.T) {
 			}
 		}
 		b.quietFor(time.Hour)
-	})
-}
-
-func TestThousandsOfTimersEachOnce(t *testing.T) {
-	inBubbles(t, func(t *testing.T, b *bench) {
-		b.serve(b.store, app.Options{PollingInterval: time.Hour})
-		began := time.Now()
-		const n = 2000
-		for i := range n {
-			b.schedule(fmt.Sprint("call-", i), began.Add(time.Hour+time.Duration(i%100)*time.Second))
-		}
-		seen := make(map[timer.Key]bool)
-		for range n {
-			e := b.next()
-			if seen[e.Key] || e.Lateness() != 0 {
-				t.Fatalf("%s: seen before = %v, %v late", e.Key, seen[e.Key], e.Lateness())
-			}
-			seen[e.Key] = true
-		}
-		b.quietFor(time.Hour)
-	})
-}
-
-func TestOutageOfTheStoreLosesNothingAndBuriesNothing(t *testing.T) {
-	inBubbles(t, func(t *testing.T, b *bench) {
-		var down atomic.Bool
-		b.serve(&fault.Store{Full: b.store, Decide: func(string) fault.Kind {
-			if down.Load() {
-				return fault.Before
-			}
-			return fault.None
-		}}, app.Options{})
-		dead, err := b.broker.Subscriber("undertaker").Subscribe(t.Context(), b.broker.Routing().DeadLettersOf("acme"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-
-		began := time.Now()
-		b.schedule("before", began.Add(5*time.Minute)) // due while the store is down
-		synctest.Wait()
-		down.Store(true)
-		for i := range 20 {
-			b.schedule(fmt.Sprint("during-", i), began.Add(time.Duration(i)*time.Minute))
-			time.Sleep(30 * time.Second)
-		}
-		down.Store(false)
-		for range 21 {
-			e := b.next()
-			if e.ReachedAt.Before(e.DueAt) {
-				t.Errorf("%s fired early", e.Key)
-			}
-		}
-		b.quietFor(time.Hour)
-		select {
-		case m := <-dead:
-			t.Errorf("an outage made a dead letter: %v", m.Metadata)
-		default:
-		}
-	})
-}
-
-func TestDeadLetterGoesToItsTenant(t *testing.T) {
-	inBubbles(t, func(t *testing.T, b *bench) {
-		b.serve(b.store, app.Options{})
-		dead, err := b.broker.Subscriber("undertaker").Subscribe(t.Context(), b.broker.Routing().DeadLettersOf("acme"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		body := `{"id":"bad-1","type":"ScheduleTimer","tenantId":"acme","timestampMs":1,"payload":{"tenantId":"acme","serviceCallId":"c","dueAt":"tomorrow"}}`
-		b.publish("bad-1", []byte(body))
-		m := <-dead
-		m.Ack()
-		if string(m.Payload) != body || m.Metadata.Get(envelope.HeaderDeadLetterReason) != string(timer.ReasonBadTime) {
-			t.Errorf("%s with %v", m.Payload, m.Metadata)
-		}
 	})
 }
 

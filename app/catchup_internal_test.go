@@ -14,15 +14,16 @@ import (
 // A counting broker is there, and counts how often it was asked for its backlog.
 type counting struct {
 	broker.Broker
-	asked int
+	outages int64 // so far
+	asked   int
 }
 
-func (c *counting) Interruptions() (int64, error) { return 0, nil }
+func (c *counting) Interruptions() (int64, error) { return c.outages, nil }
 
 func (c *counting) CatchUp(context.Context, string) error { c.asked++; return nil }
 
-// TestCatchesUpAfterEachReason has polls fail, and the process stopped between
-// two polls, as by SIGSTOP.
+// TestCatchesUpAfterEachReason has a broker that was away for a moment, polls that fail, and
+// a process that was stopped between two polls, as by SIGSTOP.
 func TestCatchesUpAfterEachReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(counting)
@@ -37,6 +38,7 @@ func TestCatchesUpAfterEachReason(t *testing.T) {
 		}{
 			{"the start", func() {}, true},
 			{"nothing happened", func() {}, false},
+			{"the broker was away", func() { b.outages++ }, true},
 			{"a pause of the poller", func() { time.Sleep(5 * time.Second) }, false},
 			{"a pause that is too long", func() { time.Sleep(8 * time.Second) }, true},
 			{"a poll", func() { c.polled(0, nil) }, false},

@@ -229,18 +229,3 @@ func TestCatchUpTakesNoLongerThanItsTimeout(t *testing.T) {
 		}
 	})
 }
-
-// TestCatchesUpOnceAndAfterEachFailure has an hour with nothing to do, a broker
-// that was away for a moment, and a store that fails a poll.
-func TestCatchesUpOnceAndAfterEachFailure(t *testing.T) {
-	longtest.NotShort(t)
-	b := new(unsteady)
-	onUnsteady(t, b, app.Options{}, func(t *testing.T, _ *logbuf.Buffer, s *sqlite.Store) {
-		for want := range int64(3) {
-			if n := reached(t, s, time.Hour); n != 1 || b.asked.Load() != want+1 {
-				t.Errorf("caught up %d times, want %d; %d fired", b.asked.Load(), want+1, n)
-			}
-			b.outages.Add(1)
-		}
-	})
-}

@@ -11,8 +11,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/client"
-	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -95,31 +93,6 @@ func TestTimersThatExpireWhileFiringIsPaused(t *testing.T) {
 	}
 }
 
-// TestWhatIsMarkedInTimeGoesOut: an event that waits for its handler is what it was, and
-// says when the timer would have expired.
-func TestWhatIsMarkedInTimeGoesOut(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		tries := 0
-		timers, stop := m.runWith(app.Options{}, func(timers *app.Timers) {
-			timers.OnDue("", func(_ context.Context, e timer.DueTimeReached) error {
-				if tries++; tries == 1 {
-					return errors.New("the bank is closed")
-				}
-				m.due <- e
-				return nil
-			}, app.OnDueOptions{MinDelay: time.Hour})
-		})
-		defer stop()
-		asked := expiringIn("order-1", time.Second, time.Minute)
-		if err := timers.Schedule(t.Context(), asked); err != nil {
-			t.Fatal(err)
-		}
-		if e := <-m.due; e.State() != timer.Reached || !e.ExpiresAt.Equal(timer.RoundUp(asked.ExpiresAt)) || time.Now().Before(e.ExpiresAt) {
-			t.Errorf("%+v at %v", e, time.Now())
-		}
-	})
-}
-
 // TestWhatExpiresTakesNoFireRate has more timers expire than may fire in half an hour.
 func TestWhatExpiresTakesNoFireRate(t *testing.T) {
 	inMonolith(t, func(t *testing.T, m *monolith) {
@@ -146,47 +119,6 @@ func TestWhatExpiresTakesNoFireRate(t *testing.T) {
 		}
 		if e := <-m.due; e.ServiceCallID != "order-that-waits" || time.Since(began) < 9*time.Second {
 			t.Errorf("%s after %v", e.ServiceCallID, time.Since(began))
-		}
-	})
-}
-
-// TestARecoveryKnowsWhatExpired deletes a database whose timers have expired, and one that
-// had expired there without its event being published.
-func TestARecoveryKnowsWhatExpired(t *testing.T) {
-	longtest.NotShort(t)
-	onSite(t, func(t *testing.T, s *site) {
-		s.outlive(2 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
-		stop := s.serve("timers.db", app.Options{})
-		began := time.Now()
-		schedule := func(call string, due, expires time.Duration) {
-			id := s.next()
-			s.publish(id, envelope.Schedule(timer.ScheduleTimer{
-				Key: acme(call), Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id}, DueAt: began.Add(due), ExpiresAt: began.Add(expires),
-			}))
-		}
-		schedule("expired", -time.Hour, -time.Minute)
-		schedule("fired", time.Second, 2*time.Minute)
-		schedule("later", 5*time.Minute, 6*time.Minute)
-		schedule("away", 100*time.Second, 110*time.Second) // due while no service runs
-		if got := s.fired(began.Add(time.Minute)); got != "expired:Expired fired" {
-			t.Errorf("at first: %s", got)
-		}
-		stop()
-		s.outlive(130 * time.Second) // beyond the duplicate window of the stream
-
-		s.replace("timers.db", "")
-		stop = s.serve("timers.db", app.Options{})
-		if !s.recovered() {
-			t.Error("no recovery was logged")
-		}
-		if got := s.fired(began.Add(7 * time.Minute)); got != "away:Expired later" {
-			t.Errorf("after the recovery: %s", got)
-		}
-		schedule("expired", 8*time.Minute, 9*time.Minute)
-		s.settle()
-		stop()
-		if got, want := s.states("timers.db", "expired", "fired", "later", "away"), "expired:Expired fired:Reached later:Reached away:Expired"; got != want {
-			t.Errorf("states %s, want %s", got, want)
 		}
 	})
 }

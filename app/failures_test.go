@@ -12,19 +12,18 @@ import (
 
 // failures decide which calls fail, and how.
 type failures struct {
-	mu       sync.Mutex
-	seed     uint64
-	calls    map[string]uint64 // of each operation
-	oneIn    int               // one call in this many fails; 0: none does
-	crashIn  int               // the process crashes at one call in this many; 0: at none
-	doomed   string            // the process crashes at the next call of this operation; empty: at none
-	down     map[string]bool   // operations that fail all the time, without effect
-	dead     bool              // every call fails and has no effect
-	injected map[string]int    // failures of living processes, by operation
+	mu      sync.Mutex
+	seed    uint64
+	calls   map[string]uint64 // of each operation
+	oneIn   int               // one call in this many fails; 0: none does
+	crashIn int               // the process crashes at one call in this many; 0: at none
+	doomed  string            // the process crashes at the next call of this operation; empty: at none
+	down    map[string]bool   // operations that fail all the time, without effect
+	dead    bool              // every call fails and has no effect
 }
 
 func newFailures(seed uint64, oneIn int) *failures {
-	return &failures{seed: seed, oneIn: oneIn, calls: make(map[string]uint64), injected: make(map[string]int)}
+	return &failures{seed: seed, oneIn: oneIn, calls: make(map[string]uint64)}
 }
 
 // decide waits before a failure, as failures take time: what the process did
@@ -57,12 +56,10 @@ func (f *failures) choose(op string) (kind fault.Kind, crash bool) {
 	case f.crashIn > 0 && rng.IntN(f.crashIn) == 0:
 		crash = true
 	case f.down[op]:
-		f.injected[op]++
 		return fault.Before, false
 	case f.oneIn == 0 || rng.IntN(f.oneIn) != 0:
 		return fault.None, false
 	}
-	f.injected[op]++
 	return fault.Kind(1 + rng.IntN(2)), crash
 }
 

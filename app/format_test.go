@@ -137,55 +137,6 @@ func checkTraced(t *testing.T, format envelope.Format, msg *message.Message, c t
 	}
 }
 
-// TestWaitingEventsKeepTheirFormat changes the setting while an event waits for
-// the broker.
-func TestWaitingEventsKeepTheirFormat(t *testing.T) {
-	inBubbles(t, func(t *testing.T, b *bench) {
-		path := filepath.Join(t.TempDir(), "waiting.db")
-		now := time.Now()
-		for _, format := range []envelope.Format{{}, {CloudEvents: true}, {}} {
-			s, err := sqlite.Open(t.Context(), path, sqlite.Options{Events: format})
-			if err != nil {
-				t.Fatal(err)
-			}
-			rows, err := s.Head(t.Context(), 0, 10)
-			if err != nil {
-				t.Fatal(err)
-			}
-			e := timer.DueTimeReached{
-				Key:       timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", len(rows)))},
-				CommandID: "command", DueAt: now, ReachedAt: now,
-			}
-			if err := s.Update(t.Context(), func(tx timer.Tx) error { return tx.Emit(t.Context(), e) }); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s, err := sqlite.Open(t.Context(), path, sqlite.Options{Events: envelope.Format{CloudEvents: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		b.serve(s, app.Options{})
-		got := make(map[string]string)
-		for range 3 {
-			msg := <-b.events
-			got[msg.Metadata.Get("serviceCallId")] = msg.Metadata.Get("content-type")
-			msg.Ack()
-		}
-		want := map[string]string{"call-0": "", "call-1": "application/cloudevents+json", "call-2": ""}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("content types (-want +got):\n%s", diff)
-		}
-	})
-}
-
 // openStore opens another database, whose events have a format.
 func (b *bench) openStore(format envelope.Format) *sqlite.Store {
 	b.t.Helper()

@@ -55,27 +55,6 @@ func TestLatenessOfPublishedEvents(t *testing.T) {
 	}
 }
 
-// TestCountingLatenessAllocatesNothing since it is done for each event.
-func TestCountingLatenessAllocatesNothing(t *testing.T) {
-	c := new(Counters)
-	batch := []*message.Message{eventDue(due), eventDue(due), eventDue(due)}
-	if n := testing.AllocsPerRun(100, func() { c.published(due.Add(time.Minute), batch) }); n != 0 {
-		t.Errorf("%v allocations a batch", n)
-	}
-}
-
-func BenchmarkLateness(b *testing.B) {
-	c, batch := new(Counters), make([]*message.Message, 1000)
-	for i := range batch {
-		batch[i] = eventDue(due.Add(-time.Duration(i) * time.Millisecond))
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		c.published(due, batch)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(batch)), "ns/event")
-}
-
 // TestWarnsOnceAMinuteOfLateEvents has events published late 14 times a second.
 func TestWarnsOnceAMinuteOfLateEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

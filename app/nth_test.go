@@ -155,7 +155,10 @@ func fixedHistory(t *testing.T, f *nth) visible {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(48 * time.Hour)
 		b := newSimBroker(1, f.decide)
-		b.now, b.refuses = time.Now, refusal()
+		b.now = time.Now
+		b.refuses = func(event *message.Message) bool {
+			return event.Metadata.Get(envelope.HeaderServiceCallID) == "refused"
+		}
 		h := &history{t: t, faults: f, broker: b, path: filepath.Join(t.TempDir(), "timers.db"), step: time.Now()}
 		h.start()
 		h.schedule("plain", 1, 10*time.Minute)
@@ -169,7 +172,7 @@ func fixedHistory(t *testing.T, f *nth) visible {
 		h.cancel("plain", 3) // too late
 		h.cancel("revived", 2)
 		h.broker.resend(h.sent[0]) // plain, which has fired
-		h.schedule(refusedPrefix+"1", 1, 10*time.Minute)
+		h.schedule("refused", 1, 10*time.Minute)
 		h.advance()
 		h.stop()
 		h.start()

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,122 +13,9 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-func TestEventsOfFailedHandlersComeAgain(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		tries := 0
-		timers, _ := m.runWith(app.Options{}, func(timers *app.Timers) {
-			timers.OnDue("", func(_ context.Context, e timer.DueTimeReached) error {
-				switch tries++; tries {
-				case 1:
-					return errors.New("the bank is closed")
-				case 2:
-					panic("out of bounds")
-				}
-				m.due <- e
-				return nil
-			}, app.OnDueOptions{MinDelay: 10 * time.Second})
-		})
-		began := time.Now()
-		if err := timers.Schedule(t.Context(), in("order-1", 0)); err != nil {
-			t.Fatal(err)
-		}
-		<-m.due
-		if took := time.Since(began); took < 22*time.Second || took > 33*time.Second || tries != 3 {
-			t.Errorf("handled at try %d after %v, want the third after about 30s", tries, took)
-		}
-		time.Sleep(time.Hour)
-		if s, err := m.store.Stats(t.Context(), ""); err != nil || s.Outbox != 0 || s.Parked != 0 || tries != 3 {
-			t.Errorf("%d tries, %+v, %v", tries, s, err)
-		}
-	})
-}
-
-// TestLinesAboutAnEventNameIt: its tenant, its service call, and the request that it came from.
-func TestLinesAboutAnEventNameIt(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		log := new(logbuf.Buffer)
-		a, err := app.New(m.store, nil, slog.New(slog.NewTextHandler(log, nil)), app.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var tries atomic.Int32
-		a.Timers().OnDue("", func(context.Context, timer.DueTimeReached) error {
-			switch tries.Add(1) {
-			case 1:
-				return errors.New("the bank is closed")
-			case 2:
-				panic("out of bounds")
-			case 3:
-				return nil // late
-			}
-			return timer.Invalid(timer.ReasonBadField, "no such order")
-		}, app.OnDueOptions{MinDelay: 10 * time.Second})
-		running(t, "app", a.Run)
-		<-a.Running()
-		for i := range 2 {
-			order := in(name("order-", i), 0)
-			order.CorrelationID = "trace-1"
-			if err := a.Timers().Schedule(t.Context(), order); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Minute)
-		}
-		said := make(map[string]bool)
-		for line := range strings.Lines(log.Take()) {
-			if !strings.Contains(line, "event") {
-				continue
-			}
-			for _, what := range []string{"could not be handled", "panicked", "late", "parked"} {
-				if strings.Contains(line, what) {
-					said[what] = true
-				}
-			}
-			if !strings.Contains(line, "tenant_id=acme") || !strings.Contains(line, "service_call_id=order-") || !strings.Contains(line, "correlation_id=trace-1") || !strings.Contains(line, "event_id=") {
-				t.Errorf("it does not name the event: %s", line)
-			}
-		}
-		if len(said) != 4 || tries.Load() != 4 {
-			t.Errorf("%v after %d tries", said, tries.Load())
-		}
-	})
-}
-
-func TestWhatFailsForGoodIsParkedAndCanBeRetried(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		var fixed atomic.Bool
-		a, err := app.New(m.store, nil, quiet, app.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.Timers().OnDue("", func(_ context.Context, e timer.DueTimeReached) error {
-			if !fixed.Load() {
-				return errors.New("no such order")
-			}
-			m.due <- e
-			return nil
-		}, app.OnDueOptions{Attempts: 3, MinDelay: time.Second})
-		running(t, "app", a.Run)
-		<-a.Running()
-		if err := a.Timers().Schedule(t.Context(), in("order-1", 0)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		parked, err := m.store.Parked(t.Context(), "acme", 0, 10)
-		if err != nil || len(parked) != 1 || parked[0].Reason != "no such order" || parked[0].Attempts != 3 {
-			t.Fatalf("%+v, %v", parked, err)
-		}
-		fixed.Store(true)
-		if n, err := a.Retry(t.Context(), parked[0].Seq); n != 1 || err != nil {
-			t.Fatalf("%d, %v", n, err)
-		}
-		<-m.due
-	})
-}
 
 // TestOnDueTxTakesEffectOnce has the handler write, schedule the next timer, and fail
 // after both.

@@ -2,8 +2,6 @@ package app_test
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,35 +33,6 @@ func TestOnDueIsCalledBeforeTheStartOnceForEachPrefix(t *testing.T) {
 			panics("with a prefix that no service call has", func() { timers.OnDue("order ", handle, app.OnDueOptions{}) })
 		})
 		panics("after the start", func() { timers.OnDue("invoice-", handle, app.OnDueOptions{}) })
-	})
-}
-
-// TestEachModuleHandlesItsOwnTimers has two modules, one of which fails, and a handler for
-// the rest.
-func TestEachModuleHandlesItsOwnTimers(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		orders, rest := make(chan timer.DueTimeReached, 10), make(chan timer.DueTimeReached, 10)
-		to := func(c chan timer.DueTimeReached) func(context.Context, timer.DueTimeReached) error {
-			return func(_ context.Context, e timer.DueTimeReached) error { c <- e; return nil }
-		}
-		timers, _ := m.runWith(app.Options{}, func(timers *app.Timers) {
-			timers.OnDue("order-", to(orders), app.OnDueOptions{})
-			timers.OnDue("", to(rest), app.OnDueOptions{})
-			timers.OnDueTx("invoice-", func(context.Context, *sql.Tx, timer.DueTimeReached) error {
-				return errors.New("no such invoice")
-			}, app.OnDueOptions{Attempts: 2, MinDelay: time.Second})
-		})
-		if err := timers.Schedule(t.Context(), in("order-1", 0), in("invoice-1", 0), in("order", 0)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if len(orders) != 1 || len(rest) != 1 || (<-orders).Key != keyOf("order-1") || (<-rest).Key != keyOf("order") {
-			t.Error("an event went to another handler than its own")
-		}
-		if parked, err := timers.Parked(t.Context(), "acme", 0, 10); err != nil || len(parked) != 1 || parked[0].ServiceCallID != "invoice-1" {
-			t.Errorf("parked are %+v, %v", parked, err)
-		}
 	})
 }
 
@@ -101,6 +70,7 @@ func TestWhatNoHandlerWantsIsSaidAndKept(t *testing.T) {
 			t.Errorf("%s was handled", e.Key)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if said := forwarderSays(a); !strings.Contains(said, "2 invoice-…, 1 x…") {
 			t.Errorf("the check of the forwarder says %q", said)
 		}

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -23,12 +25,28 @@ type step struct {
 	After time.Duration // how far the time moves on afterwards
 }
 
-// steps returns a generator of its own to each test: one that is shared races
-// with itself in tests that run at once.
-func steps() *rapid.Generator[step] {
-	return rapid.Custom(func(t *rapid.T) step {
+// ordinary is what happens to the service in each history, as often as it stands here.
+var ordinary = []string{"wait", "schedule", "schedule", "schedule", "cancel", "cancel", "resend", "poison", "outage", "crash", "restart", "clock"}
+
+// Histories are arbitrary histories of the whole app, on a real database and the worst
+// broker that keeps its contract. Every promise must hold at every step.
+type histories struct {
+	do          []string // what happens in a step
+	least, most int      // steps
+	oneIn       []int    // one call in so many fails, before or after it takes effect; 0: none does
+	crashIn     []int    // the process crashes in one call in so many; 0: in none
+	prepare     func(w *world)
+}
+
+func (h histories) check(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	if _, err := migrated(); err != nil { // not in a bubble, which its goroutines would outlive
+		t.Fatal(err)
+	}
+	steps := rapid.Custom(func(t *rapid.T) step {
 		return step{
-			Do:    rapid.SampledFrom([]string{"wait", "schedule", "schedule", "schedule", "cancel", "cancel", "resend", "poison", "outage", "crash", "restart", "clock"}).Draw(t, "do"),
+			Do:    rapid.SampledFrom(h.do).Draw(t, "do"),
 			Key:   rapid.IntRange(0, 4).Draw(t, "key"),
 			Age:   rapid.Int64Range(1, 6).Draw(t, "age"),
 			Near:  rapid.IntRange(0, 3).Draw(t, "near") == 3,
@@ -37,29 +55,17 @@ func steps() *rapid.Generator[step] {
 			After: time.Duration(rapid.Int64Range(0, 8000).Draw(t, "after")) * time.Millisecond,
 		}
 	})
-}
-
-// TestInvariants runs the whole app, on a real database and the worst broker
-// that keeps its contract, through arbitrary histories: commands in any order
-// and any number of times, calls that fail before or after they take effect,
-// crashes, and a clock that steps. Every promise must hold at every step.
-func TestInvariants(t *testing.T) {
-	t.Parallel()
-	if _, err := migrated(); err != nil { // not in a bubble, which its goroutines would outlive
-		t.Fatal(err)
-	}
 	rapid.Check(t, func(rt *rapid.T) {
-		// From 1 on, histories would have 6 steps on average, too few for two
-		// commands to meet in a fault; a step too many shrinks to a wait.
-		history := rapid.SliceOfN(steps(), 8, 40).Draw(rt, "history")
+		history := rapid.SliceOfN(steps, h.least, h.most).Draw(rt, "history")
 		seed := rapid.Uint64().Draw(rt, "seed")
-		oneIn := rapid.SampledFrom([]int{0, 20, 5, 3}).Draw(rt, "one call in … fails")
-		crashIn := rapid.SampledFrom([]int{0, 0, 50}).Draw(rt, "one call in … crashes")
+		oneIn := rapid.SampledFrom(h.oneIn).Draw(rt, "one call in … fails")
+		crashIn := rapid.SampledFrom(h.crashIn).Draw(rt, "one call in … crashes")
 		var broken error
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
 			w := newWorld(t, seed, oneIn, app.Options{BatchSize: 3})
 			w.failures.crashIn = crashIn
+			h.prepare(w)
 			w.start()
 			defer w.stop()
 			broken = w.live(history)
@@ -70,11 +76,54 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
+// TestInvariants has commands in any order and any number of times, calls that fail before or
+// after they take effect, crashes, and a clock that steps.
+func TestInvariants(t *testing.T) {
+	// From 1 step on, histories would have 6 steps on average, too few for two commands to
+	// meet in a fault; a step too many shrinks to a wait.
+	histories{ordinary, 8, 40, []int{0, 20, 5, 3}, []int{0, 0, 50}, func(*world) {}}.check(t)
+}
+
+// TestInvariantsWithPauses has people pause and resume firing between all that happens:
+// nothing fires meanwhile, and nothing is lost.
+func TestInvariantsWithPauses(t *testing.T) {
+	do := slices.Concat(ordinary, []string{"pause", "resume", "pause tenant", "resume tenant", "pause", "resume tenant"})
+	histories{do, 8, 25, []int{0, 20, 5}, []int{0}, func(w *world) { w.pauses = true }}.check(t)
+}
+
+// TestInvariantsWithQuotas has quotas so small that they are exceeded all the time. A command
+// that becomes a dead letter since it was over a quota is replayed. In the end, when there are
+// no quotas any more, nothing is lost.
+func TestInvariantsWithQuotas(t *testing.T) {
+	do := slices.Concat(ordinary, slices.Repeat([]string{"quota", "many"}, 4))
+	histories{do, 4, 20, []int{0, 20, 5}, []int{0}, func(w *world) {
+		w.quotas = &quota.Config{Default: limitsOf(step{Key: 1, Age: 3})}
+	}}.check(t)
+}
+
+// TestInvariantsOfBothWays has a program schedule and cancel in its own process, in
+// transactions of its own that are committed or not, and over the broker, all about the same
+// keys. Every promise must hold whatever way a command took.
+func TestInvariantsOfBothWays(t *testing.T) {
+	do := []string{"wait", "schedule", "cancel", "resend", "outage", "crash", "restart", "clock", "direct", "direct", "joined", "joined", "rolled back", "cancel direct"}
+	histories{do, 8, 16, []int{0, 20, 5}, []int{0}, func(*world) {}}.check(t)
+}
+
 // live goes through a history, then lets everything heal and settle.
 func (w *world) live(history []step) error {
 	for i, s := range history {
+		if err := w.book(i, s); err != nil {
+			return fmt.Errorf("step %d, %+v: %w", i, s, err)
+		}
+		before, paused := w.fires()
 		if err := w.once(i, s); err != nil {
 			return err
+		}
+		after, still := w.fires()
+		for tenant, n := range after {
+			if now := time.Now(); paused.Of(tenant, now).Paused() && still.Of(tenant, now).Paused() && n != before[tenant] {
+				return fmt.Errorf("%d timers of %s fired in step %d while firing was paused", n-before[tenant], tenant, i)
+			}
 		}
 	}
 	return w.settle(20 * time.Minute)
@@ -119,6 +168,10 @@ func (w *world) do(i int, s step) {
 		w.sendPoison(version.CommandID, s.Key)
 	case "clock": // steps back, or forward by less than the guard minds
 		w.step(time.Duration(w.wrong.Load()) + s.Due)
+	case "pause", "resume":
+		w.pause("", s.Do == "pause")
+	case "pause tenant", "resume tenant":
+		w.pause("tenant-0", s.Do == "pause tenant")
 	case "quota":
 		w.limit(s)
 	case "many":
@@ -141,4 +194,42 @@ func (w *world) do(i int, s step) {
 		w.failures.crash(true) // if there was no such call
 		w.revive()
 	}
+}
+
+// pause pauses or resumes firing of a tenant, or of all, however often that fails, and waits
+// until the service knows it.
+func (w *world) pause(tenant timer.TenantID, on bool) {
+	for range 20 {
+		err := w.app.Resume(w.t.Context(), tenant)
+		if on {
+			err = w.app.Pause(w.t.Context(), timer.Pause{TenantID: tenant, By: "ops"})
+		}
+		if err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// fires returns how many timers of each tenant have fired, and whose firing is paused, if
+// people pause it now and then.
+func (w *world) fires() (map[timer.TenantID]int64, timer.Pauses) {
+	if !w.pauses {
+		return nil, nil
+	}
+	fired := make(map[timer.TenantID]int64)
+	for _, tenant := range []timer.TenantID{"tenant-0", "tenant-1"} {
+		stats, err := w.store.Stats(w.t.Context(), tenant)
+		if err != nil {
+			w.t.Error(err)
+		}
+		fired[tenant] = stats.Reached
+	}
+	p, err := w.store.Firing(w.t.Context(), time.Now())
+	if err != nil {
+		w.t.Error(err)
+	}
+	return fired, p
 }

@@ -4,61 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"pgregory.net/rapid"
 
-	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-// quotaSteps returns steps among which quotas change, and many commands come at once.
-func quotaSteps() *rapid.Generator[step] {
-	ordinary := steps()
-	return rapid.Custom(func(t *rapid.T) step {
-		s := ordinary.Draw(t, "step")
-		switch rapid.IntRange(0, 4).Draw(t, "quota") {
-		case 3:
-			s.Do = "quota"
-		case 4:
-			s.Do = "many"
-		}
-		return s
-	})
-}
-
-// TestInvariantsWithQuotas is as TestInvariants, with quotas so small that they
-// are met all the time. Whoever finds a command among the dead letters that was
-// over a quota replays it. In the end, when there are no quotas any more, nothing
-// is lost.
-func TestInvariantsWithQuotas(t *testing.T) {
-	t.Parallel()
-	if _, err := migrated(); err != nil { // not in a bubble, which its goroutines would outlive
-		t.Fatal(err)
-	}
-	rapid.Check(t, func(rt *rapid.T) {
-		history := rapid.SliceOfN(quotaSteps(), 4, 20).Draw(rt, "history")
-		seed := rapid.Uint64().Draw(rt, "seed")
-		oneIn := rapid.SampledFrom([]int{0, 20, 5}).Draw(rt, "one call in … fails")
-		var broken error
-		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
-			w := newWorld(t, seed, oneIn, app.Options{BatchSize: 3})
-			w.quotas = &quota.Config{Default: limitsOf(step{Key: 1, Age: 3})}
-			w.start()
-			defer w.stop()
-			broken = w.live(history)
-		})
-		if broken != nil {
-			rt.Fatal(broken)
-		}
-	})
-}
 
 // limitsOf returns small limits, all kinds of them.
 func limitsOf(s step) quota.Limits {

@@ -236,8 +236,12 @@ func TestWhatWaitsForAPauseIsCountedApart(t *testing.T) {
 		if err := a.Pause(t.Context(), timer.Pause{By: "ops"}); err != nil {
 			t.Fatal(err)
 		}
+		want := "firing is paused since " + time.Now().UTC().Format(time.RFC3339) + " by ops"
 		b.send("other", 5, time.Now())
 		time.Sleep(10 * time.Minute)
+		if c := pollerCheck(t, a); c.Red || c.Reason != want {
+			t.Errorf("check %+v, want %q", c, want)
+		}
 		wants("", 12)
 		wants("acme", 7)
 		wants("other", 5)

@@ -20,9 +20,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
-	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -131,10 +129,14 @@ func (s *site) settle() { time.Sleep(3 * time.Second) } // of the bubble
 func (s *site) outlive(d time.Duration) { time.Sleep(d) }
 
 // schedule publishes a command.
-func (s *site) schedule(call string, due time.Time) {
+func (s *site) schedule(call string, due time.Time) { s.expiring(call, due, time.Time{}) }
+
+// expiring publishes a command for a timer that expires at a time.
+func (s *site) expiring(call string, due, expires time.Time) {
 	s.t.Helper()
 	id := s.next()
-	s.publish(id, envelope.Schedule(timer.ScheduleTimer{Key: acme(call), Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id}, DueAt: due}))
+	version := timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id}
+	s.publish(id, envelope.Schedule(timer.ScheduleTimer{Key: acme(call), Version: version, DueAt: due, ExpiresAt: expires}))
 }
 
 func (s *site) cancel(call string) {
@@ -230,13 +232,16 @@ func (s *site) recovered() bool {
 	return strings.Contains(s.log.Take(), "was recovered from the broker")
 }
 
-// TestRecoversADatabaseThatWasDeleted has timers that have fired, are canceled, wait or
-// were refused, deletes the database, and starts again.
+// TestRecoversADatabaseThatWasDeleted has timers that have fired, have expired, are canceled,
+// wait or were refused, deletes the database, and starts again.
 func TestRecoversADatabaseThatWasDeleted(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
+		s.outlive(2 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
 		stop := s.serve("timers.db", app.Options{})
 		began := time.Now()
 		s.schedule("fired", began.Add(time.Second))
+		s.expiring("expired", began.Add(-time.Hour), began.Add(-time.Minute))
+		s.expiring("away", began.Add(100*time.Second), began.Add(110*time.Second)) // due while no service runs
 		s.schedule("later", began.Add(5*time.Minute))
 		s.schedule("canceled", began.Add(5*time.Minute))
 		s.cancel("canceled")
@@ -246,7 +251,7 @@ func TestRecoversADatabaseThatWasDeleted(t *testing.T) {
 		s.schedule("moved", began.Add(6*time.Minute))
 		ahead := began.Add(25 * time.Hour).UnixMilli() // refused today, but not tomorrow
 		s.publish("ahead", envelope.Schedule(timer.ScheduleTimer{Key: acme("refused"), Version: timer.Version{TimestampMS: ahead, CommandID: "ahead"}, DueAt: began.Add(5 * time.Minute)}))
-		if got := s.fired(began.Add(time.Minute)); got != "fired" {
+		if got := s.fired(began.Add(time.Minute)); got != "expired:Expired fired" {
 			t.Errorf("fired at first: %s", got)
 		}
 		s.schedule("fired", began.Add(5*time.Minute)) // too late: Reached is final
@@ -255,16 +260,16 @@ func TestRecoversADatabaseThatWasDeleted(t *testing.T) {
 		s.outlive(130 * time.Second) // beyond the duplicate window of the stream
 
 		s.replace("timers.db", "")
-		calls := []string{"fired", "later", "canceled", "tombstone", "moved", "refused"}
+		calls := []string{"fired", "expired", "away", "later", "canceled", "tombstone", "moved", "refused"}
 		stop = s.serve("timers.db", app.Options{})
 		if !s.recovered() {
 			t.Error("no recovery was logged")
 		}
-		if got := s.fired(began.Add(7 * time.Minute)); got != "later moved" {
+		if got := s.fired(began.Add(7 * time.Minute)); got != "away:Expired later moved" {
 			t.Errorf("fired after the recovery: %s", got)
 		}
 		stop()
-		if got, want := s.states("timers.db", calls...), "fired:Reached later:Reached canceled:Canceled tombstone:Canceled moved:Reached refused:"; got != want {
+		if got, want := s.states("timers.db", calls...), "fired:Reached expired:Expired away:Expired later:Reached canceled:Canceled tombstone:Canceled moved:Reached refused:"; got != want {
 			t.Errorf("states %s, want %s", got, want)
 		}
 	})
@@ -325,49 +330,6 @@ func TestGoesOnAfterAStop(t *testing.T) {
 			if s.recovered() {
 				t.Errorf("start %d: a recovery of a database that was not lost", i)
 			}
-		}
-	})
-}
-
-// TestRecoversAfterAnInterruption has the database fail in the middle of a recovery.
-func TestRecoversAfterAnInterruption(t *testing.T) {
-	longtest.NotShort(t)
-	onSite(t, func(t *testing.T, s *site) {
-		stop := s.serve("timers.db", app.Options{})
-		began := time.Now()
-		const n = 5000 // several batches
-		for i := range n {
-			s.schedule(fmt.Sprint("call-", i), began.Add(5*time.Minute))
-		}
-		s.schedule("fired", began)
-		if got := s.fired(began.Add(time.Minute)); got != "fired" {
-			t.Errorf("fired at first: %s", got)
-		}
-		stop()
-		s.replace("timers.db", "")
-
-		db := s.open("timers.db")
-		failing := &fault.Store{Full: db}
-		calls := 0
-		failing.Decide = func(op string) fault.Kind {
-			if op != "schedule" && op != "fired" {
-				return fault.None
-			}
-			if calls++; calls%2 == 0 && calls < 10 {
-				return fault.After
-			}
-			return fault.None
-		}
-		end := running(t, "app", s.app(failing, app.Options{}).Run)
-		if got := s.fired(began.Add(2 * time.Minute)); got != "" {
-			t.Errorf("fired after the recovery: %s", got)
-		}
-		if stats, err := db.Stats(t.Context(), ""); err != nil || stats.Scheduled != int64(n) || stats.Reached != 1 || calls < 4 {
-			t.Errorf("%+v, %v after %d calls, want %d Scheduled and 1 Reached\n%s", stats, err, calls, n, s.log.Take())
-		}
-		end()
-		if err := db.Close(); err != nil {
-			t.Error(err)
 		}
 	})
 }

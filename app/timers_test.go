@@ -133,23 +133,6 @@ func TestTheTraceOfARequestReachesTheHandler(t *testing.T) {
 	})
 }
 
-func TestCanceledTimersDoNotFire(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		timers, _ := m.run(app.Options{})
-		if err := timers.Schedule(t.Context(), in("order-1", time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		if err := timers.Cancel(t.Context(), keyOf("order-1"), keyOf("unknown")); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Hour)
-		if len(m.due) != 0 {
-			t.Error("it fired")
-		}
-	})
-}
-
 func TestAClockThatStepsBackMakesNoCommandStale(t *testing.T) {
 	inMonolith(t, func(t *testing.T, m *monolith) {
 		var back atomic.Int64
@@ -367,21 +350,6 @@ func stats(t *testing.T, s *sqlite.Store) timer.Counts {
 		t.Fatal(err)
 	}
 	return stats.Counts
-}
-
-func TestTimersBeforeTheStartFireAfterIt(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		a, err := app.New(m.store, nil, quiet, app.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Timers().Schedule(t.Context(), in("order-1", time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Hour)
-		m.run(app.Options{})
-		m.wants("order-1", time.Now())
-	})
 }
 
 // TestScheduleInsideOfTxEndsAtItsDeadline instead of waiting for the transaction, which

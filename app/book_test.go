@@ -5,61 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"pgregory.net/rapid"
 
-	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-// TestInvariantsOfBothWays has a program schedule and cancel in its own process, in
-// transactions of its own that are committed or not, and over the broker, all about
-// the same keys. Every promise must hold whatever way a command took.
-func TestInvariantsOfBothWays(t *testing.T) {
-	t.Parallel()
-	if _, err := migrated(); err != nil { // not in a bubble, which its goroutines would outlive
-		t.Fatal(err)
-	}
-	rapid.Check(t, func(rt *rapid.T) {
-		ways := rapid.Custom(func(t *rapid.T) step {
-			s := steps().Draw(t, "step")
-			s.Do = rapid.SampledFrom([]string{"wait", "schedule", "cancel", "resend", "outage", "crash", "restart", "clock", "direct", "direct", "joined", "joined", "rolled back", "cancel direct"}).Draw(t, "do")
-			return s
-		})
-		history := rapid.SliceOfN(ways, 8, 16).Draw(rt, "history")
-		seed := rapid.Uint64().Draw(rt, "seed")
-		oneIn := rapid.SampledFrom([]int{0, 20, 5}).Draw(rt, "one call in … fails")
-		var broken error
-		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
-			w := newWorld(t, seed, oneIn, app.Options{BatchSize: 3})
-			w.start()
-			defer w.stop()
-			broken = w.bothWays(history)
-		})
-		if broken != nil {
-			rt.Fatal(broken)
-		}
-	})
-}
-
-func (w *world) bothWays(history []step) error {
-	for i, s := range history {
-		if err := w.book(i, s); err != nil {
-			return fmt.Errorf("step %d, %+v: %w", i, s, err)
-		}
-		if err := w.once(i, s); err != nil {
-			return err
-		}
-	}
-	return w.settle(20 * time.Minute)
-}
 
 var errRollBack = errors.New("no")
 
