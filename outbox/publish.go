@@ -174,7 +174,7 @@ func (p *pipeline) done(rows []Row, messages []broker.Message, errs []error) (th
 			p.failing.note(now, row, err)
 			o.first = cmp.Or(o.first, row.Message)
 			o.deferred = append(o.deferred, Deferral{
-				Place: row.Place, Destination: destination(messages[i].Topic, err), Reason: err.Error(), RetryAt: now.Add(retry.Publish.After(row.Attempts + 1)),
+				Place: row.Place, Destination: destination(messages[i].Topic, err), Reason: readable(err), RetryAt: now.Add(retry.Publish.After(row.Attempts + 1)),
 			})
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -44,9 +43,7 @@ type sender struct {
 	refusals map[int64]int         // how often the broker refused a deferred row, by its number
 
 	unanswered unanswered
-	unmoved    unmoved
 	failing    failing
-	kept       atomic.Int64 // rows that were acked and can't be deleted
 }
 
 func newSender(f *Forwarder, table Table) *sender {
