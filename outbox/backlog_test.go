@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/outbox"
 )
 
@@ -98,33 +97,6 @@ func TestRowsThatVanishDoNotWait(t *testing.T) {
 		synctest.Wait()
 		if got := f.Waiting(); got != 0 {
 			t.Errorf("%d wait, though there are none", got)
-		}
-	})
-}
-
-// TestDeferredRowsDoNotWait has a topic that fails while another works.
-func TestDeferredRowsDoNotWait(t *testing.T) {
-	t.Parallel()
-	longtest.NotShort(t)
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), &model{publish: func(m broker.Message) error {
-			if m.Topic == "bad" {
-				return errors.New("the queue is full")
-			}
-			return nil
-		}}
-		f := forward(t, l, p, outbox.Options{Batch: 10})
-		for range 100 {
-			l.append(slices.Repeat([]string{"bad"}, 10)...)
-			f.Appended(10)
-		}
-		time.Sleep(10 * time.Minute)
-		l.append("good")
-		f.Appended(1)
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		if got := f.Waiting(); got != 0 || p.at("id-1001").IsZero() {
-			t.Errorf("%d wait; the good one went out at %v", got, p.at("id-1001"))
 		}
 	})
 }

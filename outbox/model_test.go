@@ -276,7 +276,8 @@ type model struct {
 	mu     sync.Mutex
 	ids    map[string][]string // by topic, in the order of the acks
 	times  map[string]time.Time
-	failed map[string]bool // messages with a result that was an error
+	topics map[string]time.Time // when a message of the topic was published, last
+	failed map[string]bool      // messages with a result that was an error
 	calls  int
 }
 
@@ -316,7 +317,8 @@ func (p *model) settle(messages []broker.Message, errs []error, known func(i int
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ids == nil {
-		p.ids, p.times, p.failed = make(map[string][]string), make(map[string]time.Time), make(map[string]bool)
+		p.ids, p.failed = make(map[string][]string), make(map[string]bool)
+		p.times, p.topics = make(map[string]time.Time), make(map[string]time.Time)
 	}
 	for i, m := range messages {
 		switch {
@@ -325,7 +327,7 @@ func (p *model) settle(messages []broker.Message, errs []error, known func(i int
 			p.failed[m.UUID] = true
 		default:
 			p.ids[m.Topic] = append(p.ids[m.Topic], m.UUID)
-			p.times[m.UUID] = time.Now()
+			p.times[m.UUID], p.topics[m.Topic] = time.Now(), time.Now()
 		}
 	}
 }

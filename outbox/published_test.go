@@ -1,11 +1,7 @@
 package outbox_test
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +11,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/outbox"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A publisher takes a batch.
@@ -61,38 +56,6 @@ func TestPublishedSaysWhenTheBrokerAcked(t *testing.T) {
 		l.emptied()
 		if acked["id-1"] != 40*time.Second || acked["id-3"] != 40*time.Second || acked["id-2"] < 80*time.Second || len(acked) != 3 {
 			t.Errorf("acked after %v, want 40s and a later one for id-2", acked)
-		}
-	})
-}
-
-func TestLogsThatTheBrokerIsBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, began := new(table), time.Now()
-		away := publisher(func(messages ...broker.Message) []error {
-			if time.Since(began) < 40*time.Second {
-				return slices.Repeat([]error{broker.ErrUnavailable}, len(messages))
-			}
-			return make([]error, len(messages))
-		})
-		var logs bytes.Buffer
-		f := outbox.New(outbox.Single(l), away, payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&logs, nil)), outbox.Options{})
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = f.Run(ctx) }) // nil, by contract
-		for range 3 {
-			l.append("a")
-			f.Appended(1)
-			if err := f.Drain(ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-		stop()
-		running.Wait()
-		lines := strings.Split(strings.TrimSpace(logs.String()), "\n")
-		last := lines[len(lines)-1]
-		if n := strings.Count(logs.String(), "available again"); n != 1 || !strings.Contains(last, "available again") || !strings.Contains(last, "unavailable_for=40") {
-			t.Errorf("want one line that the broker is back after 40 s, the last one:\n%s", logs.String())
 		}
 	})
 }

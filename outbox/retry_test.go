@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,29 +18,6 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// TestRowThatFailsBacksOff has one event fail for a minute: it is retried after
-// 50 ms, and less and less often, up to 5 s.
-func TestRowThatFailsBacksOff(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
-		var tries atomic.Int64
-		p.publish = func(broker.Message) error {
-			tries.Add(1)
-			return errors.New("the topic has no leader")
-		}
-		l.append("topic")
-		forward(t, l, p, outbox.Options{})
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if n := tries.Load(); n < 12 || n > 30 {
-			t.Errorf("%d tries in a minute, want about 19", n)
-		}
-	})
-}
-
-// TestOnlyRefusalsParkARow has a topic that fails more often than a row may be
-// refused, and then a broker that refuses the row less often than that.
 // TestDamagedRowIsDeferredAlone until its headers can be read again.
 func TestDamagedRowIsDeferredAlone(t *testing.T) {
 	t.Parallel()
@@ -70,32 +46,8 @@ func TestDamagedRowIsDeferredAlone(t *testing.T) {
 	})
 }
 
-// TestRowWithDamagedAttemptsIsDeferred has the highest bit of a row's attempts flip.
-func TestRowWithDamagedAttemptsIsDeferred(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
-		tries := 0
-		p.publish = func(m broker.Message) error {
-			if tries++; string(m.Payload) == "b" && tries <= 6 {
-				return errTopic
-			}
-			return nil
-		}
-		f := forward(t, l, p, outbox.Options{})
-		l.append("a", "b", "c")
-		l.mu.Lock()
-		l.rows[1].Attempts = math.MinInt32
-		l.mu.Unlock()
-		f.Appended(3)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if left := l.left(); len(left) > 0 {
-			t.Errorf("left %v", left)
-		}
-	})
-}
-
+// TestOnlyRefusalsParkARow has a topic that fails more often than a row may be
+// refused, and then a broker that refuses the row less often than that.
 func TestOnlyRefusalsParkARow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

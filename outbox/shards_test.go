@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
@@ -123,58 +121,17 @@ func (b *board) owner(shard int) *lease {
 	return b.leases[shard]
 }
 
-// sent remembers what was published, and when.
-type sent struct {
-	mu     sync.Mutex
-	ids    map[string]time.Time
-	fail   error  // of every publish
-	broken string // what can't be published
-}
-
-func (s *sent) Publish(_ context.Context, messages ...broker.Message) []error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fail != nil {
-		return broker.All(len(messages), s.fail)
-	}
-	results := make([]error, len(messages))
-	for i, m := range messages {
-		if s.broken != "" && string(m.Payload) == s.broken {
-			results[i] = errors.New("no queue")
-			continue
-		}
-		if s.ids == nil {
-			s.ids = make(map[string]time.Time)
-		}
-		s.ids[string(m.Payload)] = time.Now()
-	}
-	return results
-}
-
-func (s *sent) refuse(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fail = err
-}
-
-func (s *sent) at(id string) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ids[id]
-}
-
-// An instance runs a relay until it is stopped.
+// An instance runs a forwarder until it is stopped.
 type instance struct {
 	*outbox.Forwarder
-	sent sent
+	sent model
 	stop func() error
 }
 
 func newInstance(t *testing.T, b *board) *instance {
 	t.Helper()
 	i := new(instance)
-	i.Forwarder = outbox.New(outbox.Sharded(b), &i.sent, func(*message.Message) string { return "events" },
-		timer.ClockFunc(time.Now), b.log, outbox.Options{})
+	i.Forwarder = outbox.New(outbox.Sharded(b), &i.sent, payload, timer.ClockFunc(time.Now), b.log, outbox.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- i.Run(ctx) }()
@@ -192,6 +149,18 @@ func (i *instance) stops(t *testing.T) {
 	}
 }
 
+// at returns when an event with a payload was published.
+func (i *instance) at(payload string) time.Time {
+	i.sent.mu.Lock()
+	defer i.sent.mu.Unlock()
+	return i.sent.topics[payload]
+}
+
+// down has every publish fail.
+func (i *instance) down() {
+	i.sent.publish = func(broker.Message) error { return errors.New("the broker is down") }
+}
+
 func TestEachInstanceForwardsItsOwnShard(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -206,7 +175,7 @@ func TestEachInstanceForwardsItsOwnShard(t *testing.T) {
 			began := time.Now()
 			i.Appended(1)
 			synctest.Wait()
-			if at := i.sent.at(id); at != began {
+			if at := i.at(id); at != began {
 				t.Errorf("%s was forwarded at %v, want at once", id, at)
 			}
 		}
@@ -232,7 +201,7 @@ func TestOthersForwardAnAbandonedShard(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		for _, shard := range []int{1, 2, 3} {
-			if took := i.sent.at(fmt.Sprint("event-", shard)).Sub(began); took < 0 || took > time.Second {
+			if took := i.at(fmt.Sprint("event-", shard)).Sub(began); took < 0 || took > time.Second {
 				t.Errorf("shard %d was forwarded after %v, want within a second", shard, took)
 			}
 			if b.owner(shard) != nil {
@@ -251,7 +220,7 @@ func TestNoLeaseWaits(t *testing.T) {
 		b := newBoard(8)
 		i := newInstance(t, b)
 		synctest.Wait()
-		i.sent.refuse(errors.New("the broker is down"))
+		i.down()
 		for shard := range b.shards {
 			b.shards[shard].append("event")
 		}
@@ -275,15 +244,21 @@ func TestWhatFailsInAbandonedShardsHoldsUpNoOther(t *testing.T) {
 		b := newBoard(10)
 		i := newInstance(t, b)
 		synctest.Wait()
-		i.sent.broken = "of a tenant without a queue"
+		const broken = "of a tenant without a queue"
+		i.sent.publish = func(m broker.Message) error {
+			if m.Topic == broken {
+				return errTopic
+			}
+			return nil
+		}
 		began := time.Now()
 		for shard := 1; shard < 10; shard++ {
-			b.shards[shard].append(i.sent.broken, fmt.Sprint("good-", shard))
+			b.shards[shard].append(broken, fmt.Sprint("good-", shard))
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for shard := 1; shard < 10; shard++ {
-			if took := i.sent.at(fmt.Sprint("good-", shard)).Sub(began); took < 0 || took > 25*time.Second {
+			if took := i.at(fmt.Sprint("good-", shard)).Sub(began); took < 0 || took > 25*time.Second {
 				t.Errorf("shard %d was forwarded after %v, want within two turns", shard, took)
 			}
 		}
@@ -298,7 +273,7 @@ func TestDrainGoesOnWithTheNextShard(t *testing.T) {
 		b := newBoard(2)
 		i := newInstance(t, b)
 		synctest.Wait()
-		i.sent.refuse(errors.New("the broker is down"))
+		i.down()
 		b.shards[0].append("of the old shard")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -330,36 +305,17 @@ func TestNoForwarderWithoutTheLease(t *testing.T) {
 		b.shards[1].append("of the new shard")
 		i.Appended(1)
 		time.Sleep(time.Minute)
-		if at := i.sent.at("of the old shard"); !at.IsZero() {
+		if at := i.at("of the old shard"); !at.IsZero() {
 			t.Error("forwarded without the lease")
 		}
-		if i.sent.at("of the new shard").IsZero() {
+		if i.at("of the new shard").IsZero() {
 			t.Error("the new shard is not forwarded")
 		}
 		b.free(0)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if i.sent.at("of the old shard").IsZero() {
+		if i.at("of the old shard").IsZero() {
 			t.Error("not forwarded, though it has no owner")
-		}
-		i.stops(t)
-	})
-}
-
-func TestAShardIsWantedForEver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(1)
-		b.fail = errors.New("the database is down")
-		i := newInstance(t, b)
-		time.Sleep(time.Hour)
-		b.mu.Lock()
-		b.fail = nil
-		b.mu.Unlock()
-		time.Sleep(time.Second + time.Millisecond)
-		synctest.Wait()
-		if b.owner(0) == nil {
-			t.Error("the shard has no owner")
 		}
 		i.stops(t)
 	})
@@ -409,7 +365,7 @@ func TestDrainsItsOwnShard(t *testing.T) {
 		if err := i.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if i.sent.at("own").IsZero() || !i.sent.at("of another").IsZero() {
+		if i.at("own").IsZero() || !i.at("of another").IsZero() {
 			t.Error("want its own forwarded, and nothing else")
 		}
 		b.lose(0)
