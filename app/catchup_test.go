@@ -114,6 +114,7 @@ type unsteady struct {
 	checks  atomic.Int64 // calls of Interruptions
 	asked   atomic.Int64 // calls of CatchUp
 	catchUp func(context.Context) error
+	fails   fault.Decide // nil: nothing does
 }
 
 func (b *unsteady) Interruptions() (int64, error) {
@@ -133,7 +134,7 @@ func (b *unsteady) CatchUp(ctx context.Context, _ string) error {
 }
 
 // onUnsteady runs the app on an unsteady broker, with a timer that is due, in a bubble.
-func onUnsteady(t *testing.T, b *unsteady, opt app.Options, test func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store)) {
+func onUnsteady(t *testing.T, b *unsteady, opt app.Options, test func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store, stop func())) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,15 +145,16 @@ func onUnsteady(t *testing.T, b *unsteady, opt app.Options, test func(t *testing
 		}
 		defer s.Close()
 		due(t, s, "call-1")
-		b.simBroker = newSimBroker(1, nil)
+		b.simBroker = newSimBroker(1, b.fails)
 		log := new(logbuf.Buffer)
 		a, err := app.New(s, b, slog.New(slog.NewTextHandler(log, nil)), opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer running(t, "app", a.Run)()
+		stop := running(t, "app", a.Run)
+		defer stop()
 		<-a.Running()
-		test(t, log, s)
+		test(t, log, s, stop)
 	})
 }
 
@@ -184,7 +186,7 @@ func TestNothingFiresWhileTheBrokerIsAway(t *testing.T) {
 	longtest.NotShort(t)
 	b := new(unsteady)
 	b.away.Store(true)
-	onUnsteady(t, b, app.Options{}, func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store) {
+	onUnsteady(t, b, app.Options{}, func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store, _ func()) {
 		if n := reached(t, s, time.Hour); n != 0 {
 			t.Errorf("%d fired while the broker was away", n)
 		}
@@ -203,7 +205,7 @@ func TestNothingFiresWhileTheBrokerIsAway(t *testing.T) {
 
 func TestABrokerThatCannotTellHoldsNothingBack(t *testing.T) {
 	b := &unsteady{catchUp: func(context.Context) error { return errors.ErrUnsupported }}
-	onUnsteady(t, b, app.Options{}, func(t *testing.T, _ *logbuf.Buffer, s *sqlite.Store) {
+	onUnsteady(t, b, app.Options{}, func(t *testing.T, _ *logbuf.Buffer, s *sqlite.Store, _ func()) {
 		if n := reached(t, s, 0); n != 1 {
 			t.Errorf("%d fired, want 1", n)
 		}
@@ -212,7 +214,7 @@ func TestABrokerThatCannotTellHoldsNothingBack(t *testing.T) {
 
 func TestCatchUpTakesNoLongerThanItsTimeout(t *testing.T) {
 	b := &unsteady{catchUp: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
-	onUnsteady(t, b, app.Options{CatchUpTimeout: 3 * time.Second}, func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store) {
+	onUnsteady(t, b, app.Options{CatchUpTimeout: 3 * time.Second}, func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store, _ func()) {
 		for round := range int64(2) {
 			if n := reached(t, s, 2900*time.Millisecond); n != round {
 				t.Errorf("%d fired before the timeout, want %d", n, round)

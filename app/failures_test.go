@@ -10,20 +10,21 @@ import (
 	"github.com/event-service-agent/timer-service/internal/fault"
 )
 
-// failures decide which calls fail, and how.
+// failures decide which calls fail, and how. The zero value lets none fail.
 type failures struct {
-	mu      sync.Mutex
 	seed    uint64
-	calls   map[string]uint64 // of each operation
-	oneIn   int               // one call in this many fails; 0: none does
-	crashIn int               // the process crashes at one call in this many; 0: at none
-	doomed  string            // the process crashes at the next call of this operation; empty: at none
-	down    map[string]bool   // operations that fail all the time, without effect
-	dead    bool              // every call fails and has no effect
-}
+	oneIn   int        // one call in this many fails; 0: none does
+	crashIn int        // the process crashes at one call in this many; 0: at none
+	nth     int        // this call fails, from 1, in the way that follows; 0: none does
+	kind    fault.Kind // of the failure of the nth call
+	crash   bool       // at the nth call
 
-func newFailures(seed uint64, oneIn int) *failures {
-	return &failures{seed: seed, oneIn: oneIn, calls: make(map[string]uint64)}
+	mu     sync.Mutex
+	calls  map[string]uint64 // of each operation
+	all    int               // calls
+	doomed string            // the process crashes at the next call of this operation; empty: at none
+	down   map[string]bool   // operations that fail all the time, without effect
+	dead   bool              // every call fails and has no effect
 }
 
 // decide waits before a failure, as failures take time: what the process did
@@ -35,7 +36,7 @@ func (f *failures) decide(op string) fault.Kind {
 	}
 	<-time.After(failing)
 	if crash {
-		f.crash(true)
+		f.die(true)
 	}
 	return kind
 }
@@ -48,9 +49,15 @@ func (f *failures) choose(op string) (kind fault.Kind, crash bool) {
 	if f.dead {
 		return fault.Before, false
 	}
+	if f.calls == nil {
+		f.calls = make(map[string]uint64)
+	}
 	f.calls[op]++
+	f.all++
 	rng := drawn(f.seed, op, f.calls[op])
 	switch {
+	case f.all == f.nth:
+		return f.kind, f.crash
 	case f.doomed == op:
 		f.doomed, crash = "", true
 	case f.crashIn > 0 && rng.IntN(f.crashIn) == 0:
@@ -69,8 +76,8 @@ func (f *failures) heal() {
 	f.oneIn, f.crashIn, f.down = 0, 0, nil
 }
 
-// crash makes every call of the process fail, or ends that.
-func (f *failures) crash(dead bool) {
+// die makes every call of the process fail, or ends that.
+func (f *failures) die(dead bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dead, f.doomed = dead, ""

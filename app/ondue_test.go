@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
-	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -153,35 +151,6 @@ func TestChecksOfAnAppWithoutABrokerAreGreen(t *testing.T) {
 		}
 		if !strings.Contains(said, "there is none") {
 			t.Errorf("the check of the broker says %q", said)
-		}
-	})
-}
-
-// TestCloudEventsAreHandledToo has events wait in that format, and one fail.
-func TestCloudEventsAreHandledToo(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		s := sqlite.New(m.store.DB(), sqlite.Options{Events: envelope.Format{CloudEvents: true, Source: "/shop"}})
-		a, err := app.New(s, nil, quiet, app.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tries := 0
-		a.Timers().OnDue("", func(_ context.Context, e timer.DueTimeReached) error {
-			if tries++; tries == 1 {
-				return errors.New("not yet")
-			}
-			m.due <- e
-			return nil
-		}, app.OnDueOptions{})
-		running(t, "app", a.Run)
-		<-a.Running()
-		with := in("order-1", time.Minute)
-		with.CorrelationID, with.Data = "trace-1", []byte(`[1]`)
-		if err := a.Timers().Schedule(t.Context(), with); err != nil {
-			t.Fatal(err)
-		}
-		if e := <-m.due; e.Key != keyOf("order-1") || e.CorrelationID != "trace-1" || e.Data != "[1]" || e.ID == "" || tries != 2 {
-			t.Errorf("%+v at try %d", e, tries)
 		}
 	})
 }

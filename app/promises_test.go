@@ -34,7 +34,7 @@ var promises = []struct {
 		"envelope EventIDIsTheSameAtEveryAttempt", "envelope GenerationsNeverShareAnID", "envelope AttemptsDifferInReachedAtAndTimestampOnly", "app Recover",
 	}},
 	{"I5", "Nothing is invented: the key, the due time and the correlation of an event are those of an accepted command.", []string{
-		"app Invariants", "app CorrelationAndTraceReachTheEvent", "broker/nats ForeignRollupPurgesNothing", "verify/poison PoisonHarmsNobody",
+		"app Invariants", "handlers OnlyCorrelationAndTraceCrossOver", "outbox AppendWritesWhatConsumersGet", "broker/nats ForeignRollupPurgesNothing", "verify/poison PoisonHarmsNobody",
 	}},
 	{"I6", "The newest command wins, in whatever order and however often commands arrive.", []string{
 		"timer VersionsAreInOneOrder", "store/storetest \"Commands: the newest wins, whatever the order of arrival\"",

@@ -63,8 +63,7 @@ func (h histories) check(t *testing.T) {
 		var broken error
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
-			w := newWorld(t, seed, oneIn, app.Options{BatchSize: 3})
-			w.failures.crashIn = crashIn
+			w := newWorld(t, &failures{seed: seed, oneIn: oneIn, crashIn: crashIn}, app.Options{BatchSize: 3})
 			h.prepare(w)
 			w.start()
 			defer w.stop()
@@ -191,7 +190,7 @@ func (w *world) do(i int, s step) {
 		w.failures.doom(dooms[s.Key])
 		w.do(i, step{Do: "schedule", Key: s.Key, Age: s.Age, Due: s.Due, Life: s.Life}) // meets the dying process
 		time.Sleep(time.Second)
-		w.failures.crash(true) // if there was no such call
+		w.failures.die(true) // if there was no such call
 		w.revive()
 	}
 }

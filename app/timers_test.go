@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,23 +128,6 @@ func TestTheTraceOfARequestReachesTheHandler(t *testing.T) {
 		}
 		if got := <-handled; got.TraceID() != request.TraceID() || got.SpanID() != request.SpanID() || !got.IsRemote() {
 			t.Errorf("the handler is in %v of %v, want %v of %v", got.SpanID(), got.TraceID(), request.SpanID(), request.TraceID())
-		}
-	})
-}
-
-func TestAClockThatStepsBackMakesNoCommandStale(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		var back atomic.Int64
-		timers, _ := m.run(app.Options{Clock: timer.ClockFunc(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })})
-		if err := timers.Schedule(t.Context(), in("order-1", time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-		back.Store(int64(10 * time.Second))
-		if err := timers.Schedule(t.Context(), in("order-1", 2*time.Hour)); err != nil {
-			t.Errorf("to move it: %v", err)
-		}
-		if err := timers.Cancel(t.Context(), keyOf("order-1")); err != nil {
-			t.Errorf("to cancel it: %v", err)
 		}
 	})
 }

@@ -78,11 +78,10 @@ func (c sentCommand) version() timer.Version {
 	return c.cancel.Version
 }
 
-func newWorld(t *testing.T, seed uint64, oneIn int, opt app.Options) *world {
-	f := newFailures(seed, oneIn)
+func newWorld(t *testing.T, f *failures, opt app.Options) *world {
 	w := &world{
 		t: t, path: filepath.Join(t.TempDir(), "timers.db"), opt: opt,
-		broker: newSimBroker(seed, f.decide), failures: f, faulty: oneIn > 0,
+		broker: newSimBroker(f.seed, f.decide), failures: f, faulty: f.oneIn+f.crashIn+f.nth > 0,
 		byKey: make(map[timer.Key][]sentCommand), poison: make(map[string]poison),
 		first: make(map[string]simEvent), fired: make(map[timer.Key]string), marked: make(map[timer.Key]timer.State), replayed: make(map[*simCommand]bool),
 	}
@@ -145,7 +144,7 @@ func (w *world) revive() {
 	}
 	w.faulty = true
 	w.stop()
-	w.failures.crash(false)
+	w.failures.die(false)
 	w.start()
 }
 
