@@ -115,8 +115,6 @@ func (c *Counters) reached(events []timer.DueTimeReached) {
 	c.eventsExpired.Add(expired)
 }
 
-func (c *Counters) parked(string) { c.eventsParked.Add(1) }
-
 // latenessBounds are the upper bounds of the buckets of a [Lateness] but the last.
 var latenessBounds = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,

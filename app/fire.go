@@ -53,14 +53,7 @@ func (a *App) newPoller(behind *catchUp) *poller.Poller {
 // to the handlers of OnDue.
 func (a *App) newForwarder() *outbox.Forwarder {
 	receipts := a.receipts() != nil
-	settled := a.opt.Tracing.Settle
-	if settled != nil && len(a.handling) > 0 {
-		settled = func(at time.Time, topic string, row outbox.Row, err error) {
-			if isReceipt(row.Message) {
-				a.opt.Tracing.Settle(at, topic, row, err)
-			}
-		}
-	}
+	trace := a.opt.Tracing.Settle
 	events := a.store.Outbox()
 	if shards := events.Shards(); shards != nil {
 		events = outbox.Sharded(&verifiedShards{Shards: shards, app: a})
@@ -69,7 +62,15 @@ func (a *App) newForwarder() *outbox.Forwarder {
 		Interval: a.opt.PollingInterval,
 		Handlers: a.handling,
 		Grace:    a.opt.DrainTimeout,
-		Settled:  settled,
+		Settled: func(at time.Time, topic string, row outbox.Row, parked error) {
+			if parked != nil {
+				a.opt.Counters.eventsParked.Add(1)
+				a.hooks.Parked(row.Message, parked.Error())
+			}
+			if trace != nil && (len(a.handling) == 0 || isReceipt(row.Message)) {
+				trace(at, topic, row, parked)
+			}
+		},
 		Published: func(at time.Time, events []*message.Message) {
 			if receipts {
 				if events = slices.DeleteFunc(slices.Clone(events), isReceipt); len(events) == 0 {
@@ -79,10 +80,6 @@ func (a *App) newForwarder() *outbox.Forwarder {
 			late, first, by := a.opt.Counters.published(at, events)
 			warnLate(a.late, late, first, by)
 			a.hooks.Published(at, events)
-		},
-		Parked: func(event *message.Message, reason string) {
-			a.opt.Counters.parked(reason)
-			a.hooks.Parked(event, reason)
 		},
 	})
 }

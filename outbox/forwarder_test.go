@@ -163,7 +163,11 @@ func TestRefusedRowIsParkedAndDelaysNoOther(t *testing.T) {
 			return nil
 		}
 		var parked []string
-		f := forward(t, l, p, outbox.Options{MaxAttempts: 5, Parked: func(_ *message.Message, reason string) { parked = append(parked, reason) }})
+		f := forward(t, l, p, outbox.Options{MaxAttempts: 5, Settled: func(_ time.Time, _ string, _ outbox.Row, err error) {
+			if err != nil {
+				parked = append(parked, err.Error())
+			}
+		}})
 		l.append("a", "a", "a", "b")
 		began := time.Now()
 		f.Appended(1)

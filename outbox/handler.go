@@ -250,9 +250,7 @@ func (p *pipeline) outcome(h *Handler, row Row, deleted bool, err error) outcome
 	case err == nil:
 		p.failing.note(now, row, nil)
 		p.opt.Published(now, []*message.Message{row.Message})
-		if p.opt.Settled != nil {
-			p.opt.Settled(now, p.topic(row.Message), row, nil)
-		}
+		p.opt.Settled(now, p.topic(row.Message), row, nil)
 		if deleted {
 			return outcome{gone: []Place{row.Place}}
 		}
@@ -263,7 +261,7 @@ func (p *pipeline) outcome(h *Handler, row Row, deleted bool, err error) outcome
 		return outcome{handled: true, first: row.Message, unsent: []Place{row.Place}, reason: err}
 	case errors.Is(err, timer.ErrInvalid), row.Attempts+1 >= h.Attempts:
 		p.failing.note(now, row, nil) // its row is parked
-		return outcome{parked: []refusal{{row: row, err: err, handled: true}}}
+		return outcome{parked: []refusal{{row: row, err: errors.New(readable(err)), handled: true}}}
 	}
 	p.failing.note(now, row, err)
 	return outcome{handled: true, first: row.Message, deferred: []Deferral{{

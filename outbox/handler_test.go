@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/envelope"
@@ -137,7 +136,7 @@ func TestHandlerIsTriedAgainLessAndLessOften(t *testing.T) {
 				f.Appended(1)
 				time.Sleep(time.Minute)
 				stop() // attempts are counted in the row
-				forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{deliver}, Parked: func(_ *message.Message, reason string) { reasons = append(reasons, reason) }})
+				forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{deliver}, Settled: func(_ time.Time, _ string, _ outbox.Row, err error) { reasons = append(reasons, err.Error()) }})
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				calls := h.of(1)

@@ -211,22 +211,21 @@ func (o Outbox) Shards() Shards { return o.shards }
 
 // Options tune a [Forwarder]. The zero value is ready to use.
 type Options struct {
-	Interval    time.Duration                               // longest time between polls of the outbox; default 5s, with shards at most 500ms
-	Batch       int                                         // rows published at once; default 1000
-	MaxAttempts int                                         // publishes of a refused row before it is parked; default 5
-	Handlers    []Handler                                   // hand events to functions instead of the broker, of which each has another prefix; default none
-	Grace       time.Duration                               // how long calls of a Handler may go on after the end of Run's context; default that of a publish
-	Parked      func(event *message.Message, reason string) // called when a row was parked; must not block, nor keep or change the event
+	Interval    time.Duration // longest time between polls of the outbox; default 5s, with shards at most 500ms
+	Batch       int           // rows published at once; default 1000
+	MaxAttempts int           // publishes of a refused row before it is parked; default 5
+	Handlers    []Handler     // hand events to functions instead of the broker, of which each has another prefix; default none
+	Grace       time.Duration // how long calls of a Handler may go on after the end of Run's context; default that of a publish
 
 	// Published is called once for the events of a batch that the broker has acked,
 	// or a handler has handled, with the time of that, before their rows are deleted. Batches may overlap. It
 	// must not block, nor keep or change the events.
 	Published func(at time.Time, events []*message.Message)
 
-	// Settled is called for each event that the broker has acked, with the time of
-	// the ack, before its row is deleted, or that it has refused for good, after its
-	// row was parked. It must not block, nor keep or change the row. Default none.
-	Settled func(at time.Time, topic string, row Row, err error)
+	// Settled is called for each event that the broker has acked, or a handler has handled, with
+	// the time of that, before its row is deleted, and for each event whose row was parked, with
+	// the reason. It must not block, nor keep or change the row.
+	Settled func(at time.Time, topic string, row Row, parked error)
 }
 
 // StopTimeout is how long [Forwarder.Run] takes at most after the end of its
@@ -275,8 +274,8 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 	if opt.Published == nil {
 		opt.Published = func(time.Time, []*message.Message) {}
 	}
-	if opt.Parked == nil {
-		opt.Parked = func(*message.Message, string) {}
+	if opt.Settled == nil {
+		opt.Settled = func(time.Time, string, Row, error) {}
 	}
 	f := &Forwarder{
 		outbox: o, pub: pub, topic: topic, clock: clock, log: log,

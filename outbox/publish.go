@@ -157,9 +157,7 @@ func (p *pipeline) done(rows []Row, messages []broker.Message, errs []error) (th
 			}
 			o.acked = append(o.acked, row.Place)
 			published = append(published, row.Message)
-			if p.opt.Settled != nil {
-				p.opt.Settled(now, messages[i].Topic, row, nil)
-			}
+			p.opt.Settled(now, messages[i].Topic, row, nil)
 			through[row.Destination] = true
 			if row.Attempts > 0 {
 				p.failing.note(now, row, nil)

@@ -87,10 +87,7 @@ func (s *sender) park(p refusal) {
 		return
 	}
 	s.forget(p.row.Place)
-	s.opt.Parked(p.row.Message, reason)
-	if s.opt.Settled != nil {
-		s.opt.Settled(now, s.topic(p.row.Message), p.row, p.err)
-	}
+	s.opt.Settled(now, s.topic(p.row.Message), p.row, p.err)
 	said := "event parked: the broker refuses it; see the table timer_outbox_parked"
 	if p.handled {
 		said = "event parked: its handler failed for the last time; see the table timer_outbox_parked"
