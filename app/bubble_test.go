@@ -35,7 +35,7 @@ type bench struct {
 	sent   int
 }
 
-// brokers are those that run in a bubble.
+// brokers are the brokers that run in a bubble.
 var brokers = map[string][]timertest.Option{"gochannel": nil, "nats": {timertest.NATS()}}
 
 // inBubbles runs a test once with each broker.

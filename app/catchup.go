@@ -41,7 +41,7 @@ type catchUp struct {
 	polls atomic.Int64 // that failed
 
 	caught bool      // whether anything may have fired
-	after  failures  // those that the last catch-up followed
+	after  failures  // that the last catch-up followed
 	last   time.Time // end of the last await
 	stops  int64     // of the process, by a signal or its machine
 }

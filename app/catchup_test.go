@@ -114,7 +114,8 @@ type unsteady struct {
 	checks  atomic.Int64 // calls of Interruptions
 	asked   atomic.Int64 // calls of CatchUp
 	catchUp func(context.Context) error
-	fails   fault.Decide // nil: nothing does
+	fails   fault.Decide  // nil: nothing does
+	delay   time.Duration // of each publish
 }
 
 func (b *unsteady) Interruptions() (int64, error) {
@@ -146,6 +147,7 @@ func onUnsteady(t *testing.T, b *unsteady, opt app.Options, test func(t *testing
 		defer s.Close()
 		due(t, s, "call-1")
 		b.simBroker = newSimBroker(1, b.fails)
+		b.simBroker.delay = b.delay
 		log := new(logbuf.Buffer)
 		a, err := app.New(s, b, slog.New(slog.NewTextHandler(log, nil)), opt)
 		if err != nil {

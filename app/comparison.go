@@ -41,7 +41,7 @@ func (c comparison) pending() (n int64) {
 	return n
 }
 
-// at returns what is noted of a log.
+// at returns the position that is noted of a log.
 func (c comparison) at(log string) timer.Position {
 	if i := slices.IndexFunc(c.Positions, func(p timer.Position) bool { return p.Log == log }); i >= 0 {
 		return c.Positions[i]

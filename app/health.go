@@ -21,7 +21,7 @@ import (
 // A Check is how one part of an [App] is.
 type Check struct {
 	Part   string // "store", "broker", "owner", "intake", "poller", "clock" or "forwarder"
-	Reason string // what is wrong, or worth knowing; empty if there is nothing to say
+	Reason string // why it is red, or something worth knowing; empty if there is nothing to say
 	Advice string // what to do about it
 	Red    bool   // timers are late or commands are not taken, until it is repaired
 }
@@ -78,7 +78,7 @@ func (a *App) Checks(ctx context.Context) []Check {
 	}
 }
 
-// A question is asked by one goroutine at a time, for what is asked may hang.
+// A question is asked by one goroutine at a time, since a database or broker may hang.
 type question struct{ asked atomic.Bool }
 
 // inTime returns the error of ask, or one that says that there is none in time.

@@ -379,7 +379,7 @@ func (a *App) Recover(ctx context.Context, dry bool) (Recovered, error) {
 	defer func() {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), brokerStopTimeout)
 		defer cancel()
-		_ = b.stop(stopping) // what it could say was said by those that use it
+		_ = b.stop(stopping) // the parts that use the broker have returned its errors
 	}()
 	if err := a.store.Prepare(ctx); err != nil {
 		return Recovered{}, fmt.Errorf("store: %w", err)

@@ -87,7 +87,7 @@ func (r *recovery) apply(ctx context.Context, commands []*decoded) (changed int6
 type decoded struct {
 	schedules []timer.ScheduleTimer
 	cancels   []timer.CancelTimer
-	selected  timer.CancelTimers // by prefix or correlation id, applied after the others: it concerns what is there then
+	selected  timer.CancelTimers // by prefix or correlation id, applied after the others: it concerns the timers that are there then
 	first     time.Time          // when the first of them was stored: they count as registered then
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
@@ -23,9 +21,8 @@ import (
 // which this instance owns when it is free.
 type sharded struct {
 	*sqlite.Store
-	free   chan struct{} // closed when the shard can be owned
-	lost   chan struct{} // closed when the first lease of it is lost; nil is never
-	hidden atomic.Int64  // number of a row that is not there yet, though later ones are
+	free chan struct{} // closed when the shard can be owned
+	lost chan struct{} // closed when the first lease of it is lost; nil is never
 }
 
 // Outbox returns the shard.
@@ -53,21 +50,10 @@ func (s *sharded) Lost() <-chan struct{} {
 
 func (s *sharded) Release() {}
 
-func (s *sharded) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
-	rows, err := s.Store.Head(ctx, after, limit)
-	var there []outbox.Row
-	for _, row := range rows {
-		if row.Seq != s.hidden.Load() {
-			there = append(there, row)
-		}
-	}
-	return there, err
-}
-
-// onShards runs the app in a bubble, on a store with shards, and calls do with a
-// function that asks for a timer.
-func onShards(t *testing.T, do func(t *testing.T, s *sharded, b *simBroker, ask func(call string, due time.Time))) {
-	t.Helper()
+// TestNothingFiresBeforeAShardIsOwned: the event would go to a shard of another instance,
+// which does not learn of it, and another one may recover the database. Nor is a command
+// taken. A stop does not wait for a shard.
+func TestNothingFiresBeforeAShardIsOwned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
@@ -76,68 +62,36 @@ func onShards(t *testing.T, do func(t *testing.T, s *sharded, b *simBroker, ask 
 			t.Fatal(err)
 		}
 		defer opened.Close()
-		s := &sharded{Store: opened, free: make(chan struct{})}
-		b := newSimBroker(1, func(string) fault.Kind { return fault.None })
-		a, err := app.New(s, b, quiet, app.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- a.Run(ctx) }()
-		<-a.Running()
-		do(t, s, b, func(call string, due time.Time) {
-			c := timer.ScheduleTimer{
-				Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)},
-				Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: call},
-				DueAt:   due,
+		s, b := &sharded{Store: opened, free: make(chan struct{})}, newSimBroker(1, nil)
+		due(t, opened, "there")
+		c := timer.ScheduleTimer{Key: keyOf("call"), Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: "call"}, DueAt: time.Now()}
+		b.send(message.NewMessage(c.CommandID, envelope.Schedule(c)))
+		for _, owns := range []bool{false, true} {
+			if owns {
+				close(s.free)
 			}
-			b.send(message.NewMessage(c.CommandID, envelope.Schedule(c)))
-			synctest.Wait()
-		})
-		stopped := time.Now()
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
+			a, err := app.New(s, b, quiet, app.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := running(t, "app", a.Run)
+			<-a.Running()
+			time.Sleep(time.Minute)
+			want := timer.Counts{Scheduled: 1}
+			if owns {
+				want = timer.Counts{Reached: 2}
+			}
+			if stats, err := s.Stats(t.Context(), ""); err != nil || stats.Counts != want {
+				t.Errorf("%+v, want %+v: %v", stats.Counts, want, err)
+			}
+			began := time.Now()
+			stop()
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("the stop took %v", took)
+			}
 		}
-		if took := time.Since(stopped); took > time.Second {
-			t.Errorf("the stop took %v", took)
-		}
-	})
-}
-
-// TestNothingFiresBeforeAShardIsOwned: the event would go to a shard of another
-// instance, which does not learn of it, and another one may recover the database.
-func TestNothingFiresBeforeAShardIsOwned(t *testing.T) {
-	onShards(t, func(t *testing.T, s *sharded, b *simBroker, ask func(string, time.Time)) {
-		there := timer.ScheduleTimer{
-			Key:     timer.Key{TenantID: "acme", ServiceCallID: "there"},
-			Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: "there"},
-			DueAt:   time.Now(),
-		}
-		if _, err := s.Schedule(t.Context(), time.Now(), there); err != nil {
-			t.Fatal(err)
-		}
-		ask("call", time.Now())
-		time.Sleep(time.Minute)
-		if stats, err := s.Stats(t.Context(), ""); err != nil || stats.Counts != (timer.Counts{Scheduled: 1}) {
-			t.Errorf("%+v, want the timer that was there, which waits: %v", stats, err)
-		}
-		close(s.free)
-		time.Sleep(2 * time.Second)
-		if n := publishes(b); n != 2 {
-			t.Errorf("%d events when there is a shard for them, want 2", n)
+		if events, _ := b.publishedSince(0, 0); len(events) != 2 {
+			t.Errorf("%d events, want 2", len(events))
 		}
 	})
-}
-
-// TestStopsWhileNoShardIsOwned: it must not wait for one.
-func TestStopsWhileNoShardIsOwned(t *testing.T) {
-	onShards(t, func(_ *testing.T, _ *sharded, _ *simBroker, ask func(string, time.Time)) { ask("call", time.Now()) })
-}
-
-// publishes returns how many events were published.
-func publishes(b *simBroker) int {
-	events, _ := b.publishedSince(0, 0)
-	return len(events)
 }

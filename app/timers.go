@@ -33,7 +33,7 @@ type Timers struct {
 	versions client.Versions
 
 	mu   sync.Mutex
-	open map[any]func(booked) // transactions of Tx, and what is called with what was scheduled in each
+	open map[any]func(booked) // by transaction of Tx: the function that notes what was scheduled in it
 }
 
 // booked is what becomes known with the commit of a transaction.
@@ -45,9 +45,9 @@ type booked struct {
 // Timers returns those of the host's program.
 func (a *App) Timers() *Timers { return a.timers }
 
-// Schedule schedules timers. It returns nil when all are durable. What is wrong with
-// any of them by itself is found before anything is written; then each is applied by
-// itself, and the error joins those that had no effect.
+// Schedule schedules timers. It returns nil when all are durable. An invalid timer is
+// found before anything is written; then each is applied by
+// itself, and the error joins the errors of commands that had no effect.
 func (t *Timers) Schedule(ctx context.Context, timers ...client.Timer) error {
 	if err := t.beside(ctx); err != nil {
 		return fmt.Errorf("schedule timers: %w", err)
@@ -55,7 +55,7 @@ func (t *Timers) Schedule(ctx context.Context, timers ...client.Timer) error {
 	return t.direct().Schedule(ctx, timers...)
 }
 
-// Cancel cancels timers, with a version that follows what is stored. To cancel one that is
+// Cancel cancels timers, with a version that follows the stored one. To cancel a timer that is
 // canceled, or was never scheduled, is no error.
 func (t *Timers) Cancel(ctx context.Context, keys ...timer.Key) error {
 	if err := t.beside(ctx); err != nil {

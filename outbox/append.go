@@ -54,7 +54,7 @@ func AppendReceipts(ctx context.Context, tx Tx, insert Insert, format envelope.F
 	})
 }
 
-// add adds what is encoded to the outbox.
+// add encodes each of all, and adds it to the outbox.
 func add[T any](ctx context.Context, tx Tx, insert Insert, all []T, encode func(T) encoded) error {
 	size := min(insert.Rows, len(all))
 	chunk := &schema{insert: insert.Text, rows: make([]encoded, 0, size)}

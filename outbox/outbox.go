@@ -10,8 +10,8 @@
 // A row whose publish fails is deferred: it leaves the head of the outbox and is
 // retried after a back-off of its own, so what fails costs the rows behind it
 // nothing. Each round of retries takes the first few due rows of some destinations
-// in turn, and goes on with growing batches where rows get through. Nothing else is
-// remembered: what is in flight is in memory, all the rest is in the table.
+// in turn, and goes on with growing batches where rows get through. A row that is in
+// flight is in memory as well; all else about it is in the table.
 //
 // With a [Handler] events go to a function of this process instead of the broker.
 package outbox
@@ -139,7 +139,7 @@ func (d Deferral) Attempts() int {
 	return 1
 }
 
-// A Table is where rows wait, those to be sent apart from those that are deferred.
+// A Table is where rows wait. Rows to be sent are apart from rows that are deferred.
 // All methods are safe for concurrent use. Rows that are gone are no error.
 type Table interface {
 	// Head returns the first rows behind the number given that are not deferred, in

@@ -32,18 +32,7 @@ func (s *Service) read() *sqlite.Reader {
 // database, also while the service does not run.
 func (s *Service) Due() []timer.Entry {
 	s.t.Helper()
-	end := time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC) // no timer may be due as late
-	var all []timer.Entry
-	for next := ""; ; {
-		page, err := s.read().List(context.Background(), timer.Filter{DueBefore: end, After: next, Limit: timer.MaxPage})
-		if err != nil {
-			s.t.Fatal("read what is due: ", err)
-		}
-		all = append(all, page.Entries...)
-		if next = page.Next; next == "" {
-			return all
-		}
-	}
+	return s.list(timer.Filter{DueBefore: time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC)}) // no timer may be due as late
 }
 
 // Timers returns all timers of a tenant by service call, also those that are Reached
@@ -51,17 +40,20 @@ func (s *Service) Due() []timer.Entry {
 // not run.
 func (s *Service) Timers(tenant timer.TenantID) []timer.Entry {
 	s.t.Helper()
-	var all []timer.Entry
-	for next := ""; ; {
-		page, err := s.read().List(context.Background(), timer.Filter{TenantID: tenant, After: next, Limit: timer.MaxPage})
-		if err != nil {
-			s.t.Fatal("list timers: ", err)
-		}
-		all = append(all, page.Entries...)
-		if next = page.Next; next == "" {
-			return all
-		}
+	return s.list(timer.Filter{TenantID: tenant})
+}
+
+// list returns all timers that match a filter.
+func (s *Service) list(f timer.Filter) (all []timer.Entry) {
+	s.t.Helper()
+	f.Limit = timer.MaxPage
+	if err := timer.EachPage(context.Background(), &f, s.read().List, func(entries []timer.Entry) error {
+		all = append(all, entries...)
+		return nil
+	}); err != nil {
+		s.t.Fatal("list timers: ", err)
 	}
+	return all
 }
 
 const (
@@ -76,7 +68,7 @@ const (
 // published. All goroutines of the bubble wait then, so handlers of the code under
 // test have done what takes no time. Time passes as far as something takes it: some
 // milliseconds for acks, more for a retry or until the end of [Service.BrokerDown].
-// After an hour the test fails, and says what is left.
+// After an hour the test fails, and says what the service still has to do.
 func (s *Service) AwaitIdle() {
 	s.t.Helper()
 	for began := time.Now(); ; time.Sleep(max(minStep, (time.Since(began) / stepPart).Truncate(minStep))) {
@@ -95,7 +87,7 @@ func (s *Service) AwaitIdle() {
 	}
 }
 
-// left says what is left to do, "" if nothing is.
+// left says why the service is not idle, "" if it is.
 func (s *Service) left(p *process) string {
 	synctest.Wait()
 	if isClosed(p.ended) {

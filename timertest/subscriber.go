@@ -91,7 +91,7 @@ func (s *subscriber) answer(m, c *message.Message) {
 	m.Nack()
 }
 
-// commands are those that were delivered to the service and are not acked.
+// commands are the commands that were delivered to the service and are not acked.
 type commands struct {
 	mu        sync.Mutex
 	positions map[string]bool
