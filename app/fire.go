@@ -114,7 +114,7 @@ func (a *App) receipts() func() {
 	if a.broker.Routing().Receipts == "" {
 		return nil
 	}
-	return func() { a.forwarder.Wake() }
+	return func() { a.forwarder.Appended(0) }
 }
 
 func isReceipt(m *message.Message) bool {

@@ -211,7 +211,7 @@ func TestReceiptsGoToTheBrokerAllTheSame(t *testing.T) {
 		l.rows[1].Message.Metadata.Set(envelope.HeaderType, string(timer.TimerScheduled))
 		l.mu.Unlock()
 		f.Appended(2)
-		f.Wake()
+		f.Appended(0)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if diff := cmp.Diff(map[string][]string{"receipt": {"id-2"}}, p.ids); diff != "" || len(h.calls) != 2 || len(l.left()) != 0 {

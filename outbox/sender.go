@@ -340,22 +340,20 @@ func (s *sender) drain(ctx context.Context, over <-chan struct{}) error {
 }
 
 // drainAbandoned waits until a table that another instance has abandoned is empty, or ctx
-// is done. It returns true earlier if only deferred rows are left, each has been tried
-// for a turn, and full says that the instance may own no further table.
-func (s *sender) drainAbandoned(ctx context.Context, full func() bool) bool {
+// is done. It returns earlier if only deferred rows are left, each has been tried for a turn,
+// and full says that the instance may own no further table.
+func (s *sender) drainAbandoned(ctx context.Context, full func() bool) {
 	for began := s.clock.Now(); ; {
 		wait, asked := retryInterval, s.clock.Now()
 		switch head, deferred := s.left(ctx); {
 		case head:
 			s.wakeUp()
 			wait = pause.Rest(s.clock.Now().Sub(asked), drainPause)
-		case !deferred:
-			return false
-		case full() && s.clock.Now().Sub(began).Abs() >= turn:
-			return true
+		case !deferred, full() && s.clock.Now().Sub(began).Abs() >= turn:
+			return
 		}
 		if !pause.For(ctx, wait) {
-			return false
+			return
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (f *Forwarder) runOwn(ctx context.Context) error {
 func (f *Forwarder) runAbandoned(ctx context.Context) error {
 	senders, ctx := errgroup.WithContext(ctx)
 	slots := make(chan struct{}, maxTakenOver)
-	turns := &turns{full: func() bool { return len(slots) == maxTakenOver }}
+	full := func() bool { return len(slots) == maxTakenOver }
 	for failed := 0; ctx.Err() == nil; {
 		select {
 		case slots <- struct{}{}:
@@ -106,7 +106,7 @@ func (f *Forwarder) runAbandoned(ctx context.Context) error {
 		if err == nil && lease != nil {
 			senders.Go(func() error {
 				defer func() { <-slots }()
-				return f.empty(ctx, lease, turns)
+				return f.empty(ctx, lease, full)
 			})
 			continue
 		}
@@ -131,28 +131,18 @@ func (f *Forwarder) runAbandoned(ctx context.Context) error {
 	return senders.Wait()
 }
 
-// turns decide how long the instance owns abandoned shards that have only deferred rows left.
-type turns struct {
-	full func() bool // whether the instance may own no more
-	over sync.Map    // numbers of the shards that it has given back
-}
-
-// empty forwards a shard until it is empty. While the instance may own no further shard, it
-// gives the shard back after a turn if only deferred rows are left. Those may fail for any
-// length of time, and other shards may have rows that do not.
-func (f *Forwarder) empty(ctx context.Context, lease Lease, turns *turns) error {
-	if _, again := turns.over.LoadAndDelete(lease.Shard()); !again {
-		f.log.InfoContext(ctx, "takes over a shard of the outbox whose owner is gone", "shard", lease.Shard())
-	}
+// empty forwards a shard until it is empty. While the instance may own no further shard, as
+// full says, it gives the shard back after a turn if only deferred rows are left. These may
+// fail for any length of time, and other shards may have rows that do not.
+func (f *Forwarder) empty(ctx context.Context, lease Lease, full func() bool) error {
+	f.log.InfoContext(ctx, "takes over a shard of the outbox whose owner is gone", "shard", lease.Shard())
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	s := newSender(f, lease)
 	var drained sync.WaitGroup
 	defer drained.Wait()
 	drained.Go(func() {
-		if s.drainAbandoned(ctx, turns.full) {
-			turns.over.Store(lease.Shard(), nil)
-		}
+		s.drainAbandoned(ctx, full)
 		end()
 	})
 	defer end()

@@ -4,7 +4,7 @@ package main
 var publishing = []mutant{
 	{
 		"I1", "an event is deleted before it is published",
-		[]change{in("outbox", "pipeline.publish", first("for _, row := range rows { _ = p.table.Delete(p.settling, row.Seq) }"))},
+		[]change{in("outbox", "pipeline.publish", first("for _, row := range rows { _ = p.table.Delete(p.settling, row.Place) }"))},
 		forwarding,
 	},
 	{
