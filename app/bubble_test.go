@@ -104,7 +104,7 @@ func (b *bench) schedule(call string, due time.Time) {
 	b.t.Helper()
 	b.sent++
 	c := timer.ScheduleTimer{
-		Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)},
+		Key:     keyOf(call),
 		Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: fmt.Sprint("command-", b.sent)},
 		DueAt:   due,
 	}

@@ -100,7 +100,7 @@ func (b *bench) cancel(call string) {
 	b.t.Helper()
 	b.sent++
 	c := timer.CancelTimer{
-		Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)},
+		Key:     keyOf(call),
 		Version: timer.Version{TimestampMS: time.Now().UnixMilli() + 1, CommandID: fmt.Sprint("command-", b.sent)},
 	}
 	b.publish(c.CommandID, envelope.Cancel(c))
@@ -145,7 +145,7 @@ func onUnsteady(t *testing.T, b *unsteady, opt app.Options, test func(t *testing
 			t.Fatal(err)
 		}
 		defer s.Close()
-		due(t, s, "call-1")
+		put(t, s, "acme", time.Now(), "call-1")
 		b.simBroker = newSimBroker(1, b.fails)
 		b.simBroker.delay = b.delay
 		log := new(logbuf.Buffer)
@@ -160,16 +160,27 @@ func onUnsteady(t *testing.T, b *unsteady, opt app.Options, test func(t *testing
 	})
 }
 
-// due stores a timer that is due now.
-func due(t *testing.T, s *sqlite.Store, call string) {
+// put stores timers of a tenant that are due at a time.
+func put(t *testing.T, s timer.Commands, tenant timer.TenantID, due time.Time, calls ...timer.ServiceCallID) {
 	t.Helper()
-	c := timer.ScheduleTimer{
-		Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)},
-		Version: timer.Version{TimestampMS: 1, CommandID: "c-" + call}, DueAt: time.Now(),
+	commands := make([]timer.ScheduleTimer, len(calls))
+	for i, call := range calls {
+		commands[i] = timer.ScheduleTimer{
+			Key: timer.Key{TenantID: tenant, ServiceCallID: call}, Version: timer.Version{TimestampMS: 1, CommandID: "c-" + string(call)}, DueAt: due,
+		}
 	}
-	if _, err := s.Schedule(t.Context(), time.Now(), c); err != nil {
+	if _, err := s.Schedule(t.Context(), time.Now(), commands...); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// calls returns the names of some service calls.
+func calls(n int) []timer.ServiceCallID {
+	all := make([]timer.ServiceCallID, n)
+	for i := range all {
+		all[i] = timer.ServiceCallID(name("call-", i))
+	}
+	return all
 }
 
 // reached returns how many timers have fired after a while.
@@ -228,7 +239,7 @@ func TestCatchUpTakesNoLongerThanItsTimeout(t *testing.T) {
 				t.Errorf("%d warnings:\n%s", n, log)
 			}
 			b.outages.Add(1) // which is over already
-			due(t, s, "again")
+			put(t, s, "acme", time.Now(), "again")
 			time.Sleep(5 * time.Second) // until the next poll
 		}
 	})

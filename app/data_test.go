@@ -24,7 +24,7 @@ func TestDataReachTheEventAndNoLog(t *testing.T) {
 
 		const data = `{ "secret":  [1.0, "marker-\u00e9"] }`
 		command := timer.ScheduleTimer{
-			Key:     timer.Key{TenantID: "acme", ServiceCallID: "with"},
+			Key:     keyOf("with"),
 			Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: "c-1"},
 			DueAt:   time.Now().Add(time.Hour), Data: data, CorrelationID: "req-1",
 		}

@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -36,16 +35,7 @@ func TestForgetGoesOnWhereItEnded(t *testing.T) {
 		a := b.serve(b.store, app.Options{})
 		const many = 5000
 		due := time.Now().Add(time.Hour)
-		commands := make([]timer.ScheduleTimer, many)
-		for i := range commands {
-			commands[i] = timer.ScheduleTimer{
-				Key:     timer.Key{TenantID: "giant", ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", i))},
-				Version: timer.Version{TimestampMS: 1, CommandID: "c"}, DueAt: due,
-			}
-		}
-		if _, err := b.store.Schedule(t.Context(), time.Now(), commands...); err != nil {
-			t.Fatal(err)
-		}
+		put(t, b.store, "giant", due, calls(many)...)
 		b.schedule("small", due)
 		synctest.Wait()
 		short, cancel := context.WithTimeout(t.Context(), 35*time.Millisecond)
@@ -143,11 +133,7 @@ func TestInstancesOnOneDatabase(t *testing.T) {
 			eventually("paused", func() bool { return apps[i].Status().Poller.Paused[p.TenantID].By == "ops" })
 		}
 	}
-	if _, err := stores[0].Schedule(t.Context(), time.Now(), timer.ScheduleTimer{
-		Key: timer.Key{TenantID: "acme", ServiceCallID: "call"}, Version: timer.Version{TimestampMS: 1, CommandID: "c"}, DueAt: time.Now(),
-	}); err != nil {
-		t.Fatal(err)
-	}
+	put(t, stores[0], "acme", time.Now(), "call")
 	reached := func() bool {
 		c, err := stores[0].Stats(t.Context(), "acme")
 		if err != nil {

@@ -53,10 +53,7 @@ func TestAnotherDatabaseTakesNoCommands(t *testing.T) {
 		b.next()
 
 		other := another(t)
-		own := timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "own"}, Version: timer.Version{TimestampMS: 1, CommandID: "own"}, DueAt: time.Now().Add(24 * time.Hour)}
-		if _, err := other.Schedule(t.Context(), time.Now(), own); err != nil { // one that is empty might take the place of one that was lost
-			t.Fatal(err)
-		}
+		put(t, other, "acme", time.Now().Add(24*time.Hour), "own") // an empty database might take the place of one that was lost
 		if err := ends(t, other, b.broker, app.Options{BrokerName: "nats://here"}); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "timer.commands on nats://here") {
 			t.Errorf("the other one: %v, want ErrFatal", err)
 		}
@@ -106,10 +103,7 @@ func TestNothingFiresBeforeTheOwnerIsKnown(t *testing.T) {
 					}
 					return nil
 				}}
-				key := timer.Key{TenantID: "acme", ServiceCallID: "call"}
-				if _, err := b.store.Schedule(t.Context(), time.Now(), timer.ScheduleTimer{Key: key, Version: timer.Version{TimestampMS: 1, CommandID: "command"}, DueAt: time.Now()}); err != nil {
-					t.Fatal(err)
-				}
+				put(t, b.store, "acme", time.Now(), "call")
 				var owned atomic.Bool
 				a, err := app.New(b.store, m, quiet, app.Options{Owned: func() { owned.Store(true) }})
 				if err != nil {
@@ -118,7 +112,7 @@ func TestNothingFiresBeforeTheOwnerIsKnown(t *testing.T) {
 				stop := running(t, "app", a.Run)
 				<-a.Running() // the start of a host does not wait for it
 				time.Sleep(3 * time.Hour)
-				if e, err := b.store.Get(t.Context(), key); err != nil || e.State != timer.Scheduled || owned.Load() {
+				if e, err := b.store.Get(t.Context(), keyOf("call")); err != nil || e.State != timer.Scheduled || owned.Load() {
 					t.Errorf("the timer is %v, %v, the commands are owned: %t", e, err, owned.Load())
 				}
 				away.Store(false)

@@ -188,13 +188,7 @@ func TestWhatWaitsForAFireRateIsCountedApart(t *testing.T) {
 		stop()
 		time.Sleep(time.Second)
 		late := time.Now()
-		for i := range 5 {
-			if _, err := b.store.Schedule(t.Context(), late, timer.ScheduleTimer{
-				Key: timer.Key{TenantID: "other", ServiceCallID: timer.ServiceCallID(fmt.Sprint("late-", i))}, Version: timer.Version{TimestampMS: 1, CommandID: "c"}, DueAt: late,
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		put(t, b.store, "other", late, "late-1", "late-2", "late-3", "late-4", "late-5")
 		time.Sleep(30 * time.Second)
 		if o, err := a.Reader().Overdue(t.Context(), "", time.Now()); err != nil || o.Timers != 5 || late.Sub(o.Oldest) > 2*time.Second {
 			t.Errorf("while nothing fires: %+v, %v", o, err)

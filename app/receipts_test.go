@@ -35,7 +35,7 @@ func TestReceiptsSayWhatBecameOfEachCommand(t *testing.T) {
 			}
 		}()
 		began := time.Now()
-		key := timer.Key{TenantID: "acme", ServiceCallID: "order-1"}
+		key := keyOf("order-1")
 		version := func(n int64, id string) timer.Version {
 			return timer.Version{TimestampMS: began.UnixMilli() + n, CommandID: id}
 		}

@@ -122,7 +122,7 @@ func (s *site) traffic(commands int) {
 		case 1: // refused today, but not tomorrow
 			id := s.next()
 			ahead := timer.Version{TimestampMS: time.Now().Add(25 * time.Hour).UnixMilli(), CommandID: id}
-			s.publish(id, envelope.Schedule(timer.ScheduleTimer{Key: acme(call), Version: ahead, DueAt: time.Now().Add(time.Hour)}))
+			s.publish(id, envelope.Schedule(timer.ScheduleTimer{Key: keyOf(call), Version: ahead, DueAt: time.Now().Add(time.Hour)}))
 		case 2, 3, 4:
 			if random.IntN(10) > 0 {
 				s.cancel(call)

@@ -153,7 +153,7 @@ func TestAnInstanceThatLostItsSessionVerifiesAgain(t *testing.T) {
 		"nothing is missing": {func(*site) {}, false},
 		"the last command is a dead letter, the broker has acked it": {func(s *site) { s.publish("not JSON", []byte("{")) }, false},
 		"a timer has fired that is not Reached": {func(s *site) {
-			event := timer.DueTimeReached{Key: acme("call"), ID: "event", DueAt: time.Now(), ReachedAt: time.Now()}
+			event := timer.DueTimeReached{Key: keyOf("call"), ID: "event", DueAt: time.Now(), ReachedAt: time.Now()}
 			m := message.NewMessage(event.ID, envelope.Reached(event))
 			if err := broker.Join(s.client.Publisher().Publish(s.t.Context(), broker.Message{Topic: s.client.Routing().EventsOf("acme"), Message: m})); err != nil {
 				s.t.Fatal(err)
@@ -228,7 +228,7 @@ func (s *site) times(name string) string {
 	defer db.Close()
 	all := make([]time.Time, 0, 3)
 	for _, call := range []string{"first", "second", "canceled"} {
-		e, err := db.Get(s.t.Context(), acme(call))
+		e, err := db.Get(s.t.Context(), keyOf(call))
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -242,7 +242,5 @@ func (s *site) fill(name string) {
 	s.t.Helper()
 	db := s.open(name)
 	defer db.Close()
-	if _, err := db.Schedule(s.t.Context(), time.Now(), timer.ScheduleTimer{Key: acme("own"), Version: timer.Version{TimestampMS: 1, CommandID: "own"}, DueAt: time.Now().Add(24 * time.Hour)}); err != nil {
-		s.t.Fatal(err)
-	}
+	put(s.t, db, "acme", time.Now().Add(24*time.Hour), "own")
 }

@@ -136,13 +136,13 @@ func (s *site) expiring(call string, due, expires time.Time) {
 	s.t.Helper()
 	id := s.next()
 	version := timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id}
-	s.publish(id, envelope.Schedule(timer.ScheduleTimer{Key: acme(call), Version: version, DueAt: due, ExpiresAt: expires}))
+	s.publish(id, envelope.Schedule(timer.ScheduleTimer{Key: keyOf(call), Version: version, DueAt: due, ExpiresAt: expires}))
 }
 
 func (s *site) cancel(call string) {
 	s.t.Helper()
 	id := s.next()
-	s.publish(id, envelope.Cancel(timer.CancelTimer{Key: acme(call), Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id}}))
+	s.publish(id, envelope.Cancel(timer.CancelTimer{Key: keyOf(call), Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id}}))
 }
 
 func (s *site) next() string {
@@ -156,10 +156,6 @@ func (s *site) publish(id string, body []byte) {
 	if err := broker.Join(s.client.Publisher().Publish(s.t.Context(), m)); err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-func acme(call string) timer.Key {
-	return timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)}
 }
 
 // fired returns the calls whose events come until a time, and which of them expired.
@@ -196,7 +192,7 @@ func (s *site) states(name string, calls ...string) (all string) {
 	db := s.open(name)
 	defer db.Close()
 	for _, call := range calls {
-		e, err := db.Get(s.t.Context(), acme(call))
+		e, err := db.Get(s.t.Context(), keyOf(call))
 		if err != nil && !errors.Is(err, timer.ErrNotFound) {
 			s.t.Fatal(err)
 		}
@@ -250,7 +246,7 @@ func TestRecoversADatabaseThatWasDeleted(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		s.schedule("moved", began.Add(6*time.Minute))
 		ahead := began.Add(25 * time.Hour).UnixMilli() // refused today, but not tomorrow
-		s.publish("ahead", envelope.Schedule(timer.ScheduleTimer{Key: acme("refused"), Version: timer.Version{TimestampMS: ahead, CommandID: "ahead"}, DueAt: began.Add(5 * time.Minute)}))
+		s.publish("ahead", envelope.Schedule(timer.ScheduleTimer{Key: keyOf("refused"), Version: timer.Version{TimestampMS: ahead, CommandID: "ahead"}, DueAt: began.Add(5 * time.Minute)}))
 		if got := s.fired(began.Add(time.Minute)); got != "expired:Expired fired" {
 			t.Errorf("fired at first: %s", got)
 		}

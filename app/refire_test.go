@@ -89,11 +89,7 @@ func TestRefireSelects(t *testing.T) {
 		for i := range 6 {
 			b.schedule(fmt.Sprint(string("ab"[i%2]), "-", 5-i), began.Add(time.Duration(i+1)*time.Second))
 		}
-		if _, err := b.store.Schedule(t.Context(), began, timer.ScheduleTimer{
-			Key: timer.Key{TenantID: "other", ServiceCallID: "a-0"}, Version: timer.Version{TimestampMS: 1, CommandID: "c"}, DueAt: began,
-		}); err != nil {
-			t.Fatal(err)
-		}
+		put(t, b.store, "other", began, "a-0")
 		for range 7 {
 			e := b.next()
 			ids[e.ServiceCallID] = e.ID
@@ -145,16 +141,7 @@ func TestRefireGoesOnWhereItEnded(t *testing.T) {
 		const many = 3000
 		a := b.serve(b.store, app.Options{})
 		began := time.Now()
-		commands := make([]timer.ScheduleTimer, many)
-		for i := range commands {
-			commands[i] = timer.ScheduleTimer{
-				Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", i))},
-				Version: timer.Version{TimestampMS: 1, CommandID: "c"}, DueAt: began,
-			}
-		}
-		if _, err := b.store.Schedule(t.Context(), began, commands...); err != nil {
-			t.Fatal(err)
-		}
+		put(t, b.store, "acme", began, calls(many)...)
 		times := make(map[timer.ServiceCallID]int)
 		received := make(chan struct{})
 		go func() {

@@ -63,7 +63,7 @@ func TestNothingFiresBeforeAShardIsOwned(t *testing.T) {
 		}
 		defer opened.Close()
 		s, b := &sharded{Store: opened, free: make(chan struct{})}, newSimBroker(1, nil)
-		due(t, opened, "there")
+		put(t, opened, "acme", time.Now(), "there")
 		c := timer.ScheduleTimer{Key: keyOf("call"), Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: "call"}, DueAt: time.Now()}
 		b.send(message.NewMessage(c.CommandID, envelope.Schedule(c)))
 		for _, owns := range []bool{false, true} {

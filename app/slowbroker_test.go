@@ -1,8 +1,8 @@
 package app_test
 
 import (
-	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
@@ -10,7 +10,6 @@ import (
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/store/sqlite"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // TestSlowBrokerDelaysNoOtherTenant has a tenant with many timers due at one instant,
@@ -18,27 +17,14 @@ import (
 // due later. Its event must not wait for all events of the other tenant.
 func TestSlowBrokerDelaysNoOtherTenant(t *testing.T) {
 	longtest.NotShort(t)
-	const many = 20_000
 	b := &unsteady{delay: time.Second}
 	onUnsteady(t, b, app.Options{}, func(t *testing.T, _ *logbuf.Buffer, s *sqlite.Store, _ func()) {
 		due := time.Now().Add(time.Minute)
-		schedule := func(tenant timer.TenantID, due time.Time, calls int) {
-			commands := make([]timer.ScheduleTimer, calls)
-			for i := range commands {
-				commands[i] = timer.ScheduleTimer{
-					Key:     timer.Key{TenantID: tenant, ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", i))},
-					Version: timer.Version{TimestampMS: 1, CommandID: fmt.Sprint(tenant, "-command-", i)},
-					DueAt:   due,
-				}
-			}
-			if _, err := s.Schedule(t.Context(), time.Now(), commands...); err != nil {
-				t.Fatal(err)
-			}
-		}
-		schedule("great", due, many)
-		schedule("small", due.Add(3*time.Second), 1)
+		put(t, s, "great", due, calls(20_000)...)
+		put(t, s, "small", due.Add(3*time.Second), "call")
 		waited := int64(0)
 		for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+			synctest.Wait()
 			stats, err := s.Stats(t.Context(), "")
 			if err != nil {
 				t.Fatal(err)
