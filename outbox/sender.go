@@ -58,16 +58,15 @@ func (s *sender) run(ctx context.Context) error {
 	ctx, s.fail = context.WithCancelCause(ctx)
 	defer s.fail(nil)
 	var endPublishing, endSettling context.CancelFunc
-	grace := s.opt.Grace
 	s.stopping = ctx
-	s.publishing, endPublishing = pause.Outlive(ctx, 0, grace)
+	s.publishing, endPublishing = pause.Outlive(ctx, 0, s.opt.Grace)
 	defer endPublishing()
 	defer context.AfterFunc(ctx, func() {
 		if errors.Is(context.Cause(ctx), errOver) { // another one handles the rows, so handlers get no longer than a publish
 			time.AfterFunc(StopTimeout/2, endPublishing)
 		}
 	})()
-	s.settling, endSettling = pause.Outlive(ctx, 0, grace+StopTimeout/2)
+	s.settling, endSettling = pause.Outlive(ctx, 0, s.opt.Grace+StopTimeout/2)
 	defer endSettling()
 
 	head := newPipeline(s, func(o outcome) { s.published <- o })
