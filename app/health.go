@@ -178,6 +178,9 @@ func (a *App) checkForwarder(parked *timer.ParkedEvent, unclaimed *[]timer.Servi
 	if !s.Owns {
 		return found(symptom.NoShard)
 	}
+	if s.Unmoved != nil {
+		return found(symptom.RowsUnmoved, s.Unmoved)
+	}
 	if s.Stuck > limit {
 		return found(stuck, s.Stuck.Round(time.Millisecond))
 	}

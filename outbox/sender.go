@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -43,7 +44,9 @@ type sender struct {
 	refusals map[int64]int         // how often the broker refused a deferred row, by its number
 
 	unanswered unanswered
+	unmoved    unmoved
 	failing    failing
+	kept       atomic.Int64 // rows that were acked and can't be deleted
 }
 
 func newSender(f *Forwarder, table Table) *sender {

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -57,11 +58,11 @@ func (s *sender) settlePublished() {
 	}
 }
 
-// settle changes the table as an outcome says.
+// settle changes the table as an outcome says. Rows that can't be changed stay where they
+// are, and delay no other rows.
 func (s *sender) settle(o outcome) {
-	if len(o.acked) > 0 && s.change(o.acked, func(ctx context.Context) error { return s.table.Delete(ctx, o.acked...) }) {
-		failpoint.Here("deleted")
-		s.forget(o.acked...)
+	if len(o.acked) > 0 {
+		s.remove(o.acked, 1)
 	}
 	if len(o.gone) > 0 {
 		s.land(o.gone...)
@@ -71,7 +72,7 @@ func (s *sender) settle(o outcome) {
 		for i, d := range o.deferred {
 			rows[i] = d.Place
 		}
-		if s.change(rows, func(ctx context.Context) error { return s.table.Defer(ctx, o.deferred...) }) {
+		if s.move(rows, func(ctx context.Context) error { return s.table.Defer(ctx, o.deferred...) }) {
 			notify(s.retry)
 		}
 	}
@@ -83,7 +84,7 @@ func (s *sender) settle(o outcome) {
 // park parks a row that failed for the last time, and says so.
 func (s *sender) park(p refusal) {
 	now, reason := s.clock.Now(), readable(p.err)
-	if !s.change([]Place{p.row.Place}, func(ctx context.Context) error { return s.table.Park(ctx, now, p.row.Place, reason) }) {
+	if !s.move([]Place{p.row.Place}, func(ctx context.Context) error { return s.table.Park(ctx, now, p.row.Place, reason) }) {
 		return
 	}
 	s.forget(p.row.Place)
@@ -96,24 +97,117 @@ func (s *sender) park(p refusal) {
 	s.log.ErrorContext(ctx, said, about(p.row.Message, "seq", p.row.Seq, "attempts", p.row.Attempts+1, "error", reason)...)
 }
 
-// change tries a change of the table until it works, so that no row is published again since
-// the table failed. Then its rows are no longer in flight. It returns false if a stop gives
-// the table no more time, or if the error is fatal.
-func (s *sender) change(rows []Place, change func(context.Context) error) bool {
-	for failures := 0; ; {
+// unmovedFor is the time after which rows that could not be moved are published again.
+const unmovedFor = 5 * time.Second
+
+// move takes rows that failed out of the head of the table, and reports whether that worked.
+// If it did not, the rows are read and published again later.
+func (s *sender) move(rows []Place, change func(context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(s.settling, tableTimeout)
+	defer cancel()
+	err := change(ctx)
+	if s.settling.Err() == nil && s.unmoved.note(s.clock.Now(), err) {
+		s.log.ErrorContext(ctx, "events that failed can't be deferred or parked, and stay where they are", "events", len(rows), "error", err)
+	}
+	switch {
+	case err == nil:
+		s.land(rows...)
+		return true
+	case errors.Is(err, timer.ErrFatal):
+		s.fail(err)
+	default:
+		time.AfterFunc(unmovedFor, func() {
+			s.land(rows...)
+			notify(s.retry)
+		})
+	}
+	return false
+}
+
+// An unmoved remembers why rows could not be moved.
+type unmoved struct {
+	mu         sync.Mutex
+	err        error
+	at, logged time.Time
+}
+
+// note notes the error of a move, or nil, and reports whether to log it.
+func (u *unmoved) note(now time.Time, err error) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err == nil {
+		u.err = nil
+		return false
+	}
+	u.err, u.at = err, now
+	if now.Sub(u.logged).Abs() < reportInterval {
+		return false
+	}
+	u.logged = now
+	return true
+}
+
+// last returns the error of the last move that failed, if that was within a minute.
+func (u *unmoved) last(now time.Time) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if now.Sub(u.at).Abs() > time.Minute {
+		return nil
+	}
+	return u.err
+}
+
+// maxKept is the most rows that wait to be deleted while others are published. If the process
+// ends, the next one publishes them again.
+const maxKept = 100
+
+// remove deletes rows that were acked. It tries as long as it takes, so that no row is
+// published again because of an error of the table. When it has failed more times while
+// the table can be read, the error may be about a single row. Then it deletes the rows in
+// halves, and leaves a row that can't be deleted alone for a while, unless many such rows
+// are left already.
+func (s *sender) remove(rows []Place, more int) {
+	for failures := 0; ; more-- {
 		ctx, cancel := context.WithTimeout(s.settling, tableTimeout)
-		err := change(ctx)
+		err := s.table.Delete(ctx, rows...)
 		cancel()
 		switch {
 		case err == nil:
+			failpoint.Here("deleted")
+			s.forget(rows...)
 			s.land(rows...)
-			return true
+			return
 		case errors.Is(err, timer.ErrFatal):
 			s.fail(err)
-			return false
+			return
 		case s.settling.Err() != nil:
-			return false
+			return
+		case more > 0, !s.canRead():
+		case len(rows) > 1:
+			half := len(rows) / 2
+			s.remove(rows[:half], 0)
+			s.remove(rows[half:], 0)
+			return
+		case s.kept.Add(1) <= maxKept:
+			if s.unmoved.note(s.clock.Now(), err) {
+				s.log.ErrorContext(ctx, "an event that was published can't be deleted, and stays where it is", "seq", rows[0].Seq, "error", err)
+			}
+			time.AfterFunc(unmovedFor, func() {
+				s.kept.Add(-1)
+				s.remove(rows, 0)
+			})
+			return
+		default:
+			s.kept.Add(-1)
 		}
 		s.pauseAfter(s.settling, &failures, err)
 	}
+}
+
+// canRead reports whether the table can be read.
+func (s *sender) canRead() bool {
+	ctx, cancel := context.WithTimeout(s.settling, tableTimeout)
+	defer cancel()
+	_, err := s.table.Head(ctx, 0, 1)
+	return err == nil
 }

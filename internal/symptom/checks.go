@@ -72,6 +72,10 @@ var (
 		Part: "forwarder", Red: true, Text: "no event has left for %v, and some wait",
 		Do: "see the checks of broker and store, and the log for the destination that does not answer",
 	}
+	RowsUnmoved = Symptom{
+		Part: "forwarder", Red: true, Text: "events can't be deferred, parked or deleted: %v",
+		Do: "give the role of the service all rights on the table that the error names",
+	}
 	Unchecked = Symptom{
 		Part: "health", Red: true, Text: "nothing was checked for %v",
 		Do: "the process was stopped, or has no CPU time: if this lasts, restart it",
@@ -89,5 +93,5 @@ var (
 // Checks are what /readyz and the command health say.
 var Checks = []Symptom{
 	StoreFails, BrokerFails, Recovering, OwnerUnknown, IntakePaused, IntakeClosed, PollFailed, PollerEnded, PollSlow, PollMissing,
-	CatchingUp, FiringPaused, TenantPaused, OutboxFull, ClockJumped, NoShard, HandlerStuck, HandlerFails, EventsFail, EventsParked, EventsUnclaimed, ForwarderStuck, LogLarge, BackupOld, Unchecked,
+	CatchingUp, FiringPaused, TenantPaused, OutboxFull, ClockJumped, NoShard, HandlerStuck, HandlerFails, EventsFail, EventsParked, EventsUnclaimed, ForwarderStuck, RowsUnmoved, LogLarge, BackupOld, Unchecked,
 }

@@ -29,7 +29,7 @@ var publishing = []mutant{
 	},
 	{
 		"I3", "a row that cannot be deleted at once stays, and is published again after a restart",
-		[]change{in("outbox", "sender.change", swap("s.settling.Err() != nil", "true"))},
+		[]change{in("outbox", "sender.remove", swap("s.settling.Err() != nil", "true"))},
 		forwarding,
 	},
 	{
