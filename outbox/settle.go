@@ -89,12 +89,13 @@ func (s *sender) park(p refusal) {
 	}
 	s.forget(p.row.Place)
 	s.opt.Settled(now, s.topic(p.row.Message), p.row, p.err)
-	said := "event parked: the broker refuses it; see the table timer_outbox_parked"
-	if p.handled {
-		said = "event parked: its handler failed for the last time; see the table timer_outbox_parked"
-	}
 	ctx := timer.WithTrace(s.settling, envelope.TraceFrom(p.row.Message.Metadata.Get))
-	s.log.ErrorContext(ctx, said, about(p.row.Message, "seq", p.row.Seq, "attempts", p.row.Attempts+1, "error", reason)...)
+	attrs := about(p.row.Message, "seq", p.row.Seq, "attempts", p.row.Attempts+1, "error", reason)
+	if p.handled {
+		s.log.ErrorContext(ctx, "event parked: its handler failed for the last time; see the table timer_outbox_parked", attrs...)
+		return
+	}
+	s.log.ErrorContext(ctx, "event parked: the broker refuses it; see the table timer_outbox_parked", attrs...)
 }
 
 // unmovedFor is the time after which rows that could not be moved are published again.
