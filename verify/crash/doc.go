@@ -11,5 +11,6 @@
 // The service is a black box: a binary, the environment it is configured by,
 // and the wire contract. Nothing here imports its code, and the
 // verdict is never read from its database. In the mode [Step] the binary is one that can be
-// made to kill itself at a named step of its code.
+// made to kill itself at a named step of its code. In [Power] and [PowerEmbedded] a
+// disk loses its power under it, see package power.
 package crash
