@@ -17,7 +17,7 @@ func TestFrozenInstanceDelaysNobody(t *testing.T) {
 	w, _ := onPostgres(t)
 	began := time.Now()
 	other := start(t, "service", w.environ...)
-	other.says("ready ", began, time.Minute)
+	other.says("ready  ", began, time.Minute)
 	w.goesOn(100)
 	other.signal(syscall.SIGSTOP)
 	stopped := time.Now()

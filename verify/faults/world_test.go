@@ -80,12 +80,13 @@ func address(t testing.TB, rawURL string) string {
 }
 
 // serve starts the service, and waits until it takes commands. It returns the
-// address of the broker.
+// address of the broker. Two spaces follow the word ready on that line, and one where the
+// log says that a part is ready again.
 func (w *world) serve() string {
 	w.Helper()
 	began := time.Now()
 	w.service = start(w.T, "service", w.environ...)
-	said := w.service.says("ready ", began, time.Minute)
+	said := w.service.says("ready  ", began, time.Minute)
 	return strings.TrimSpace(strings.TrimPrefix(said.text, "ready"))
 }
 
