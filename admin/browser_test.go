@@ -65,7 +65,7 @@ type tab struct {
 
 // newTab opens one. It reports what a console would show in red, and requests that
 // leave the host.
-func newTab(t *testing.T, browser context.Context, home string, steps ...chromedp.Action[chromedp.Void]) *tab {
+func newTab(browser context.Context, t *testing.T, home string, steps ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
 	tb := &tab{t: t, home: home}
 	ctx, cancel := chromedp.NewContext(browser)
@@ -201,19 +201,19 @@ func TestPagesInABrowser(t *testing.T) {
 		for _, width := range []int64{390, 1440} {
 			t.Run(fmt.Sprint(scheme, width), func(t *testing.T) {
 				t.Parallel()
-				appears(t, newTab(t, browser, url, chromedp.EmulateViewport(width, 900)), scheme)
+				appears(t, newTab(browser, t, url, chromedp.EmulateViewport(width, 900)), scheme)
 			})
 		}
 	}
 	for name, test := range map[string]func(*testing.T, *tab){"by keyboard": keyboard, "refresh": refreshes} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newTab(t, browser, url))
+			test(t, newTab(browser, t, url))
 		})
 	}
 	t.Run("logged out", func(t *testing.T) {
 		t.Parallel()
-		loggedOut(t, newTab(t, browser, guarded))
+		loggedOut(t, newTab(browser, t, guarded))
 	})
 }
 

@@ -63,8 +63,11 @@ func TestPagesChangeOneTenantWithItsToken(t *testing.T) {
 		path, form string
 		code       int
 	}{
-		{"/do/cancel", "tenant=globex&call=order-1", 404}, {"/do/discard", "tenant=globex&id=any", 404},
-		{"/do/forget", "tenant=acme&confirm=acme", 403}, {"/do/pause", "", 403}, {"/do/cancel", "tenant=acme&call=order-3", 200},
+		{"/do/cancel", "tenant=globex&call=order-1", 404},
+		{"/do/discard", "tenant=globex&id=any", 404},
+		{"/do/forget", "tenant=acme&confirm=acme", 403},
+		{"/do/pause", "", 403},
+		{"/do/cancel", "tenant=acme&call=order-3", 200},
 	} {
 		form, err := url.ParseQuery(test.form)
 		if err != nil {
