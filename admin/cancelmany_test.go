@@ -62,7 +62,7 @@ func TestCancelsManyTimers(t *testing.T) {
 		"prefix=a&correlationId=b":           "exactly one of",
 		"prefix=a%20b":                       "prefix",
 		"prefix=a&wait=5":                    "wait must be a duration",
-		"call=a&call=a":                      "is that of",
+		"call=a&call=a":                      "servicecallids[1]",
 		"call=a%20b":                         "no service call id",
 		"prefix=" + strings.Repeat("a", 129): "prefix",
 	} {
