@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,15 +24,11 @@ import (
 // its lines.
 func documented(t *testing.T, without ...string) (url string) {
 	t.Helper()
-	page, err := os.ReadFile("../docs/brokers/nats.md")
+	conf, err := os.ReadFile("../docs/brokers/accounts.conf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile("(?s)```conf\n(.*?)```").FindSubmatch(page)
-	if block == nil {
-		t.Fatal("the documentation has no configuration")
-	}
-	text := string(block[1])
+	text := string(conf)
 	for _, lines := range without {
 		if !strings.Contains(text, lines) {
 			t.Fatalf("the documentation does not permit %s", lines)

@@ -1,7 +1,7 @@
 // Package telemetry makes metrics of an [app.App]: it has hooks for events, and asks for
 // other values when metrics are collected. The OpenTelemetry API counts; [Telemetry.Handler]
 // answers Prometheus, and OTLP is on if the standard variables (OTEL_EXPORTER_OTLP_ENDPOINT
-// and the like) ask for it. docs/metrics.md lists each metric.
+// and the like) ask for it. docs/monitoring.md lists each metric.
 package telemetry
 
 import (

@@ -178,10 +178,10 @@ func TestMetricsWithoutADatabase(t *testing.T) {
 
 var row = regexp.MustCompile("(?m)^\\| `(timer_[a-z_]+)` \\| (\\w+) \\|([^|]*)\\|")
 
-// TestMetricsAreAsDocumented compares docs/metrics.md with what Prometheus is answered.
+// TestMetricsAreAsDocumented compares docs/monitoring.md with what Prometheus is answered.
 func TestMetricsAreAsDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/metrics.md")
+	page, err := os.ReadFile("../docs/monitoring.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 		documented[i] = strings.TrimSpace(documented[i])
 	}
 	if diff := cmp.Diff(documented, answered); diff != "" {
-		t.Errorf("docs/metrics.md and what is served differ (-page +served):\n%s", diff)
+		t.Errorf("docs/monitoring.md and what is served differ (-page +served):\n%s", diff)
 	}
 }
 

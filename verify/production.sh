@@ -122,7 +122,7 @@ begin postgres "${as_nobody[@]}" "$pgbin/postgres" -D "$tmp/postgres/data" -p $(
   -c ssl=on -c ssl_cert_file="$tmp/postgres/db.example.crt" -c ssl_key_file="$tmp/postgres/db.example.key"
 eventually 60 sudo -u postgres psql -c 'SELECT 1' || die "PostgreSQL does not answer"
 step roles
-awk '/^```conf/ { p = 1; next } /^```/ { p = 0 } p' "$(dirname "$page")/brokers/nats.md" >"$tmp/nats/accounts.conf"
+cp "$(dirname "$page")/brokers/accounts.conf" "$tmp/nats/"
 step nats
 
 title "Install, provision, start two instances"
@@ -213,7 +213,7 @@ check "the new version runs" prints "$(dpkg-deb -f "$new" Version | cut -d- -f1)
 title "A third instance, under load"
 begin_load third
 instance=3
-step third
+step start
 instance=1 instances="1 2 3"
 run curl -fsS -H 'Authorization: Bearer change-me-http' "127.0.0.1:$((base + 3))/v1/nodes"
 check "they are of the new version" prints "\"version\":\"v$(dpkg-deb -f "$new" Version | cut -d- -f1)\""

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,15 +27,11 @@ import (
 // lines, and with one more user, root, who may do everything.
 func documented(t testing.TB, without ...string) (url string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/brokers/nats.md")
+	conf, err := os.ReadFile("../../docs/brokers/accounts.conf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile("(?s)```conf\n(.*?)```").FindSubmatch(page)
-	if found == nil {
-		t.Fatal("the documentation has no configuration")
-	}
-	text := strings.Replace(string(found[1]), "users: [", "users: [{ user: root, password: root }", 1)
+	text := strings.Replace(string(conf), "users: [", "users: [{ user: root, password: root }", 1)
 	text = strings.Replace(text, "users = [", "users = [{ user: root, password: root }", 1)
 	for _, line := range without {
 		if !strings.Contains(text, line) {

@@ -2,9 +2,9 @@ package symptom
 
 // What the checks of a service that runs find, in the order of the flow.
 var (
-	StoreFails  = Symptom{Part: "store", Red: true, Text: "%v", Cause: "the error of the database", Do: "commands wait at the broker and nothing fires: repair the database, it goes on by itself"}
+	StoreFails  = Symptom{Part: "store", Red: true, Text: "%v", Do: "commands wait at the broker and nothing fires: repair the database, it goes on by itself"}
 	BrokerFails = Symptom{
-		Part: "broker", Red: true, Text: "%v", Cause: "the error of the broker",
+		Part: "broker", Red: true, Text: "%v",
 		Do: "nothing comes in and nothing goes out, nothing is lost: start the broker or repair the network, it goes on by itself",
 	}
 	Recovering = Symptom{
@@ -89,9 +89,3 @@ var (
 		Do: "see that there is space in %[3]s and that the service may write there; the log names each failure",
 	}
 )
-
-// Checks are what /readyz and the command health say.
-var Checks = []Symptom{
-	StoreFails, BrokerFails, Recovering, OwnerUnknown, IntakePaused, IntakeClosed, PollFailed, PollerEnded, PollSlow, PollMissing,
-	CatchingUp, FiringPaused, TenantPaused, OutboxFull, ClockJumped, NoShard, HandlerStuck, HandlerFails, EventsFail, EventsParked, EventsUnclaimed, ForwarderStuck, RowsUnmoved, LogLarge, BackupOld, Unchecked,
-}

@@ -67,7 +67,7 @@ func TestStepsSayWhoMayGoOn(t *testing.T) {
 			t.Errorf("%s has no SET LOCAL lock_timeout = '2s';", names[0])
 		}
 		if !strings.Contains(string(text), fmt.Sprintf("COMMENT ON TABLE timer_schema IS 'schema %d, instances from ", version)) {
-			t.Errorf("%s says nothing of which instances may go on: see docs/upgrading.md", names[0])
+			t.Errorf("%s says nothing of which instances may go on: see CONTRIBUTING.md", names[0])
 		}
 	}
 }

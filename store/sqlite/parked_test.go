@@ -2,12 +2,8 @@ package sqlite_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store/sqlite"
@@ -30,32 +26,6 @@ func TestDamagedHeadersStopNoOtherEvent(t *testing.T) {
 	must(t, s.Defer(ctx, outbox.Deferral{Place: rows[0].Place, Destination: "damaged", Reason: rows[0].Err.Error(), RetryAt: noon}))
 	if rows, err := s.Deferred(ctx, noon, "", 10, 10); err != nil || len(rows) != 1 || rows[0].Err == nil {
 		t.Errorf("deferred %+v, %v, want the damaged one", rows, err)
-	}
-}
-
-// TestParkedEventsAreSentAgain brings an event back with the statements that the page for
-// operators shows.
-func TestParkedEventsAreSentAgain(t *testing.T) {
-	t.Parallel()
-	s := openFile(t, sqlite.Options{})
-	emit(t, s, "call-1")
-	row := head(t, s)
-	must(t, s.Park(t.Context(), noon, row.Place, "too large"))
-	page, err := os.ReadFile("../../docs/operations.md")
-	must(t, err)
-	_, after, _ := strings.Cut(string(page), "```sql\nBEGIN IMMEDIATE;\n")
-	script, _, found := strings.Cut(after, "COMMIT;\n```")
-	if !found || !strings.Contains(script, "timer_outbox_parked") {
-		t.Fatal("docs/operations.md does not show how to send parked events again")
-	}
-	exec(t, s.DB(), "BEGIN IMMEDIATE", script, "COMMIT")
-	again := head(t, s)
-	if again.Seq <= row.Seq || again.Attempts != 0 {
-		t.Errorf("comes back as number %d with %d attempts", again.Seq, again.Attempts)
-	}
-	if diff := cmp.Diff([]any{row.Message.UUID, row.Message.Payload, row.Message.Metadata},
-		[]any{again.Message.UUID, again.Message.Payload, again.Message.Metadata}); diff != "" {
-		t.Errorf("message (-before +after):\n%s", diff)
 	}
 }
 

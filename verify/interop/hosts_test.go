@@ -119,7 +119,7 @@ func ofEnt() host {
 }
 
 // TestLibrariesOfHosts shows that a program keeps its timers in the transactions of the
-// library that it uses for its own tables, with the lines of docs/embedding.md. It books orders that are rolled back, and orders that are committed and
+// library that it uses for its own tables, with the lines of examples/recipes/README.md. It books orders that are rolled back, and orders that are committed and
 // ended when they are due, on a pool of pgx that database/sql shares.
 func TestLibrariesOfHosts(t *testing.T) {
 	t.Parallel()

@@ -2,31 +2,23 @@ package interop_test
 
 import (
 	"context"
-	"maps"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// languages are the programs of docs/clients.md, by their marks. The programs in
-// TypeScript are compiled before, all at once.
+// languages are the programs of examples/clients, by their files. What is written in
+// TypeScript is compiled before.
 var languages = map[string]language{
-	"curl":             {overHTTP, shell("curl")},
-	"curl-events":      {overHTTP, shell("curl")},
-	"java-http":        {overHTTP, java()},
-	"java-rabbitmq":    {overRabbitMQ, java("/usr/share/java/amqp-client.jar", "/usr/share/java/slf4j-api.jar")},
-	"kcat":             {overKafka, shell("kcat")},
-	"python-http":      {overHTTP, python("urllib.request")},
-	"python-kafka":     {overKafka, python("confluent_kafka")},
-	"python-rabbitmq":  {overRabbitMQ, python("pika")},
-	"typescript-kafka": {overKafka, nil},
-	"typescript-nats":  {overNATS, nil},
+	"OrderTimer.java": {overRabbitMQ, java},
+	"http.sh":         {overHTTP, shell},
+	"kafka.py":        {overKafka, python},
+	"nats.mts":        {overNATS, typeScript},
 }
 
 type language struct {
@@ -40,43 +32,26 @@ type service struct {
 	names   []string // names in the program and those to use instead, in turns
 }
 
-var (
-	markedBlock = regexp.MustCompile("(?s)<!-- run:([a-z-]+) -->\n```[a-z]+\n(.*?)```")
-	dueCall     = regexp.MustCompile(`(order-[0-9a-f-]+)( is due|",.*"(reachedAt|latenessMs)":)`)
-)
+var dueCall = regexp.MustCompile(`(order-[0-9a-f-]+)( is due|",.*"reachedAt":)`)
 
-// TestProgramsOfTheDocs runs the programs of docs/clients.md as they stand there. Each
-// schedules a timer and prints its event.
+// TestProgramsOfTheDocs runs the programs to which docs/clients.md leads. Each schedules
+// a timer and prints its event.
 func TestProgramsOfTheDocs(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "clients.md"))
+	dir := filepath.Join("..", "..", "examples", "clients")
+	files, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := make(map[string]string)
-	for _, block := range markedBlock.FindAllStringSubmatch(string(page), -1) {
-		blocks[block[1]] = block[2]
+	if len(files) != len(languages) {
+		t.Errorf("%s has %d programs, and %d are run", dir, len(files), len(languages))
 	}
-	if got, want := slices.Sorted(maps.Keys(blocks)), slices.Sorted(maps.Keys(languages)); !slices.Equal(got, want) {
-		t.Fatalf("docs/clients.md has the programs %v, want %v", got, want)
-	}
-	t.Run("typescript", func(t *testing.T) {
-		t.Parallel()
-		dir := compileTypeScript(t, blocks)
-		for mark := range blocks {
-			if l := languages[mark]; l.prepare == nil {
-				l.prepare = func(t *testing.T, _, _ string) []string {
-					t.Helper()
-					return []string{need(t, "node"), filepath.Join(dir, mark+".mjs")}
-				}
-				t.Run(mark, l.run(blocks[mark]))
-			}
+	for name, l := range languages {
+		program, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-	for mark, l := range languages {
-		if l.prepare != nil {
-			t.Run(mark, l.run(blocks[mark]))
-		}
+		t.Run(name, l.run(string(program)))
 	}
 }
 
@@ -93,7 +68,28 @@ func (l language) run(program string) func(t *testing.T) {
 		}
 		command := l.prepare(t, dir, strings.NewReplacer(s.names...).Replace(program))
 		call := printedCall(t, s, command)
-		(&programs{T: t, dir: dir}).becomes(call, "Reached")
+		awaitReached(t, dir, call)
+	}
+}
+
+// awaitReached waits until the service has fired a timer.
+func awaitReached(t *testing.T, dir, call string) {
+	t.Helper()
+	deadline := time.After(receiveTimeout)
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		cmd := exec.CommandContext(t.Context(), build(t), "get", "acme", call)
+		cmd.Env = append(environ(), "TIMER_DB_PATH="+filepath.Join(dir, "timers.db"))
+		out, err := cmd.CombinedOutput()
+		if err == nil && strings.Contains(string(out), "Reached") {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-deadline:
+			t.Fatalf("get acme %s: %v\n%s", call, err, out)
+		}
 	}
 }
 
@@ -103,8 +99,8 @@ func printedCall(t *testing.T, s service, command []string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = append(append(os.Environ(), "KAFKAJS_NO_PARTITIONER_WARNING=1"), s.environ...)
-	cmd.WaitDelay = time.Second // curl and kcat may outlive their shell
+	cmd.Env = append(os.Environ(), s.environ...)
+	cmd.WaitDelay = time.Second // curl may outlive its shell
 	out, err := cmd.CombinedOutput()
 	calls := dueCall.FindAllSubmatch(out, -1)
 	if err != nil || len(calls) == 0 {
@@ -145,63 +141,52 @@ func overRabbitMQ(t *testing.T, dir string) service {
 	}
 }
 
-// shell runs a script that uses a program.
-func shell(uses string) func(t *testing.T, dir, program string) []string {
-	return func(t *testing.T, dir, program string) []string {
-		t.Helper()
-		need(t, uses)
-		return []string{need(t, "bash"), write(t, dir, "timer.sh", program)}
-	}
-}
-
-// java compiles and runs one file, with libraries.
-func java(jars ...string) func(t *testing.T, dir, program string) []string {
-	return func(t *testing.T, dir, program string) []string {
-		t.Helper()
-		need(t, "javac")
-		for _, jar := range jars {
-			if _, err := os.Stat(jar); err != nil {
-				missing(t, "a library is not installed: %v", err)
-			}
-		}
-		classPath := strings.Join(jars, string(os.PathListSeparator))
-		return []string{need(t, "java"), "-XX:TieredStopAtLevel=1", "-cp", classPath, write(t, dir, "OrderTimer.java", program)}
-	}
-}
-
-// python runs a program with the first interpreter that has a module: the one that
-// packages of Debian are for need not be the first on the path.
-func python(module string) func(t *testing.T, dir, program string) []string {
-	return func(t *testing.T, dir, program string) []string {
-		t.Helper()
-		for _, interpreter := range []string{"python3", "/usr/bin/python3"} {
-			if exec.CommandContext(t.Context(), interpreter, "-c", "import "+module).Run() == nil {
-				return []string{interpreter, write(t, dir, "timer.py", program)}
-			}
-		}
-		missing(t, "Python 3 with the module %s is not installed", module)
-		return nil
-	}
-}
-
-// compileTypeScript compiles programs with all checks, and returns the folder of
-// what comes out.
-func compileTypeScript(t *testing.T, blocks map[string]string) string {
+// shell runs a script that uses curl.
+func shell(t *testing.T, dir, program string) []string {
 	t.Helper()
-	node := need(t, "node")
-	dir := folder(t)
-	args := []string{installed("typescript/bin/tsc"), "--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck"}
-	for mark, program := range blocks {
-		if languages[mark].prepare == nil {
-			args = append(args, write(t, dir, mark+".mts", program))
+	need(t, "curl")
+	return []string{need(t, "bash"), write(t, dir, "timer.sh", program)}
+}
+
+// java compiles and runs one file, with the client of RabbitMQ.
+func java(t *testing.T, dir, program string) []string {
+	t.Helper()
+	need(t, "javac")
+	jars := []string{"/usr/share/java/amqp-client.jar", "/usr/share/java/slf4j-api.jar"}
+	for _, jar := range jars {
+		if _, err := os.Stat(jar); err != nil {
+			missing(t, "a library is not installed: %v", err)
 		}
 	}
-	compile := exec.CommandContext(t.Context(), node, args...)
+	classPath := strings.Join(jars, string(os.PathListSeparator))
+	return []string{need(t, "java"), "-XX:TieredStopAtLevel=1", "-cp", classPath, write(t, dir, "OrderTimer.java", program)}
+}
+
+// python runs a program with the first interpreter that has the client of Kafka: the one
+// that packages of Debian are for need not be the first on the path.
+func python(t *testing.T, dir, program string) []string {
+	t.Helper()
+	for _, interpreter := range []string{"python3", "/usr/bin/python3"} {
+		if exec.CommandContext(t.Context(), interpreter, "-c", "import confluent_kafka").Run() == nil {
+			return []string{interpreter, write(t, dir, "timer.py", program)}
+		}
+	}
+	missing(t, "Python 3 with the module confluent_kafka is not installed")
+	return nil
+}
+
+// typeScript compiles a program with all checks, in a folder that has what it imports.
+func typeScript(t *testing.T, _, program string) []string {
+	t.Helper()
+	node, dir := need(t, "node"), folder(t)
+	write(t, dir, "timer.mts", program)
+	compile := exec.CommandContext(t.Context(), node, installed("typescript/bin/tsc"),
+		"--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck", "timer.mts")
 	compile.Dir = dir
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("tsc: %v\n%s", err, out)
 	}
-	return dir
+	return []string{node, filepath.Join(dir, "timer.mjs")}
 }
 
 func write(t *testing.T, dir, name, text string) string {
