@@ -2,12 +2,15 @@ package nats
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -99,6 +102,43 @@ func TestStreamsThatCouldLoseAreNamed(t *testing.T) {
 		err := verify(c, DefaultRouting(), defaultMinAge)
 		if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("got %v, want %q", err, tt.says)
+		}
+	}
+}
+
+// TestSettingsThatNobodyKnowsAreRefused has the answer of a server that is newer than the
+// client library.
+func TestSettingsThatNobodyKnowsAreRefused(t *testing.T) {
+	t.Parallel()
+	b := New(Options{URL: "nats://127.0.0.1:1", Stream: "svc"}, slog.New(slog.DiscardHandler))
+	for set, says := range map[string]string{
+		``: "", `,"evict_unread":false,"quota":0,"rules":{},"owner":"","list":[]`: "",
+		`,"evict_unread":true`: "whether evict_unread is safe", `,"quota":5,"evict_unread":true`: "whether evict_unread, quota is safe",
+	} {
+		var info streamInfo
+		answer := `{"config":{"name":"svc","subjects":[">"],"retention":"limits","storage":"file","discard":"new","duplicate_window":120000000000` + set + `},"state":{"messages":7}}`
+		if err := json.Unmarshal([]byte(answer), &info); err != nil || info.State.Msgs != 7 {
+			t.Fatalf("%v, %+v", err, info)
+		}
+		err := b.verify(&info)
+		if says == "" && err != nil || says != "" && (!errors.Is(err, errUnfit) || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: got %v, want %q", set, err, says)
+		}
+	}
+}
+
+// TestSettingsOfTheClientLibraryAreReviewed fails when nats.go learns a setting of streams:
+// find out whether it can lose messages, and add it to verify or only here.
+func TestSettingsOfTheClientLibraryAreReviewed(t *testing.T) {
+	t.Parallel()
+	reviewed := strings.Fields(`name description subjects retention max_consumers max_msgs max_bytes discard discard_new_per_subject max_age
+		max_msgs_per_subject max_msg_size storage num_replicas no_ack duplicate_window placement mirror sources sealed deny_delete deny_purge
+		allow_rollup_hdrs compression first_seq subject_transform republish allow_direct mirror_direct consumer_limits metadata template_owner
+		allow_msg_ttl subject_delete_marker_ttl allow_msg_counter allow_atomic allow_msg_schedules persist_mode allow_batched`)
+	for field := range reflect.TypeFor[jetstream.StreamConfig]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if !slices.Contains(reviewed, name) {
+			t.Errorf("nobody has reviewed the setting %s", name)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,7 +42,8 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	if err := modern(s.conn.ConnectedServerVersion()); err != nil {
 		return err
 	}
-	info, err := b.lookUpStream(ctx, s)
+	var info streamInfo
+	err := b.describe(ctx, s, &info)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		switch {
 		case b.opt.Verify:
@@ -49,23 +51,23 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 		case b.seen:
 			return errGone
 		default:
-			info, err = b.create(ctx, s)
+			err = b.create(ctx, s, &info)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", b.opt.Stream, err)
 	}
-	if err := b.verify(info.Config); err != nil {
+	if err := b.verify(&info); err != nil {
 		return err
 	}
-	b.identify(info)
+	b.identify(&info.StreamInfo)
 	if !b.seen {
-		b.applyLimits(ctx, s, info)
+		b.applyLimits(ctx, s, &info.StreamInfo)
 	}
 	b.seen = true
 	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
-	b.full.Store(checkLimit(info))
-	if needsTrim(info) {
+	b.full.Store(checkLimit(&info.StreamInfo))
+	if needsTrim(&info.StreamInfo) {
 		b.requestTrim()
 	}
 	return nil
@@ -75,13 +77,50 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 // settings that it does not know.
 func (b *Broker) lookUpStream(ctx context.Context, s *session) (*jetstream.StreamInfo, error) {
 	var info jetstream.StreamInfo
-	err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info)
+	err := b.describe(ctx, s, &info)
 	return &info, err
 }
 
-// verify returns an error that wraps errUnfit if the stream could lose messages.
-func (b *Broker) verify(c jetstream.StreamConfig) error {
-	if err := verify(c, b.opt.Routing, b.opt.MinAge); err != nil {
+// describe decodes the server's description of the stream into into.
+func (b *Broker) describe(ctx context.Context, s *session, into any) error {
+	return b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, into)
+}
+
+// A streamInfo is a stream as the server describes it.
+type streamInfo struct {
+	jetstream.StreamInfo
+	unknown []string // settings in force that the client library does not know
+}
+
+// UnmarshalJSON decodes the server's answer, and finds the settings that the client library
+// would drop.
+func (i *streamInfo) UnmarshalJSON(body []byte) error {
+	var set struct {
+		Config map[string]json.RawMessage `json:"config"`
+	}
+	if err := errors.Join(json.Unmarshal(body, &i.StreamInfo), json.Unmarshal(body, &set)); err != nil {
+		return err
+	}
+	off := []string{"", "null", "false", "0", `""`, "{}", "[]"}
+	for name, value := range set.Config {
+		d := json.NewDecoder(strings.NewReader(`{"` + name + `":` + string(value) + `}`))
+		d.DisallowUnknownFields()
+		if d.Decode(new(jetstream.StreamConfig)) != nil && !slices.Contains(off, string(value)) {
+			i.unknown = append(i.unknown, name)
+		}
+	}
+	slices.Sort(i.unknown)
+	return nil
+}
+
+// verify returns an error that wraps errUnfit if the stream could lose messages, or has
+// settings of which that is not known.
+func (b *Broker) verify(info *streamInfo) error {
+	if len(info.unknown) > 0 {
+		return fmt.Errorf("%w: stream %s: this version does not know whether %s is safe; take it out of the configuration of the stream",
+			errUnfit, b.opt.Stream, strings.Join(info.unknown, ", "))
+	}
+	if err := verify(info.Config, b.opt.Routing, b.opt.MinAge); err != nil {
 		return fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	return nil
@@ -106,17 +145,16 @@ func (b *Broker) streamConfig() jetstream.StreamConfig {
 
 // create creates the stream. A server that does not know atomic batches (before 2.12)
 // creates it without them.
-func (b *Broker) create(ctx context.Context, s *session) (*jetstream.StreamInfo, error) {
-	var info jetstream.StreamInfo
-	err := b.ask(ctx, s, "STREAM.CREATE."+b.opt.Stream, b.streamConfig(), &info)
+func (b *Broker) create(ctx context.Context, s *session, info *streamInfo) error {
+	err := b.ask(ctx, s, "STREAM.CREATE."+b.opt.Stream, b.streamConfig(), info)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another instance was faster
-		return b.lookUpStream(ctx, s)
+		return b.describe(ctx, s, info)
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == codeSubjectOverlap || api.ErrorCode == codeInvalidConfig) {
-		return nil, fmt.Errorf("%w: %w; name the stream that holds the subjects %s, or choose other topics",
+		return fmt.Errorf("%w: %w; name the stream that holds the subjects %s, or choose other topics",
 			errUnfit, err, strings.Join(subjects(b.opt.Routing), ", "))
 	}
-	return &info, b.tooLarge(err)
+	return b.tooLarge(err)
 }
 
 // tooLarge adds advice to an error that says that the server has no space for the stream.
