@@ -199,9 +199,11 @@ func (w *world) do(i int, s step) {
 // until the service knows it.
 func (w *world) pause(tenant timer.TenantID, on bool) {
 	for range 20 {
-		err := w.app.Resume(w.t.Context(), tenant)
+		var err error
 		if on {
 			err = w.app.Pause(w.t.Context(), timer.Pause{TenantID: tenant, By: "ops"})
+		} else {
+			err = w.app.Resume(w.t.Context(), tenant)
 		}
 		if err == nil {
 			break
