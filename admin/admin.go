@@ -59,7 +59,7 @@ type Options struct {
 const (
 	headerTimeout  = 5 * time.Second
 	requestTimeout = 30 * time.Second // to read a request, and to answer it
-	idleTimeout    = 2 * time.Minute
+	idleTimeout    = 2 * time.Minute  // between two requests of a connection
 	maxHeader      = 16 << 10
 	maxBody        = 64 << 10 // of a form; the API has its own limits
 

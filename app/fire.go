@@ -14,13 +14,15 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// minBacklog is the least number of events that wait for the forwarder when the poller
-// pauses. Events of other tenants wait behind them while the broker takes them.
+// minBacklog is the least number of events in the outbox at which the poller pauses. Events of
+// other tenants wait behind them until the broker has taken them.
 const minBacklog = 2000
 
 // newPoller returns the poller, which turns timers that are due into events.
 func (a *App) newPoller(behind *catchUp) *poller.Poller {
-	backlog := max(minBacklog, 2*a.opt.BatchSize) // one batch would put the poller to sleep after each: the forwarder has not read it yet
+	// With one batch as the limit the poller would pause after each batch, until the forwarder
+	// has read it.
+	backlog := max(minBacklog, 2*a.opt.BatchSize)
 	began := time.Now()
 	opt := poller.Options{
 		Interval:  a.opt.PollingInterval,

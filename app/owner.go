@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -183,8 +182,12 @@ func (o *owner) replace(ctx context.Context, it broker.Owner) error {
 	case lost, err != nil && !errors.Is(err, errTaken):
 		return err
 	case it.Name == o.me.Name && err == nil:
-		return fmt.Errorf("%w: %s on %s belong to another database that was at the same place: %s, with the id %s; this one has the id %s, and %s: restore that database, or start with --takeover (app.Options.Takeover)",
-			timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Database, cmp.Or(o.recovery.lacks, "it is not empty"))
+		reason, cure := o.recovery.lacks, "restore that database"
+		if reason == "" {
+			reason, cure = "it is not empty", "restore that database, start with an empty one"
+		}
+		return fmt.Errorf("%w: %s on %s belong to another database that was at the same place: %s, with the id %s; this one has the id %s, and %s: %s, or start with --takeover (app.Options.Takeover)",
+			timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Database, reason, cure)
 	}
 	return errors.Join(fmt.Errorf("%w: %s on %s belongs to %s (id %s), this is %s (id %s): stop that service, or start this one with --takeover (app.Options.Takeover)",
 		timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Name, o.me.Database), err)
@@ -201,7 +204,7 @@ func (o *owner) unused(ctx context.Context, it broker.Owner) error {
 	if used, err := kept.Used(ctx, o.role); err != nil || !used {
 		return err
 	}
-	return fmt.Errorf("%w: %w: that of %s on %s, perhaps on %s, of which this database is a copy, %s (id %s): stop it, or start this one with --takeover (app.Options.Takeover)",
+	return fmt.Errorf("%w: %w: %s on %s, with the database %s, of which this database, %s (id %s), is a copy: stop that process, or start this one with --takeover (app.Options.Takeover)",
 		timer.ErrFatal, errTaken, o.commands(), o.at, it.Name, o.me.Name, o.me.Database)
 }
 

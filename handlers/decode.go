@@ -67,10 +67,10 @@ func (h *Handlers) begin(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// decodeAhead decodes messages in the goroutine of their subscription. The router has a
+// decodeEarly decodes messages in the goroutine of their subscription. The router has a
 // goroutine for each message, and decoding there would make its stack grow, which took a
 // tenth of the CPU time of an intake (measured 2026-11).
-func (h *Handlers) decodeAhead(sub message.Subscriber) (message.Subscriber, error) {
+func (h *Handlers) decodeEarly(sub message.Subscriber) (message.Subscriber, error) {
 	return message.MessageTransformSubscriberDecorator(func(msg *message.Message) { h.read(h.newDelivery(msg)) })(sub)
 }
 
@@ -85,10 +85,10 @@ func (h *Handlers) end() {
 	}
 }
 
-// decode makes the span of a delivery around its whole handling. If the host has middleware,
-// which may have changed the message or replaced its context, and may call next again, decode
-// decodes the message again.
-func (h *Handlers) decode(next message.HandlerFunc) message.HandlerFunc {
+// span makes the span of a delivery around its whole handling. Middleware of the host may have
+// changed the message or replaced its context, and may call next again, so with such middleware
+// span decodes the message first.
+func (h *Handlers) span(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		d := deliveryOf(msg)
 		if len(h.opt.Middleware) > 0 {
@@ -115,8 +115,9 @@ func (h *Handlers) traced(d *delivery, next message.HandlerFunc) ([]*message.Mes
 	return produced, err
 }
 
-// decoded handles messages that are invalid or ignored, and passes on the others.
-func decoded(next message.HandlerFunc) message.HandlerFunc {
+// refuseInvalid returns the error of an invalid message, which the poison queue around it
+// makes a dead letter. It ends the handling of an ignored message, and passes on the others.
+func refuseInvalid(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		if d := deliveryOf(msg); d.invalid != nil || d.result.Outcome == OutcomeIgnored {
 			return nil, d.invalid

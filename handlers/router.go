@@ -36,18 +36,18 @@ func (h *Handlers) router() (*message.Router, error) {
 	// valid. The middleware inside Retry uses the store, so another try may succeed.
 	router.AddMiddleware(slices.Concat([]message.HandlerMiddleware{h.begin}, h.opt.Middleware, []message.HandlerMiddleware{
 		middleware.CorrelationID,
-		h.decode,
+		h.span,
 		h.count,
 		poison,
 		explain,
-		decoded,
+		refuseInvalid,
 		h.limit,
 		h.retry,
 		h.breakCircuit,
 		h.recoverer,
 	})...)
-	if len(h.opt.Middleware) == 0 { // else decode does it
-		router.AddSubscriberDecorators(h.decodeAhead)
+	if len(h.opt.Middleware) == 0 { // else span does it
+		router.AddSubscriberDecorators(h.decodeEarly)
 	}
 	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", atWork{h}, func(msg *message.Message) ([]*message.Message, error) {
 		return nil, h.apply(msg)

@@ -13,8 +13,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Acked rows of one flush interval are deleted together, up to a number. A timer that fires
-// alone then costs two commits instead of three.
+// The acked rows of one flush interval are deleted in one transaction, up to maxFlush rows.
 const (
 	flushInterval = 50 * time.Millisecond
 	maxFlush      = 4096

@@ -67,7 +67,7 @@ func (p *Poller) allow(now time.Time, only timer.TenantID, paused *bool) timer.A
 // has failed. So a row that the database refuses to change delays no other tenant. Tenants
 // that fail are skipped for a while. If the failure is not about a tenant, fireApart returns
 // the error of the batch.
-func (p *Poller) fireApart(ctx context.Context, failed error) (all done, err error) {
+func (p *Poller) fireApart(ctx context.Context, failed error) (all firing, err error) {
 	now := p.now()
 	due := make(map[timer.TenantID]bool)
 	err = p.store.Update(ctx, func(tx timer.Tx) error {
@@ -78,7 +78,7 @@ func (p *Poller) fireApart(ctx context.Context, failed error) (all done, err err
 		return err
 	})
 	if err != nil {
-		return done{}, failed
+		return firing{}, failed
 	}
 	all.now = now
 	refused := make(map[timer.TenantID]error)
@@ -95,7 +95,7 @@ func (p *Poller) fireApart(ctx context.Context, failed error) (all done, err err
 				all.again = one.again
 			}
 		case all.fired == 0 && len(refused) == apartMost:
-			return done{}, failed
+			return firing{}, failed
 		default:
 			refused[tenant] = err
 		}

@@ -209,7 +209,7 @@ func (p *Poller) await(ctx context.Context) bool {
 
 // limited returns when to poll again while a tenant is over its rate or paused: when it may
 // fire again, or when the next timer is due, which may well belong to the same tenant.
-func (p *Poller) limited(ctx context.Context, done done, latest time.Time) (wake, error) {
+func (p *Poller) limited(ctx context.Context, done firing, latest time.Time) (wake, error) {
 	at, err := p.next(ctx, done.now, latest)
 	if done.again.Before(at) {
 		at = done.again
@@ -233,15 +233,15 @@ func (p *Poller) next(ctx context.Context, after, latest time.Time) (time.Time, 
 const (
 	minRetry  = 100 * time.Millisecond // first pause after a failed poll
 	contended = 100 * time.Millisecond // pause when other instances or limits hold all due timers
-	minDelay  = 10 * time.Millisecond  // shortest pause in the second case
+	minDelay  = 10 * time.Millisecond  // shortest pause while a tenant is over its rate or paused
 	txTimeout = 30 * time.Second       // longest transaction
 	txGrace   = time.Second            // longest transaction after the end of Run's context
 )
 
-// A done is the result of a poll.
-type done struct {
-	now    time.Time // time of the poll
-	fired  int
+// A firing is the result of a transaction that fires timers.
+type firing struct {
+	now    time.Time // time of the transaction
+	fired  int       // timers
 	again  time.Time // when a tenant that is over its rate may fire again; zero if no tenant is
 	paused bool      // a tenant has timers due and is paused
 }
@@ -249,16 +249,16 @@ type done struct {
 // fire fires timers that are due now, of one tenant if it is named, at most one batch. It
 // marks the timers and appends their events in one transaction, so either both happen or
 // neither. The transaction outlives ctx by a second.
-func (p *Poller) fire(ctx context.Context, only timer.TenantID) (done, error) {
+func (p *Poller) fire(ctx context.Context, only timer.TenantID) (firing, error) {
 	ctx, cancel := pause.Outlive(ctx, txTimeout, txGrace)
 	defer cancel()
 
-	d := done{now: p.now()}
+	d := firing{now: p.now()}
 	now := d.now
 	var events []timer.DueTimeReached
 	var traced func()
 	if p.guard.jumped(now) { // the clock jumped since NextDue: the next poll waits
-		return done{}, nil
+		return firing{}, nil
 	}
 	allow := p.allow(now, only, &d.paused)
 	err := p.store.Update(ctx, func(tx timer.Tx) error {
@@ -274,7 +274,7 @@ func (p *Poller) fire(ctx context.Context, only timer.TenantID) (done, error) {
 		return tx.Emit(ctx, events...)
 	})
 	if err != nil {
-		return done{}, err
+		return firing{}, err
 	}
 	traced()
 	if len(events) > 0 {
@@ -284,7 +284,7 @@ func (p *Poller) fire(ctx context.Context, only timer.TenantID) (done, error) {
 	if p.log.Enabled(ctx, slog.LevelDebug) {
 		for i := range events {
 			e := &events[i]
-			p.log.DebugContext(timer.WithTrace(ctx, e.Trace), "timer fired", "tenant_id", e.TenantID, "service_call_id", e.ServiceCallID, "correlation_id", e.CorrelationID,
+			p.log.DebugContext(timer.WithTrace(ctx, e.Trace), "timer fired", "state", e.State(), "tenant_id", e.TenantID, "service_call_id", e.ServiceCallID, "correlation_id", e.CorrelationID,
 				"due_at", e.DueAt, "lateness", e.Lateness())
 		}
 	}

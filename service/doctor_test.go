@@ -146,7 +146,7 @@ func TestExamineFiles(t *testing.T) {
 		}, "schema", red, []string{"99", "newer"}},
 		"a damaged file": {func(t *testing.T, cfg *config.Config) error {
 			return execSQLite(t, *cfg, `PRAGMA ignore_check_constraints = on; INSERT INTO timer_schedules (tenant_id, service_call_id, registered_at, state, command_at, command_id) VALUES ('a', 'b', 0, 'none', 0, 'c')`)
-		}, "database", red, []string{"restore a backup, or delete the file"}},
+		}, "database", red, []string{"restore a backup, or move the file"}},
 		"a large file": {func(_ *testing.T, cfg *config.Config) error {
 			return os.Truncate(cfg.DBPath, sqlite.QuickCheckSize)
 		}, "file", fine, []string{"1024 MiB have no damage"}},

@@ -1,5 +1,5 @@
 // Package service assembles the standalone service: it opens the store and the broker of the
-// configuration and runs the app on them. It is the one package that imports the drivers.
+// configuration and runs the app on them. The choice of drivers is made here.
 package service
 
 import (

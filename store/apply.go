@@ -13,12 +13,12 @@ import (
 // A Kind says which messages an [Application] applies.
 type Kind int
 
-// Kinds.
+// These are the kinds.
 const (
 	Schedules Kind = iota
 	Cancels
-	Events  // that were published
-	kindEnd // how many there are
+	Events  // events that were published
+	kindEnd // number of kinds
 )
 
 // A ByKind holds a text for each kind, such as a statement.
@@ -35,10 +35,10 @@ type Application struct {
 
 	key      func(i int) timer.Key
 	meet     func(before timer.Status, i int) (after timer.Status, _ timer.Outcome)
-	row      func(r *Row, i int)  // sets what the row of a timer has of a command that has changed it
-	message  func(i, end int) int // where the message of a command ends, not behind an end
-	together func()               // gives all commands of a message the error of the first that has one
-	missing  timer.Outcome        // of a command whose service call does not exist; zero: it is refused
+	row      func(r *Row, i int)  // sets the fields of a row that come from the command which changed the timer
+	message  func(i, end int) int // index behind the last command of the message of command i, at most end
+	together func()               // gives all commands of a message the first error that one of them has
+	missing  timer.Outcome        // outcome of a command whose service call does not exist; zero: it is refused
 	receipts func(results []timer.Result, first, end int) []timer.Receipt
 }
 
@@ -51,7 +51,7 @@ type Group struct {
 	winner        int          // the last one that changed the timer; -1 if none did
 }
 
-// A Row is a timer as it is written, by the names of the columns. Times are Unix
+// A Row is a timer in the form that is written, with the names of the columns. Times are Unix
 // milliseconds; an empty field is null.
 type Row struct {
 	rowKey
@@ -71,7 +71,7 @@ type Row struct {
 	WasCanceled   bool        `json:"was_canceled"`   // of a known timer
 }
 
-// A rowKey is a [timer.Key] by the names of the columns.
+// A rowKey is a [timer.Key] with the names of the columns.
 type rowKey struct {
 	TenantID      timer.TenantID      `json:"tenant_id"`
 	ServiceCallID timer.ServiceCallID `json:"service_call_id"`
@@ -149,7 +149,7 @@ func Fired(keep time.Duration, events []timer.DueTimeReached) *Application {
 	}
 }
 
-// expiry returns from when on a timer must not fire, 0 if it may at any time.
+// expiry returns the time from which on a timer must not fire, or 0 if it may fire at any time.
 func expiry(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -157,7 +157,7 @@ func expiry(t time.Time) int64 {
 	return timer.RoundUp(t).UnixMilli()
 }
 
-// singly says where the message of a command ends that has no other one.
+// singly returns the index behind a command that is the only one of its message.
 func singly(i, _ int) int { return i + 1 }
 
 // Changed returns how many timers the events of [Fired] made Reached or Expired.
@@ -201,7 +201,7 @@ func (a *Application) Runs(yield func(first, end int, several bool) error) error
 	return nil
 }
 
-// Refuse gives commands the error that the database refuses them with.
+// Refuse gives commands the error with which the database refuses them.
 func (a *Application) Refuse(first, end int, err error) {
 	for i := first; i < end; i++ {
 		a.Results[i] = timer.Result{Err: err}
@@ -233,7 +233,7 @@ func (a *Application) refuseAbsent(g *Group) {
 	}
 }
 
-// RefuseTogether gives all commands of a message the error of the first that has one.
+// RefuseTogether gives all commands of a message the first error that one of them has.
 func (a *Application) RefuseTogether() { a.together() }
 
 // RefuseAbsent gives commands whose service call does not exist their results, and the

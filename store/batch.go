@@ -181,7 +181,7 @@ func (g *group[C]) leave(ctx context.Context, c *call[C]) error {
 	return ctx.Err()
 }
 
-// errUnfinished is the error of callers whose commit has ended without one.
+// errUnfinished is the error of callers if the goroutine of their commit ends early, by a panic.
 var errUnfinished = errors.New("the shared commit did not finish")
 
 // commit applies the commands that have gathered, in most cases with those of the caller whose

@@ -60,7 +60,7 @@ type DueTimeReached struct {
 	CommandID     string    // id of the command that set the due time; not on the wire
 	DueAt         time.Time // when it was to fire
 	ExpiresAt     time.Time // when it would have expired; zero if it never would
-	ReachedAt     time.Time // when it fired, by the service's clock; never before DueAt, and before ExpiresAt
+	ReachedAt     time.Time // when it fired, or expired (see State), by the service's clock; never before DueAt
 	CorrelationID string    // of the command; may be empty
 	Trace         Trace     // of the firing if that is traced, else of the command; may be empty
 	Data          string    // of the command, byte for byte; may be empty

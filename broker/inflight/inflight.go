@@ -241,9 +241,9 @@ func (w *Window) settle() {
 	}
 }
 
-// over returns flights that were acked or nacked, or can't be any more. Unless all are
-// wanted, it looks no further than the oldest message that is at work. It returns that
-// message, too, or nil if there is none.
+// over returns the flights that were acked or nacked, and all flights once the window has
+// expired. Unless all are wanted, it stops at the oldest message that is at work. It returns
+// that message, too, or nil if there is none.
 func (w *Window) over(all bool) (over []*flight, oldest *message.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

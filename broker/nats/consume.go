@@ -354,11 +354,10 @@ func (b *Broker) ensureConsumer(ctx context.Context, s *session, durable, topic 
 	return info.Created, verifyConsumer(info.Config, want)
 }
 
-// follow polls the consumer until ctx is done. Soon after messages came or were settled,
-// it asks up to where the role has acked its commands. Now and then it verifies that
-// nobody has changed the consumer's settings, since the server does not notify its users
-// of that. If the consumer is unfit now, no more is received until it fits again. A paused
-// consumer stays paused.
+// follow polls the consumer until ctx is done. Soon after messages came or were settled, it
+// reads how far the role has acked its commands. From time to time it verifies the settings of
+// the consumer, since the server does not say when they are changed. While the consumer is
+// unfit, nothing is received. A paused consumer stays paused.
 func (s *subscription) follow(ctx context.Context) {
 	t := time.NewTicker(followInterval)
 	defer t.Stop()

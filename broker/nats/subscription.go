@@ -42,7 +42,7 @@ type subscription struct {
 	unfit         chan struct{} // signals that someone has changed the consumer
 	trimRequested chan struct{} // signals that consumed messages are to be removed
 	silent        bool          // heartbeats were missing; only the receiving goroutine uses it
-	waiting       atomic.Int64  // most requests that the server may keep now
+	waiting       atomic.Int64  // greatest number of requests that the server may keep now
 
 	mu       sync.Mutex
 	held     map[position]*delivery
@@ -51,7 +51,7 @@ type subscription struct {
 	received int           // messages so far
 	created  time.Time     // when the consumer was created
 	progress *progress     // in the stream that the consumer reads; nil if that is not known
-	news     int           // how often the server is still to be asked up to where the role has acked
+	news     int           // polls left in which the server is asked how far the role has acked
 	returned []*delivery   // to be returned to the server, since no handler got them before the end
 }
 

@@ -1,5 +1,4 @@
-// Package retry says when something that failed is tried again: one type for all parts of
-// the service, and the values that they have.
+// Package retry has the policies by which all parts of the service try again.
 package retry
 
 import (
@@ -10,36 +9,38 @@ import (
 // A Policy says how long to wait after each of several failures in a row.
 type Policy struct {
 	First   time.Duration // after the first failure
-	Factor  int           // how many times longer each further delay is
-	Longest time.Duration // that a delay becomes
-	Jitter  float64       // a delay is up to this part of it shorter, so that what failed together is not tried together
+	Factor  int           // each further delay is so many times longer
+	Longest time.Duration // longest delay
+	Jitter  float64       // a delay is shorter by up to this part, so that failures of one moment are not tried again together
 }
 
 // The policies of the service.
 var (
-	// Handler is for a command that its handler could not apply, while the broker waits
-	// for the ack, MaxTries times in all. Then it goes back to the broker. Watermill
-	// applies it, and makes delays longer, too, by the jitter.
+	// Handler is for a command that its handler could not apply. It is tried MaxTries
+	// times while the broker waits for the ack, and then goes back to the broker. Watermill
+	// applies this policy, and its jitter makes delays longer, too.
 	Handler = Policy{First: 50 * time.Millisecond, Factor: 4, Longest: time.Second, Jitter: 0.2}
 
-	// Intake is for the commands of all, while the database fails: one of them tries then.
+	// Intake is for all commands while the database fails: after each delay one of them is
+	// tried.
 	Intake = Policy{First: 100 * time.Millisecond, Factor: 2, Longest: 5 * time.Second}
 
-	// Redelivery is for a message that was given back to the broker, for ever.
+	// Redelivery is for a message that went back to the broker. It has no last try. With
+	// the jitter the delays are 1 s, 5 s and then 25 s on average.
 	Redelivery = Policy{First: 1200 * time.Millisecond, Factor: 5, Longest: 30 * time.Second, Jitter: 1.0 / 3}
 
-	// Publish is for an event that the broker did not take, for ever, or until it has
-	// refused the event as often as outbox.Options say.
+	// Publish is for an event that the broker did not take. There is no last try, unless
+	// the broker refuses the event as often as outbox.Options allow.
 	Publish = Policy{First: 50 * time.Millisecond, Factor: 2, Longest: 5 * time.Second, Jitter: 0.5}
 
-	// OnDue is for an event whose handler in the process failed, for ever.
+	// OnDue is for an event whose handler in the process failed. It has no last try.
 	OnDue = Policy{First: time.Second, Factor: 2, Longest: time.Hour, Jitter: 0.25}
 
 	// Database is for a table that could not be read or changed.
 	Database = Policy{First: 50 * time.Millisecond, Factor: 2, Longest: 5 * time.Second}
 
-	// Verify is for a broker that answers, but is not as the service needs it, or ends a
-	// subscription.
+	// Verify is for a broker that answers, but is not set up as the service needs it, or
+	// that ends a subscription.
 	Verify = Policy{First: 50 * time.Millisecond, Factor: 2, Longest: 5 * time.Second}
 
 	// Connection is for a broker that could not be reached: events wait for it, and a

@@ -70,12 +70,12 @@ func (s *Store) lockable(ctx context.Context) error {
 	return nil
 }
 
-// QuickCheckSize is up to which size a file is checked before the first use: larger ones
-// would keep the service from starting for more than a few seconds.
+// QuickCheckSize is the size from which on a file is not checked before the first use. The
+// check of a larger one would delay the start by more than a few seconds.
 const QuickCheckSize = 1 << 30
 
-// wayOut is what to do about a file that is damaged: it is never repaired in place.
-const wayOut = "the file is damaged: restore a backup, or delete the file, and start: what the broker still has is recovered"
+// wayOut tells an operator what to do about a damaged file. It is never repaired in place.
+const wayOut = "the file is damaged: restore a backup, or move the file and its -wal and -shm away, and start: what NATS or Kafka still has is recovered, and RabbitMQ needs --takeover"
 
 // quickCheck returns an error that wraps [timer.ErrFatal] if a small file is damaged.
 func (s *Store) quickCheck(ctx context.Context, path string) error {

@@ -75,7 +75,7 @@ func TestAnIndexThatDiffersIsFatal(t *testing.T) {
 					t.Errorf("fired %v at %v", calls, now)
 				}
 			}
-			if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "restore a backup, or delete the file") {
+			if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "restore a backup, or move the file") {
 				t.Errorf("%v, want ErrFatal with the way out", err)
 			}
 		})
@@ -105,7 +105,7 @@ func TestADamagedFileIsRefusedWithTheWayOut(t *testing.T) {
 	exec(t, s.DB(), `UPDATE timer_schedules SET state = 'Scheduler'`)
 	must(t, s.Close())
 	_, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "restore a backup, or delete the file") || !strings.Contains(err.Error(), "CHECK constraint failed") {
+	if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "restore a backup, or move the file") || !strings.Contains(err.Error(), "CHECK constraint failed") {
 		t.Errorf("%v", err)
 	}
 }
