@@ -15,7 +15,7 @@ var Alerts = []Symptom{
 		ID: "TimerStoreDown", Red: true, Cause: "The database does not answer. No command is acknowledged, no timer fires. Nothing is lost.",
 		Do: "1. `timer-service health` prints the error. SQLite: is the disk full (`df -h`) or read-only, or does another program hold a lock?\n" +
 			"   PostgreSQL: does it answer, and has it connections left (`max_connections`)?\n" +
-			"2. The service goes on by itself: \"the store works again\". If the file was replaced or is damaged, [restore it](recovery.md#restore).",
+			"2. The service goes on by itself: \"the store works again\". If the log says that the file was replaced or is damaged, the service has ended: see [what to do](recovery.md#what-to-do).",
 	},
 	{
 		ID: "TimerBrokerDown", Red: true, Cause: "The broker does not answer. No command arrives, events wait in the outbox. Nothing is lost.",
