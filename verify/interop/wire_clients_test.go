@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -133,28 +132,4 @@ func (c kafkaWire) receive(t *testing.T, topic string, n int) (all []wire) {
 		})
 	}
 	return all
-}
-
-type rabbitWire struct{ *amqp.Connection }
-
-func connectRabbitMQ(t *testing.T, r rabbitMQ) rabbitWire {
-	t.Helper()
-	conn, err := amqp.Dial(r.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return rabbitWire{conn}
-}
-
-func (c rabbitWire) publish(t *testing.T, queue, body string) {
-	t.Helper()
-	ch, err := c.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ch.Close()
-	if err := ch.PublishWithContext(t.Context(), "", queue, true, false, amqp.Publishing{Body: []byte(body)}); err != nil {
-		t.Fatal(err)
-	}
 }
