@@ -38,10 +38,10 @@ type catchUp struct {
 	store   func() int64  // how often the store failed, as the handlers count it
 	log     *slog.Logger
 
-	polls atomic.Int64 // that failed
+	polls atomic.Int64 // polls that failed
 
 	caught bool      // whether anything may have fired
-	after  failures  // that the last catch-up followed
+	after  failures  // failures that the last catch-up followed
 	last   time.Time // end of the last await
 	stops  int64     // of the process, by a signal or its machine
 }

@@ -315,9 +315,9 @@ func (f *Forwarder) Run(ctx context.Context) error {
 // table, and with shards when this instance owns one for the first time.
 func (f *Forwarder) Ready() <-chan struct{} { return f.ready }
 
-// Appended notifies the forwarder that rows were appended, after their commit. Receipts
-// do not count for Waiting, and are no rows here: with 0 it only wakes the forwarder. It
-// never blocks; a notification that is lost costs at most one interval.
+// Appended notifies the forwarder that rows were appended, after their commit. Receipts do
+// not count for Waiting, so for them rows is 0, and the forwarder is only woken. Appended never
+// blocks; a notification that is lost costs at most one interval.
 func (f *Forwarder) Appended(rows int) {
 	if s, _ := f.current(); s != nil {
 		s.backlog.add(rows)

@@ -20,7 +20,7 @@ var errDown = fmt.Errorf("%w: the broker is down for a while (timertest)", broke
 type link struct {
 	broker.Broker
 	outage *outage
-	open   *commands // that were delivered and not acked; nil: they are not counted
+	open   *commands // commands that were delivered and not acked; nil: they are not counted
 	work   sync.WaitGroup
 	sent   sync.Map // messages that were published
 

@@ -70,7 +70,7 @@ func RunDatabase(t *testing.T, kind Kind) {
 		{"A host's own migrations have another version", migrateBesideAHost},
 		{"A host applies the migrations with a goose of its own", migratedByAHost},
 		{"Many migrate at once", manyMigrate},
-		{"A newer schema is refused, whoever opens it", newerSchema},
+		{"A newer schema is refused in each way to open it", newerSchema},
 		{"An older schema is not used, and the error says how to migrate", olderSchema},
 		{"A database from before the first release is refused, and the error says how to move", beforeTheRelease},
 		{"Rows that break an invariant are refused by its name", rowsKeepTheInvariants},
