@@ -1,7 +1,6 @@
 package nats_test
 
 import (
-	"context"
 	"log/slog"
 	"runtime"
 	"testing"
@@ -9,11 +8,11 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/google/uuid"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
@@ -66,15 +65,7 @@ func run(t testing.TB, opt nats.Options) *nats.Broker {
 func runLogging(t testing.TB, opt nats.Options, log *slog.Logger) *nats.Broker {
 	t.Helper()
 	b := nats.New(opt, log)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
+	brokertest.Start(t, b)
 	return b
 }
 
@@ -104,12 +95,7 @@ func ready(t testing.TB, opt nats.Options) *nats.Broker {
 // subscribe subscribes a role until the test ends.
 func subscribe(t testing.TB, b *nats.Broker, role, topic string) <-chan *message.Message {
 	t.Helper()
-	s := b.Subscriber(role)
-	t.Cleanup(func() { _ = s.Close() })
-	messages, err := s.Subscribe(context.Background(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	messages, _ := brokertest.Subscribe(t, b, role, topic)
 	return messages
 }
 
@@ -121,25 +107,13 @@ func try(b broker.Broker, subject string, messages ...*message.Message) error {
 // publish publishes messages without a key to the topic, one after the other.
 func publish(t testing.TB, b *nats.Broker, bodies ...string) {
 	t.Helper()
-	for _, body := range bodies {
-		if err := try(b, topic, message.NewMessage(uuid.NewString(), []byte(body))); err != nil {
-			t.Fatal(err)
-		}
-	}
+	brokertest.Publish(t, b, topic, bodies...)
 }
 
 // expect acks the next message, which must have the body.
 func expect(t testing.TB, messages <-chan *message.Message, body string) {
 	t.Helper()
-	select {
-	case msg, ok := <-messages:
-		if !ok || string(msg.Payload) != body {
-			t.Fatalf("got %.200v, want %.20q", msg, body)
-		}
-		msg.Ack()
-	case <-time.After(time.Minute):
-		t.Fatalf("waited in vain for %.20q", body)
-	}
+	brokertest.Expect(t, messages, body)
 }
 
 // client returns a connection that knows nothing of ours.
