@@ -77,7 +77,7 @@ func (d *dryStore) Fired(ctx context.Context, keep time.Duration, events ...time
 		if err != nil {
 			return changed, err
 		}
-		if outcome == timer.DidReschedule {
+		if outcome == timer.DidFire {
 			changed++
 		}
 	}

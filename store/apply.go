@@ -33,13 +33,13 @@ type Application struct {
 	Now     time.Time      // when timers are registered or canceled
 	Results []timer.Result // one for each command
 
-	key      func(i int) timer.Key
-	meet     func(before timer.Status, i int) (after timer.Status, _ timer.Outcome)
-	row      func(r *Row, i int)  // sets the fields of a row that come from the command which changed the timer
-	message  func(i, end int) int // index behind the last command of the message of command i, at most end
-	together func()               // gives all commands of a message the first error that one of them has
-	missing  timer.Outcome        // outcome of a command whose service call does not exist; zero: it is refused
-	receipts func(results []timer.Result, first, end int) []timer.Receipt
+	key            func(i int) timer.Key
+	apply          func(before timer.Status, i int) (after timer.Status, _ timer.Outcome)
+	row            func(r *Row, i int)  // sets the fields of a row that come from the command which changed the timer
+	message        func(i, end int) int // index behind the last command of the message of command i, at most end
+	refuseTogether func()               // gives all commands of a message the first error that one of them has
+	missing        timer.Outcome        // outcome of a command whose service call does not exist; zero: it is refused
+	receipts       func(results []timer.Result, first, end int) []timer.Receipt
 }
 
 // A Group holds the commands of one key.
@@ -83,7 +83,7 @@ func Schedule(now time.Time, commands []timer.ScheduleTimer) *Application {
 	return &Application{
 		Kind: Schedules, Doing: "schedule", Now: now, Results: results,
 		key: func(i int) timer.Key { return commands[i].Key },
-		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
+		apply: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
 			return before.Schedule(version(before, commands[i].Version, commands[i].Latest))
 		},
 		row: func(r *Row, i int) {
@@ -91,8 +91,8 @@ func Schedule(now time.Time, commands []timer.ScheduleTimer) *Application {
 			r.DueAt, r.ExpiresAt, r.CorrelationID = timer.RoundUp(c.DueAt).UnixMilli(), expiry(c.ExpiresAt), c.CorrelationID
 			r.TraceParent, r.TraceState, r.Data = c.Trace.Parent, c.Trace.State, c.Data
 		},
-		message:  func(i, end int) int { return i + timer.MessageLen(commands[i:end]) },
-		together: func() { timer.RefuseTogether(commands, results) },
+		message:        func(i, end int) int { return i + timer.MessageLen(commands[i:end]) },
+		refuseTogether: func() { timer.RefuseTogether(commands, results) },
 		receipts: func(results []timer.Result, first, end int) []timer.Receipt {
 			return timer.Receipts(commands[first:end], results, now)
 		},
@@ -105,13 +105,13 @@ func Cancel(now time.Time, commands []timer.CancelTimer) *Application {
 	return &Application{
 		Kind: Cancels, Doing: "cancel", Now: now, Results: make([]timer.Result, len(commands)),
 		key: func(i int) timer.Key { return commands[i].Key },
-		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
+		apply: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
 			return before.Cancel(version(before, commands[i].Version, commands[i].Latest))
 		},
-		row:      func(r *Row, _ int) { r.CanceledAt = r.RegisteredAt },
-		message:  singly,
-		together: func() {},
-		missing:  timer.WasCanceled,
+		row:            func(r *Row, _ int) { r.CanceledAt = r.RegisteredAt },
+		message:        singly,
+		refuseTogether: func() {},
+		missing:        timer.WasCanceled,
 		receipts: func(results []timer.Result, first, end int) []timer.Receipt {
 			return timer.Receipts(commands[first:end], results, now)
 		},
@@ -133,7 +133,7 @@ func Fired(keep time.Duration, events []timer.DueTimeReached) *Application {
 	return &Application{
 		Kind: Events, Doing: "bring in published events", Results: make([]timer.Result, len(events)),
 		key: func(i int) timer.Key { return events[i].Key },
-		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
+		apply: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
 			return before.Fired(events[i], keep)
 		},
 		row: func(r *Row, i int) {
@@ -142,10 +142,10 @@ func Fired(keep time.Duration, events []timer.DueTimeReached) *Application {
 			r.CommandAt, r.CommandID, r.RegisteredAt = r.ReachedAt, e.ID, r.ReachedAt
 			r.CorrelationID, r.TraceParent, r.TraceState, r.Data = e.CorrelationID, e.Trace.Parent, e.Trace.State, e.Data
 		},
-		message:  singly,
-		together: func() {},
-		missing:  timer.WasReached,
-		receipts: func([]timer.Result, int, int) []timer.Receipt { return nil },
+		message:        singly,
+		refuseTogether: func() {},
+		missing:        timer.WasReached,
+		receipts:       func([]timer.Result, int, int) []timer.Receipt { return nil },
 	}
 }
 
@@ -163,7 +163,7 @@ func singly(i, _ int) int { return i + 1 }
 // Changed returns how many timers the events of [Fired] made Reached or Expired.
 func (a *Application) Changed() (n int) {
 	for _, r := range a.Results {
-		if r.Outcome == timer.DidReschedule {
+		if r.Outcome == timer.DidFire {
 			n++
 		}
 	}
@@ -185,9 +185,9 @@ func (a *Application) Half(first, end int) int {
 	return half
 }
 
-// Runs calls yield with the commands of each message that has several, and with those
-// between them.
-func (a *Application) Runs(yield func(first, end int, several bool) error) error {
+// ByMessage calls yield with the commands of each message that has several, and with the
+// commands between such messages.
+func (a *Application) ByMessage(yield func(first, end int, several bool) error) error {
 	for first, end := 0, 0; first < len(a.Results); first = end {
 		end = a.message(first, len(a.Results))
 		several := end-first > 1
@@ -234,7 +234,7 @@ func (a *Application) refuseAbsent(g *Group) {
 }
 
 // RefuseTogether gives all commands of a message the first error that one of them has.
-func (a *Application) RefuseTogether() { a.together() }
+func (a *Application) RefuseTogether() { a.refuseTogether() }
 
 // RefuseAbsent gives commands whose service call does not exist their results, and the
 // other commands of their messages, and returns the groups that are left.
@@ -244,7 +244,7 @@ func (a *Application) RefuseAbsent(groups []*Group, exists []bool) (left []*Grou
 			a.refuseAbsent(g)
 		}
 	}
-	a.together()
+	a.refuseTogether()
 	return slices.DeleteFunc(groups, func(g *Group) bool {
 		g.commands = slices.DeleteFunc(g.commands, func(i int) bool { return a.Results[i] != timer.Result{} })
 		return len(g.commands) == 0
@@ -277,7 +277,7 @@ func (a *Application) Decide(groups []*Group) (changed []*Group) {
 	for _, g := range groups {
 		g.After, g.winner = g.Before, -1
 		for _, i := range g.commands {
-			next, outcome := a.meet(g.After, i)
+			next, outcome := a.apply(g.After, i)
 			if a.Results[i] = (timer.Result{Outcome: outcome}); next != g.After {
 				g.After, g.winner = next, i
 			}

@@ -184,11 +184,12 @@ func (e Entry) Event() DueTimeReached {
 // An Outcome is the effect of a command.
 type Outcome uint8
 
-// These are the outcomes. The first three changed the timer, the others did not.
+// These are the outcomes. The first four changed the timer, the others did not.
 const (
 	DidSchedule     Outcome = iota + 1 // the timer is new, or Scheduled again after Canceled
 	DidReschedule                      // due time, correlation and version were replaced
 	DidCancel                          // the timer is Canceled now
+	DidFire                            // an event that was published made the timer Reached or Expired; only a recovery has this outcome
 	WasSame                            // the very command was accepted before
 	WasStale                           // a newer command was accepted before
 	WasReached                         // the timer has fired; Reached is final
@@ -202,6 +203,7 @@ var outcomeNames = [outcomeSentinel]string{
 	DidSchedule:   "scheduled",
 	DidReschedule: "rescheduled",
 	DidCancel:     "canceled",
+	DidFire:       "fired",
 	WasSame:       "duplicate",
 	WasStale:      "stale",
 	WasReached:    "already_reached",
@@ -265,7 +267,7 @@ func (s Status) Follow(v Version) Version {
 	return v
 }
 
-// Fired returns the status after an event of the timer that was published, and DidReschedule.
+// Fired returns the status after an event of the timer that was published, and DidFire.
 // It returns WasReached if the event changes nothing, because the timer is Reached or Expired,
 // or because its command came more than keep after the event: the timer that fired had been
 // purged by then.
@@ -273,7 +275,7 @@ func (s Status) Fired(e DueTimeReached, keep time.Duration) (Status, Outcome) {
 	if s.State.Marked() || s.State != "" && s.Version.TimestampMS > e.ReachedAt.Add(keep).UnixMilli() {
 		return s, WasReached
 	}
-	return Status{State: e.State(), Version: s.Version}, DidReschedule
+	return Status{State: e.State(), Version: s.Version}, DidFire
 }
 
 // wasMarked returns the outcome of a command that comes after the event of the timer.

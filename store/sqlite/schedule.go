@@ -40,7 +40,7 @@ func (c commands) apply(ctx context.Context, a *store.Application) ([]timer.Resu
 
 // apply applies commands, and appends the receipts that they want.
 func (t *transaction) apply(ctx, endless context.Context, a *store.Application) error {
-	if err := a.Runs(func(first, end int, several bool) error {
+	if err := a.ByMessage(func(first, end int, several bool) error {
 		groups := a.Groups(first, end)
 		if several {
 			return t.putMessage(ctx, endless, a, groups, &a.Results[first])
