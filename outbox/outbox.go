@@ -32,6 +32,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/retry"
@@ -251,6 +252,7 @@ type Forwarder struct {
 	log    *slog.Logger
 	opt    Options
 	ready  chan struct{} // closed when own is set for the first time
+	parked *digest.Digest
 
 	interval time.Duration // pause between two polls for rows that are due again
 	longest  time.Duration // delay after a failure
@@ -279,6 +281,9 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 	}
 	f := &Forwarder{
 		outbox: o, pub: pub, topic: topic, clock: clock, log: log,
+		parked: digest.New(func(attrs ...any) {
+			log.Error("events were parked, see the table timer_outbox_parked", attrs...)
+		}),
 		ready: make(chan struct{}), interval: retryInterval, longest: retry.OnDue.Longest,
 	}
 	if len(opt.Handlers) > 0 {
@@ -305,6 +310,7 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 // [StopTimeout] and returns nil. It returns an error only if that wraps
 // [timer.ErrFatal].
 func (f *Forwarder) Run(ctx context.Context) error {
+	defer f.parked.Flush()
 	if f.outbox.shards != nil {
 		return f.runShards(ctx)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -80,7 +79,8 @@ func (s *sender) settle(o outcome) {
 	}
 }
 
-// park parks a row that failed for the last time, and says so.
+// park parks a row that failed for the last time. Of a tenant the log names the first row of a
+// minute, and counts the others.
 func (s *sender) park(p refusal) {
 	now, reason := s.clock.Now(), readable(p.err)
 	if !s.move([]Place{p.row.Place}, func(ctx context.Context) error { return s.table.Park(ctx, now, p.row.Place, reason) }) {
@@ -88,13 +88,12 @@ func (s *sender) park(p refusal) {
 	}
 	s.forget(p.row.Place)
 	s.opt.Settled(now, s.topic(p.row.Message), p.row, p.err)
-	ctx := timer.WithTrace(s.settling, envelope.TraceFrom(p.row.Message.Metadata.Get))
-	attrs := about(p.row.Message, "seq", p.row.Seq, "attempts", p.row.Attempts+1, "error", reason)
+	by := "the broker"
 	if p.handled {
-		s.log.ErrorContext(ctx, "event parked: its handler failed for the last time; see the table timer_outbox_parked", attrs...)
-		return
+		by = "its handler"
 	}
-	s.log.ErrorContext(ctx, "event parked: the broker refuses it; see the table timer_outbox_parked", attrs...)
+	named := about(p.row.Message, "seq", p.row.Seq, "attempts", p.row.Attempts+1, "error", reason)
+	s.parked.Note(1, append([]any{"refused_by", by}, named[:2]...), named[2:]...)
 }
 
 // unmovedFor is the time after which rows that could not be moved are published again.

@@ -1,7 +1,11 @@
 package outbox_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // TestSettledSaysWhatBecameOfEachEvent has a broker that acks one, another at the
@@ -52,6 +58,41 @@ func TestSettledSaysWhatBecameOfEachEvent(t *testing.T) {
 		want := map[string]settled{"id-1": {Topic: "a"}, "id-2": {Topic: "b", Attempts: 2}, "id-3": {Topic: "c", Attempts: 4, Refused: true}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("settled (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestParkedEventsFloodNoLog has a broker that refuses a thousand events of a tenant.
+func TestParkedEventsFloodNoLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(table), &model{publish: func(broker.Message) error { return broker.ErrRefused }}
+		var log logbuf.Buffer
+		f := outbox.New(outbox.Single(l), p, payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- f.Run(ctx) }()
+		l.append(strings.Fields(strings.Repeat("refused ", 1000))...)
+		f.Appended(1000)
+		l.emptied()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		lines, counted := 0, 0
+		for line := range strings.Lines(log.String()) {
+			_, count, parked := strings.Cut(line, "events were parked, see the table timer_outbox_parked\" refused_by=\"the broker\" tenant_id=refused count=")
+			if !parked {
+				continue
+			}
+			n := 0
+			if _, err := fmt.Sscan(count, &n); err != nil {
+				t.Fatal(err)
+			}
+			lines, counted = lines+1, n
+		}
+		if lines != 2 || counted != 1000 {
+			t.Errorf("%d lines, the last counts %d, want 2 and 1000:\n%s", lines, counted, log.String())
 		}
 	})
 }

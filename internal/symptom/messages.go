@@ -27,7 +27,7 @@ var Running = []Symptom{
 	{Text: "`the store failed, commands wait until it works again`", Cause: "The database is down, locked or full. No command is acknowledged, none is lost.", Do: "Free the disk with `df -h`, start the database. It goes on by itself: `the store works again`"},
 	{Text: "`the broker is unavailable, events wait in the outbox`", Cause: "The broker is down. Nothing is lost.", Do: "Start the broker"},
 	{Text: "`events can't be published, will retry each`", Cause: "One topic, partition or queue fails; `destination` names it. All others go on.", Do: "Repair it"},
-	{Text: "`event parked: the broker refuses it; see the table timer_outbox_parked`", Cause: "The broker refuses an event for good: too large, or a topic that is not allowed.", Do: "[Parked events](operations.md#parked-events)"},
+	{Text: "`events were parked, see the table timer_outbox_parked`", Cause: "The broker refuses events for good (too large, or a topic that is not allowed), or their handler does.", Do: "[Parked events](operations.md#parked-events)"},
 	{Text: "`events could not be handled, will retry each`", Cause: "The handler of a program that embeds the service (`OnDue`) returns errors; `error` is the latest, and the line names the event.", Do: "Repair the handler, or what it needs"},
 	{Text: "`firing is paused: events that fired before wait in the outbox`", Cause: "The broker, or the handler of `OnDue`, takes events more slowly than timers become due.", Do: "Wait for `firing goes on`. If it lasts, that is too slow or down"},
 	{Text: "`clock jumped forward, firing is paused`", Cause: "The clock of the machine jumped by more than a minute. Firing waits until broker or database confirm it, 5 s at most.", Do: "`timedatectl`, `chronyc tracking`"},
