@@ -61,8 +61,16 @@ func (s *Store) Prepare(ctx context.Context) error {
 func (s *Store) CheckServer(ctx context.Context) error {
 	var number int64
 	var version, synchronous, fsync string
-	if err := readTx(ctx, s.db, step{text: sqlServer, each: scan(&number, &version, &synchronous, &fsync)}); err != nil {
+	var unlogged, hidden string
+	if err := readTx(ctx, s.db, step{text: sqlServer, each: scan(&number, &version, &synchronous, &fsync)},
+		step{text: sqlUnsafe, each: scan(&unlogged, &hidden)}); err != nil {
 		return err
+	}
+	switch {
+	case unlogged != "":
+		return fmt.Errorf("%w: a crash of the server empties tables that are UNLOGGED: %s: ALTER each TABLE … SET LOGGED", timer.ErrFatal, unlogged)
+	case hidden != "":
+		return fmt.Errorf("%w: row-level security hides rows from the role: %s: disable it for these tables, or give the role BYPASSRLS", timer.ErrFatal, hidden)
 	}
 	return judge(number, version, synchronous, fsync, s.opt.Durability)
 }
@@ -224,6 +232,7 @@ func (s *Store) Attach(ctx context.Context, broker, name string, takeover bool) 
 var (
 	sqlRegisteredBefore = query("registered_before")
 	sqlDenied           = query("denied")
+	sqlUnsafe           = query("unsafe")
 	sqlChecksums        = query("checksums")
 )
 

@@ -1,8 +1,8 @@
 -- List our tables that the role may not read and change.
 SELECT c.relname
-  FROM pg_class c
- WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('timer_schedules'))
-   AND c.relkind IN ('r', 'p') AND c.relname LIKE 'timer\_%'
-   AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+  FROM unnest(ARRAY['timer_schedules', 'timer_outbox', 'timer_outbox_deferred', 'timer_outbox_parked', 'timer_counts',
+                    'timer_database', 'timer_firing', 'timer_positions', 'timer_schema']) AS ours
+  JOIN pg_class c ON c.oid = to_regclass(ours)
+ WHERE NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
        AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
  ORDER BY c.relname

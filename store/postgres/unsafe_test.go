@@ -1,0 +1,66 @@
+package postgres_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestTableThatACrashEmptiesIsRefused makes each table UNLOGGED.
+func TestTableThatACrashEmptiesIsRefused(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	admin := migrated(t, place)
+	rows, err := admin.QueryContext(t.Context(), `SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'`)
+	must(t, err)
+	defer rows.Close()
+	tables := 0
+	for ; rows.Next(); tables++ {
+		var table string
+		must(t, rows.Scan(&table))
+		run(t, admin, `ALTER TABLE `+table+` SET UNLOGGED`)
+		refused(t, place, "UNLOGGED: "+table)
+		run(t, admin, `ALTER TABLE `+table+` SET LOGGED`)
+	}
+	must(t, rows.Err())
+	if tables < 9 {
+		t.Errorf("%d tables were tried", tables)
+	}
+}
+
+// TestRowsThatAreHiddenAreRefused puts row-level security on tables, as some hosting services
+// do with each table: all rows disappear from a role that does not own them.
+func TestRowsThatAreHiddenAreRefused(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	limited := withFewRights(t, place)
+	admin := handle(t, place)
+	run(t, admin, `CREATE TABLE timer_of_the_host (id bigint)`) // the role may not read it, and need not
+	running := open(t, limited, postgres.Options{Durability: postgres.Strict})
+	for _, table := range []string{"timer_schedules", "timer_outbox"} {
+		run(t, admin, `ALTER TABLE `+table+` ENABLE ROW LEVEL SECURITY`)
+		refused(t, limited, "row-level security hides rows from the role: "+table)
+		if err := running.Watch(t.Context()); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), table) {
+			t.Errorf("Watch: %v", err)
+		}
+		open(t, place, relaxed) // the owner sees all rows
+		run(t, admin, `ALTER TABLE `+table+` DISABLE ROW LEVEL SECURITY`)
+	}
+	open(t, limited, relaxed)
+}
+
+// refused checks that a database can't be opened, with an error that says why.
+func refused(t *testing.T, place, says string) {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), place, relaxed)
+	if err == nil {
+		s.Close()
+	}
+	if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), says) {
+		t.Errorf("Open: %v, want ErrFatal and %q", err, says)
+	}
+}
