@@ -142,6 +142,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 			Timers:       s.Timers(),
 			Unbatched:    store.Alone{Batch: batch},
 			Receipts:     write,
+			ClockBehind:  a.clockBehind,
 			IgnoreOthers: opt.IgnoreOthers,
 			Middleware:   opt.Middleware,
 			StoreWorks:   func(ctx context.Context) error { _, err := s.NextDue(ctx, opt.Clock.Now()); return err },

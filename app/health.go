@@ -168,7 +168,13 @@ func checkFiring(pauses timer.Pauses, now time.Time) Check {
 	return found(symptom.TenantPaused, tenants[0], pauses[tenants[0]], others)
 }
 
-func (a *App) checkClock() Check { return foundIf(a.poller.Status().Clock, symptom.ClockJumped) }
+func (a *App) checkClock() Check {
+	s := a.poller.Status()
+	if s.Behind {
+		return found(symptom.ClockBehind)
+	}
+	return foundIf(s.Clock, symptom.ClockJumped)
+}
 
 func (a *App) checkForwarder(parked *timer.ParkedEvent, unclaimed *[]timer.ServiceCallID) Check {
 	s, stuck, fails, limit := a.forwarder.Status(), symptom.ForwarderStuck, symptom.EventsFail, longForward

@@ -7,6 +7,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/poller"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -70,6 +71,14 @@ func reference(s Store, b broker.Broker) func(context.Context) (time.Time, error
 		return shared.Now
 	}
 	return b.Now
+}
+
+// clockBehind reports whether the clock is behind the reference, which it asks.
+func (a *App) clockBehind(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	t, err := reference(a.store, a.broker)(ctx)
+	return err == nil && t.Sub(a.opt.Clock.Now()) > poller.JumpLimit
 }
 
 // InstancesOf returns how many instances share the database of a store, at least one. It

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -115,11 +116,19 @@ func (h *Handlers) traced(d *delivery, next message.HandlerFunc) ([]*message.Mes
 	return produced, err
 }
 
+// errBehind is the error of a command that may be valid once the clock is right.
+var errBehind = errors.New("the command is far in the future of a clock that is behind")
+
 // refuseInvalid returns the error of an invalid message, which the poison queue around it
 // makes a dead letter. It ends the handling of an ignored message, and passes on the others.
-func refuseInvalid(next message.HandlerFunc) message.HandlerFunc {
+func (h *Handlers) refuseInvalid(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
-		if d := deliveryOf(msg); d.invalid != nil || d.result.Outcome == OutcomeIgnored {
+		d := deliveryOf(msg)
+		if invalid, ok := errors.AsType[*timer.InvalidError](d.invalid); ok && h.opt.ClockBehind != nil &&
+			(invalid.Reason == timer.ReasonBadTime || invalid.Reason == timer.ReasonBeyondHorizon) && h.opt.ClockBehind(d) {
+			return nil, errBehind
+		}
+		if d.invalid != nil || d.result.Outcome == OutcomeIgnored {
 			return nil, d.invalid
 		}
 		return next(msg)

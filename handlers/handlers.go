@@ -59,11 +59,14 @@ type Routing interface {
 
 // Options tune [Handlers]. The zero value is ready to use.
 type Options struct {
-	Name         string         // name of the router's handler, in logs; default "timer-service"
-	Horizon      time.Duration  // how far ahead a timer may be due; default 10 years
-	MaxAhead     time.Duration  // how far ahead of the clock a timestampMs may be; default 24 hours
-	DrainTimeout time.Duration  // how long messages in flight may take after a stop; default 10s
-	Quotas       *quota.Limiter // limits of tenants; default nil: no limits
+	Name         string        // name of the router's handler, in logs; default "timer-service"
+	Horizon      time.Duration // how far ahead a timer may be due; default 10 years
+	MaxAhead     time.Duration // how far ahead of the clock a timestampMs may be; default 24 hours
+	DrainTimeout time.Duration // how long messages in flight may take after a stop; default 10s
+	// ClockBehind reports whether the clock is behind another one. Then a command that is too
+	// far in the future is not refused but comes again. It may ask a server; default: never.
+	ClockBehind func(context.Context) bool
+	Quotas      *quota.Limiter // limits of tenants; default nil: no limits
 	// Timers counts timers, with Quotas, and finds the timers that a CancelTimers selects.
 	Timers timer.Reader
 	// StoreWorks asks the store something before a failed message is left to the broker:

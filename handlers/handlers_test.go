@@ -42,6 +42,7 @@ type harness struct {
 	batched bool // with group commit
 
 	ignoreOthers bool
+	clockBehind  func(context.Context) bool
 	quotas       *quota.Limiter
 	timers       timer.Reader
 	log          slog.Handler
@@ -170,7 +171,7 @@ func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, s
 	}
 	h = handlers.New(s, r, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(d.log), handlers.Options{
 		Quotas: d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,
-		Trace: d.trace, Receipts: d.receipts, Horizon: 24 * time.Hour, IgnoreOthers: d.ignoreOthers,
+		Trace: d.trace, Receipts: d.receipts, Horizon: 24 * time.Hour, IgnoreOthers: d.ignoreOthers, ClockBehind: d.clockBehind,
 		Scheduled: func(due time.Time) { d.mu.Lock(); defer d.mu.Unlock(); d.wakes = append(d.wakes, due) },
 		Handled:   func(r handlers.Result) { d.mu.Lock(); defer d.mu.Unlock(); d.results = append(d.results, r) },
 	})

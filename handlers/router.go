@@ -40,7 +40,7 @@ func (h *Handlers) router() (*message.Router, error) {
 		h.count,
 		poison,
 		explain,
-		refuseInvalid,
+		h.refuseInvalid,
 		h.limit,
 		h.retry,
 		h.breakCircuit,

@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -90,4 +91,28 @@ func TestClockThatIsAheadIsLoggedOnceAMinute(t *testing.T) {
 			t.Errorf("%d applied, %d dead letters", len(d.applied), len(d.dead))
 		}
 	})
+}
+
+// TestCommandIsNotRefusedByAClockThatIsBehind sends commands that are too far in the future of
+// a clock, which is wrong at first.
+func TestCommandIsNotRefusedByAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	early, late := command, command
+	early.TimestampMS = noon.Add(25 * time.Hour).UnixMilli()
+	late.DueAt = noon.AddDate(11, 0, 0)
+	d, behind := newHarness(), true
+	d.clockBehind = func(context.Context) bool { return behind }
+	d.run(t, routing)
+	for _, c := range []timer.ScheduleTimer{early, late} {
+		body := string(envelope.Schedule(c))
+		behind = true
+		if d.deliver(body) || len(d.dead) > 0 {
+			t.Errorf("%s was acked, %d dead letters", body, len(d.dead))
+		}
+		behind = false
+		if !d.deliver(body) || len(d.dead) != 1 {
+			t.Errorf("%s is not a dead letter", body)
+		}
+		d.dead = nil
+	}
 }

@@ -193,3 +193,31 @@ func TestClockThatStepsBackFiresOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestClockThatIsBehindIsReported has the machine stand still for two hours, with its clock and
+// with what measures elapsed time. Timers fire by the clock meanwhile.
+func TestClockThatIsBehindIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, clock := open(t), timer.ClockFunc(time.Now)
+		var still atomic.Int64
+		p, fired := poll(t, s, clock, poller.Options{Reference: func(context.Context) (time.Time, error) {
+			return time.Now().Add(time.Duration(still.Load())), nil
+		}})
+		reported := func(want bool) {
+			t.Helper()
+			time.Sleep(2 * time.Minute)
+			if got := p.Status().Behind; got != want {
+				t.Errorf("behind by %v: reported %v", time.Duration(still.Load()), got)
+			}
+		}
+		reported(false)
+		still.Store(int64(2 * time.Hour))
+		reported(true)
+		schedule(t, s, "due", time.Now())
+		p.Sooner(time.Now())
+		<-fired
+		still.Store(int64(time.Minute))
+		reported(false)
+	})
+}

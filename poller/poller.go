@@ -135,7 +135,7 @@ func (p *Poller) Run(ctx context.Context) error {
 			err = p.apart.why(p.now())
 		}
 		limit := next.at.Sub(began)
-		p.status.sleep(p.opt.Elapsed(), limit, Status{Err: err, Clock: p.guard.doubts(), Full: !p.outbox.since.IsZero(), Paused: p.pausing.get(), Cleared: p.cleared})
+		p.status.sleep(p.opt.Elapsed(), limit, Status{Err: err, Clock: p.guard.doubts(), Behind: p.guard.behind, Full: !p.outbox.since.IsZero(), Paused: p.pausing.get(), Cleared: p.cleared})
 		if !p.gate.sleep(ctx, p.clock, next.earliest, next.at, limit) {
 			return nil
 		}

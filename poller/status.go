@@ -26,6 +26,7 @@ type Status struct {
 	Err     error         // of the last poll; nil if it worked
 	Clock   bool          // the clock jumped forward: nothing fires until a reference agrees
 	Jumps   int64         // how often the clock jumped
+	Behind  bool          // the clock is behind a reference by more than a minute: timers fire late
 	Full    bool          // the outbox is full: nothing fires
 	// Cleared is when all due timers had fired that no rate or pause held back; zero: not
 	// yet.

@@ -44,6 +44,10 @@ var (
 		Part: "clock", Red: true, Text: "the clock jumped forward by more than a minute: nothing fires until the database or the broker agrees",
 		Do: "compare the clock of this machine with a right one (`chronyc tracking`, `timedatectl`), and set it",
 	}
+	ClockBehind = Symptom{
+		Part: "clock", Red: true, Text: "the clock is behind that of the database or the broker by more than a minute: timers fire late",
+		Do: "compare the clock of this machine with a right one (`chronyc tracking`, `timedatectl`), and set it",
+	}
 	NoShard = Symptom{
 		Part: "forwarder", Red: true, Text: "it has no shard of the outbox",
 		Do: "see the check of the store: a shard needs a connection of its own to PostgreSQL",
