@@ -230,7 +230,7 @@ tenant=globex timers stay 50 12
 step move
 check "they were exported and imported" prints 'published, 0 refused'
 # moved COUNT: as many timers have fired at the other service.
-moved() { [ "$(timer-service list acme --state Reached --limit 1000 --db-path "$tmp/new/timers.db" -o json | grep -c '"move-')" = "$1" ]; }
+moved() { [ "$(TIMER_HTTP_TOKEN=change-me-http timer-service list acme --state Reached --limit 1000 --db-path "$tmp/new/timers.db" -o json | grep -c '"move-')" = "$1" ]; }
 check "all 200 fire there" eventually 40 moved 200
 check "and none here" [ "$(query "SELECT count(*) FROM timer_schedules WHERE service_call_id LIKE 'move-%' AND state = 'Canceled'")" = 200 ]
 check "another tenant's fire here" eventually 20 fired stay 50
