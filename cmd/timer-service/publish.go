@@ -115,14 +115,16 @@ func (s *sender) sendAll(ctx context.Context, lines fileLines, command func(line
 			if !more {
 				return errors.Join(s.flush(ctx), <-lines.failed)
 			}
-			body, err := l.body, l.err
-			if err == nil {
-				body, err = command(l)
-			}
-			if err != nil {
+			body, err := command(l)
+			switch {
+			case len(l.body) > maxLine:
+				s.refuse(l.number, fmt.Sprintf("longer than %d KiB", maxLine>>10))
+			case err != nil:
 				s.refuse(l.number, detail(err))
-			} else if err := s.add(ctx, l.number, body); err != nil {
-				return err
+			default:
+				if err := s.add(ctx, l.number, body); err != nil {
+					return err
+				}
 			}
 		case <-ctx.Done():
 			return errInterrupted

@@ -1,65 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
-
-// split returns what splitLines makes of a text, as "number: body".
-func split(t *testing.T, in io.Reader) (got []string) {
-	t.Helper()
-	if err := splitLines(in, func(l line) bool {
-		body := string(l.body)
-		if l.err != nil {
-			body = "error: " + l.err.Error()
-		}
-		got = append(got, fmt.Sprintf("%d: %s", l.number, body))
-		return true
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return got
-}
-
-func TestFilesAreLines(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("x", maxLine+1)
-	tests := []struct {
-		name, text string
-		want       []string
-	}{
-		{"nothing", "", nil},
-		{"blank lines", "\n \r\n\t\n", nil},
-		{"a line without its end", `{"a":1}`, []string{`1: {"a":1}`}},
-		{"lines", "{\"a\":1}\n\n {\"a\":2} \r\n{", []string{`1: {"a":1}`, `3: {"a":2}`, `4: {`}},
-		{"no JSON", "hello\n{\"a\":1}\n", []string{`1: hello`, `2: {"a":1}`}},
-		{"a line that is too long", "a\n" + long + "\nb", []string{"1: a", "2: error: longer than 64 KiB", "3: b"}},
-		{"a first line that is too long", "{" + long + "\nb", []string{"1: error: longer than 64 KiB", "2: b"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			if diff := cmp.Diff(tt.want, split(t, strings.NewReader(tt.text))); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tt.want, split(t, iotest.OneByteReader(strings.NewReader(tt.text)))); diff != "" {
-				t.Errorf("byte by byte (-want +got):\n%s", diff)
-			}
-		})
-	}
-	broken := errors.New("disk failed")
-	if err := splitLines(iotest.ErrReader(broken), func(line) bool { return true }); !errors.Is(err, broken) {
-		t.Errorf("error %v", err)
-	}
-}
 
 // TestPublishSendsLines of more than one batch. A second time each is published once more, and
 // changes nothing.
