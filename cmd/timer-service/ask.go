@@ -60,19 +60,14 @@ func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
 // hint says what to do about an error, or "" if the error says it.
 func hint(err error) string {
 	_, away := errors.AsType[*net.OpError](err)
+	absent, gone := errors.AsType[*absentError](err)
 	switch {
+	case gone:
+		return fmt.Sprintf("%q prints those that there are.", program+" "+absent.verb)
 	case errors.Is(err, errNoService):
 		return `"` + program + ` serve" starts one.`
 	case errors.Is(err, apiclient.ErrAway):
 		return `See whether it runs with "` + program + ` health --server URL".`
-	case errors.Is(err, timer.ErrNotFound):
-		return `"` + program + ` list TENANT" prints those that there are.`
-	case errors.Is(err, errNoTimers):
-		return `"` + program + ` stats --tenants" prints the tenants that have some.`
-	case errors.Is(err, errNoParked):
-		return `"` + program + ` parked list" prints those that there are.`
-	case errors.Is(err, errNoDeadLetter):
-		return `"` + program + ` dlq list" prints those that there are.`
 	case errors.Is(err, timer.ErrFatal), errors.Is(err, fs.ErrNotExist), errors.Is(err, nats.ErrNoServers), away:
 		return `"` + program + ` doctor" looks for the cause.`
 	}

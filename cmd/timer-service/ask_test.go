@@ -22,7 +22,7 @@ func answering(t *testing.T, environ ...string) (server string, local []string) 
 }
 
 // untilNow are times that go on between two runs.
-var untilNow = regexp.MustCompile(`(in )?[\d.]+ (ms|s|min|h|d)( ago)?|now`)
+var untilNow = regexp.MustCompile(`[\d.]+ (ms|second|minute|hour|day|week|month|year)s?( ago| from now)?|now`)
 
 // counted is what only a service knows, once it has counted.
 var counted = regexp.MustCompile(`(?m)^unprotected .*\n|,"unprotected":\{.*?\}`)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/service"
@@ -80,7 +82,7 @@ type backedUp struct {
 
 func (b *backedUp) text() string {
 	return fmt.Sprintf("backed up %s, %d events, %d parked, schema %d, to %s: %s in %.1f s",
-		store.Summary{Timers: timer.Counts(b.Counts)}, b.Outbox, b.Parked, b.SchemaVersion, printable(b.File), size(b.Bytes), b.Seconds)
+		store.Summary{Timers: timer.Counts(b.Counts)}, b.Outbox, b.Parked, b.SchemaVersion, printable(b.File), humanize.Bytes(uint64(b.Bytes)), b.Seconds)
 }
 
 // oneDatabase returns an error if it is unclear which database is meant: a flag

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/envelope"
@@ -17,28 +15,20 @@ import (
 type cancelCmd struct {
 	Tenant      timer.TenantID      `arg:"" help:"Owner of the timer."`
 	Call        timer.ServiceCallID `arg:"" optional:"" help:"Service call."`
-	Prefix      string              `placeholder:"CALL" help:"Cancel all timers whose service call begins so."`
-	Correlated  correlation         `placeholder:"ID" help:"Cancel all timers with this correlation id."`
-	DryRun      bool                `help:"With --prefix or --correlated: only say how many there are."`
-	Correlation correlation         `placeholder:"ID" help:"Correlation id of this request, with a service call."`
+	Prefix      string              `placeholder:"CALL" xor:"many" help:"Cancel all timers whose service call begins so."`
+	Correlated  correlation         `placeholder:"ID" xor:"many" help:"Cancel all timers with this correlation id."`
+	DryRun      bool                `xor:"wait" help:"With --prefix or --correlated: only say how many there are."`
+	Correlation correlation         `placeholder:"ID" xor:"many" help:"Correlation id of this request, with a service call."`
 	waitFlags
 }
 
-// Validate refuses flags that exclude each other.
+// Validate refuses arguments that are missing or exclude each other.
 func (c cancelCmd) Validate() error {
-	given := 0
-	for _, is := range []bool{c.Call != "", c.Prefix != "", c.Correlated != ""} {
-		if is {
-			given++
-		}
+	many := c.Prefix != "" || c.Correlated != ""
+	if many == (c.Call != "") || c.DryRun && !many {
+		return errors.New("name a service call, or give --prefix or --correlated, which --dry-run needs")
 	}
-	switch {
-	case given != 1:
-		return errors.New("name a service call, or give --prefix or --correlated")
-	case c.Call == "" && c.Correlation != "", c.Call != "" && c.DryRun, c.DryRun && c.Wait:
-		return errors.New("--correlation goes with a service call, --dry-run with --prefix or --correlated, and not with --wait")
-	}
-	return c.waitFlags.Validate()
+	return nil
 }
 
 // Help is printed below the summary.
@@ -68,36 +58,26 @@ func (c *cancelCmd) Run(ctx context.Context, e *env, s *apiclient.Client) error 
 	p := newPublished(envelope.TypeCancelTimer, c.Tenant, c.Call)
 	switch before, err := getTimer(ctx, s, p.key()); {
 	case err == nil:
-		p.Before, p.was = show(before), was(before)
+		p.Before, p.was = show(before), "  ("+was(before)+")"
 	case errors.Is(err, timer.ErrNotFound):
-		p.was = "no such timer, the service keeps a tombstone"
+		p.was = "  (no such timer, the service keeps a tombstone)"
 	}
-	return c.publish(ctx, e, s, p, http.MethodDelete, apiclient.Query("correlationId", string(c.Correlation)), nil)
+	return c.publish(ctx, e, s, p, http.MethodDelete, nil, "correlationId", string(c.Correlation))
 }
 
 // many cancels the timers that a prefix or a correlation id selects.
 func (c *cancelCmd) many(ctx context.Context, e *env, s *apiclient.Client) error {
-	dry, wait := "", ""
-	if c.DryRun {
-		dry = "true"
-	}
-	if c.Wait {
-		wait = min(time.Duration(*cmp.Or(c.Timeout, new(defaultTimeout))), maxWait).String()
-	}
-	query := apiclient.Query("prefix", c.Prefix, "correlationId", string(c.Correlated), "dryRun", dry, "wait", wait)
+	query := c.query("prefix", c.Prefix, "correlationId", string(c.Correlated), "dryRun", yes(c.DryRun))
 	sent, err := apiclient.Do[admin.ManyCanceled](ctx, s, http.MethodDelete, apiclient.Path("tenants", string(c.Tenant), "timers")+query, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Tenant, err)
 	}
 	e.out.print(&manyCanceled{sent})
-	if c.Wait && sent.Result != resultCanceled {
-		return fmt.Errorf("%s: the timers were not canceled within %s; the service may be busy: see %q", c.Tenant, wait, program+" list "+string(c.Tenant)+" --state Scheduled")
+	if c.Wait && sent.Result == resultPublished {
+		return c.timeout(c.Tenant, "list "+string(c.Tenant)+" --state Scheduled")
 	}
 	return nil
 }
-
-// maxWait is the longest time that the service waits.
-const maxWait = 20 * time.Second
 
 // A manyCanceled is what --prefix and --correlated print.
 type manyCanceled struct{ admin.ManyCanceled }
@@ -118,10 +98,7 @@ func (m *manyCanceled) text() string {
 
 // was describes for people the timer before it is canceled.
 func was(t admin.Timer) string {
-	switch t.State {
-	case timer.Reached, timer.Expired:
-		return marked(t) + " and stays so"
-	case timer.Canceled:
+	if t.State == timer.Canceled {
 		return "canceled before, at " + when(t.CanceledAt)
 	}
 	return "was due at " + when(t.DueAt)

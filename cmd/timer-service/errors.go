@@ -32,8 +32,17 @@ func wrong(verb, format string, args ...any) error {
 	return &usageError{err: fmt.Errorf(format, args...), help: program + " " + verb + " --help"}
 }
 
-// refused returns the usageError of a verb for an invalid argument.
-func refused(verb string, err error) error { return wrong(verb, "%s", detail(err)) }
+// An absentError says that something does not exist.
+type absentError struct {
+	what string // there is none
+	verb string // prints those that there are
+}
+
+// Error returns what does not exist.
+func (a *absentError) Error() string { return a.what + ": not found" }
+
+// Unwrap returns the class of the error.
+func (*absentError) Unwrap() error { return timer.ErrNotFound }
 
 // detail returns the text of an error, without the class of an invalid value.
 func detail(err error) string {

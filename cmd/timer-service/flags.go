@@ -166,6 +166,14 @@ func (p perSecond) Validate() error {
 	return nil
 }
 
+// yes returns a flag as the value of a query.
+func yes(given bool) string {
+	if given {
+		return "true"
+	}
+	return ""
+}
+
 // A duration is the value of a flag: "3s", "90m", "7d", or 0.
 type duration time.Duration
 
@@ -180,75 +188,50 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A moment is the value of a flag: a time, or a duration from now.
-type moment struct {
-	at  instant
-	far duration
-}
-
-// UnmarshalText reads a time as messages carry it, or a duration with a unit.
-func (m *moment) UnmarshalText(text []byte) error {
-	if m.far.UnmarshalText(text) == nil {
-		return nil
-	}
-	if m.at.UnmarshalText(text) != nil {
-		return fmt.Errorf("must be a duration with a unit, such as 2h or 7d, or a time as 2030-01-31T12:00:00Z, not %s", timer.Quote(string(text)))
-	}
-	return nil
-}
-
-// text returns the time as messages carry it. A duration is added to now; the zero value is
-// "".
-func (m moment) text(now time.Time) string {
-	switch {
-	case m == moment{}:
-		return ""
-	case m.far != 0:
-		return envelope.FormatTime(now.Add(time.Duration(m.far)))
-	}
-	return envelope.FormatTime(time.Time(m.at))
-}
-
 // milliseconds returns the duration as the API takes it, rounded up.
-func (d duration) milliseconds() string {
-	return fmt.Sprintf("%dms", (time.Duration(d) + time.Millisecond - 1).Milliseconds())
-}
-
-// An instant is the value of a flag: a time as messages carry it.
-type instant time.Time
-
-// UnmarshalText reads RFC 3339 with a zone.
-func (i *instant) UnmarshalText(text []byte) error {
-	parsed, err := envelope.ParseTime(string(text))
-	if err != nil {
-		return errors.New(detail(err))
-	}
-	*i = instant(parsed)
-	return nil
-}
-
-// text returns the time as the API takes it, or "" if the flag was not given.
-func (i instant) text() string {
-	if time.Time(i).IsZero() {
+func (d *duration) milliseconds() string {
+	if d == nil {
 		return ""
 	}
-	return envelope.FormatTime(time.Time(i))
+	return fmt.Sprintf("%dms", (time.Duration(*d) + time.Millisecond - 1).Milliseconds())
+}
+
+// A moment is the value of a flag: a time in RFC 3339 with a zone, or a duration from now on.
+type moment time.Time
+
+// UnmarshalText reads a time, or a duration with a unit.
+func (m *moment) UnmarshalText(text []byte) error {
+	at, err := readTime(text, 1)
+	*m = moment(at)
+	return err
+}
+
+// text returns the time as messages carry it, or "" if the flag was not given.
+func (m moment) text() string {
+	if time.Time(m).IsZero() {
+		return ""
+	}
+	return envelope.FormatTime(timer.RoundUp(time.Time(m)))
 }
 
 // A since is the value of a flag: a time in RFC 3339 with a zone, or a duration before now.
-type since time.Time
+type since struct{ moment }
 
 // UnmarshalText reads a time, or a duration that ends now.
 func (s *since) UnmarshalText(text []byte) error {
-	var ago duration
-	if err := ago.UnmarshalText(text); err == nil && ago >= 0 {
-		*s = since(time.Now().Add(-time.Duration(ago)))
-		return nil
+	at, err := readTime(text, -1)
+	s.moment = moment(at)
+	return err
+}
+
+// readTime reads a time, or a duration that is added to now or, with -1, taken from it.
+func readTime(text []byte, direction time.Duration) (time.Time, error) {
+	if d, err := config.ParseWithUnit(string(text)); err == nil {
+		return time.Now().Add(direction * d), nil
 	}
 	at, err := envelope.ParseTime(string(text))
 	if err != nil {
-		return fmt.Errorf("must be a duration such as 90m or 7d, or a time such as 2030-01-31T12:00:00Z, not %s", timer.Quote(string(text)))
+		return at, fmt.Errorf("must be a duration such as 90m or 7d, or a time such as 2030-01-31T12:00:00Z: %s", detail(err))
 	}
-	*s = since(at)
-	return nil
+	return at, nil
 }

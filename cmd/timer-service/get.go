@@ -52,7 +52,7 @@ func (g *getCmd) Run(ctx context.Context, e *env, r reader) error {
 func getTimer(ctx context.Context, c *apiclient.Client, key timer.Key) (admin.Timer, error) {
 	t, err := apiclient.Get[admin.Timer](ctx, c, apiclient.TimerPath(key))
 	if errors.Is(err, timer.ErrNotFound) {
-		err = fmt.Errorf("%s: %w", key, timer.ErrNotFound)
+		err = &absentError{"timer " + key.String(), "list " + string(key.TenantID)}
 	}
 	return t, err
 }
@@ -95,39 +95,24 @@ func (s *shownTimer) withData(t admin.Timer) { s.Data, s.data = t.Data, dataOf(t
 func (s *shownTimer) text() string {
 	pairs := []any{
 		"tenant", s.TenantID, "service call", s.ServiceCallID, "state", s.State, "due at", when(s.DueAt), "registered at", when(s.RegisteredAt),
-	}
-	if s.ExpiresAt != "" {
-		pairs = append(pairs, "expires at", when(s.ExpiresAt))
-	}
-	if s.ExpiredAt != "" {
-		pairs = append(pairs, "expired at", when(s.ExpiredAt))
-	}
-	if s.ReachedAt != "" {
-		pairs = append(pairs, "reached at", when(s.ReachedAt)+", fired "+s.late()+" late")
-	}
-	if s.CanceledAt != "" {
-		pairs = append(pairs, "canceled at", when(s.CanceledAt))
+		"expires at", when(s.ExpiresAt), "expired at", when(s.ExpiredAt), "reached at", when(s.ReachedAt), "fired late", s.late(), "canceled at", when(s.CanceledAt),
 	}
 	if s.Event != nil {
 		pairs = append(pairs, "event", whereabouts(s.Event), "event id", s.Event.ID)
 	}
-	pairs = append(pairs,
-		"correlation", s.CorrelationID, "command", fmt.Sprintf("%s of %s", s.CommandID, when(envelope.FormatTime(time.UnixMilli(s.TimestampMS)))))
-	if s.DataBytes == 0 {
-		return fields(pairs...)
+	body, note := readable(admin.Body{Text: &s.data})
+	if s.data == "" && s.DataBytes > 0 {
+		note = fmt.Sprintf("%d bytes", s.DataBytes)
 	}
-	data, note := "", fmt.Sprintf("%d bytes", s.DataBytes)
-	if s.data != "" {
-		data, note = readable(admin.Body{Text: &s.data})
-		data = "\n" + data
-	}
-	return fields(append(pairs, "data", note)...) + data
+	return fields(append(pairs,
+		"correlation", s.CorrelationID, "command", fmt.Sprintf("%s of %s", s.CommandID, when(envelope.FormatTime(time.UnixMilli(s.TimestampMS)))),
+		"data", note)...) + body
 }
 
-// late returns how late the timer fired, or "-" if it did not.
+// late returns how late the timer fired, or "" if it did not.
 func (s *shownTimer) late() string {
 	if s.LatenessMS == nil {
-		return "-"
+		return ""
 	}
 	return lateness(*s.LatenessMS)
 }

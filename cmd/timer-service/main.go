@@ -165,12 +165,13 @@ func logger(cfg config.Config, stderr io.Writer, verb string) *slog.Logger {
 
 func codeOf(err error) int {
 	_, usage := errors.AsType[*usageError](err)
+	_, invalid := errors.AsType[apiclient.Invalid](err)
 	switch {
 	case err == nil:
 		return exitOK
-	case usage:
+	case usage, invalid:
 		return exitUsage
-	case errors.Is(err, timer.ErrNotFound), errors.Is(err, errNoDeadLetter), errors.Is(err, errNoParked), errors.Is(err, errNoTimers):
+	case errors.Is(err, timer.ErrNotFound):
 		return exitNotFound
 	}
 	return exitFailure

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
@@ -51,7 +50,7 @@ Examples:
 
 // Run pauses firing.
 func (p *pauseCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	return changeFiring(ctx, e, c, "firing:pause", "tenant", string(p.Tenant), "until", p.Until.text(time.Now()))
+	return changeFiring(ctx, e, c, "firing:pause", "tenant", string(p.Tenant), "until", p.Until.text())
 }
 
 // Run resumes firing.
@@ -199,7 +198,7 @@ func (q *quotasShowCmd) Run(ctx context.Context, e *env, c *apiclient.Client) er
 	}
 	rows := e.out.rows("tenant", "live", "of", "accept/s", "fire/s", "over quota", "exceeded at")
 	for _, t := range page.Tenants {
-		rows.add(t, t.TenantID, t.LiveTimers, limitText(float64(t.Limits.LiveTimers)), limitText(t.Limits.AcceptRate), limitText(t.Limits.FireRate), t.Limits.OverQuota, orDash(t.ExceededAt))
+		rows.add(t, t.TenantID, t.LiveTimers, limitText(float64(t.Limits.LiveTimers)), limitText(t.Limits.AcceptRate), limitText(t.Limits.FireRate), t.Limits.OverQuota, t.ExceededAt)
 	}
 	if !page.Limited {
 		fmt.Fprintln(e.stderr, "there are no quotas: quotas_file is not set")

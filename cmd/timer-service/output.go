@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -97,11 +98,14 @@ func printable(s string) string {
 // short returns a foreign text, printable, and cut to a width.
 func short(s string, width int) string { return text.Snip(printable(s), width, "…") }
 
-// fields formats pairs of a name and a value for people, one pair on each line.
+// fields formats pairs of a name and a value for people, one pair on each line. Values that
+// are empty are left out.
 func fields(pairs ...any) string {
 	var lines []string
-	for i := 0; i < len(pairs); i += 2 {
-		lines = append(lines, fmt.Sprintf("%-14s %s", pairs[i], printable(orDash(fmt.Sprint(pairs[i+1])))))
+	for pair := range slices.Chunk(pairs, 2) {
+		if value := printable(fmt.Sprint(pair[1])); value != "" {
+			lines = append(lines, fmt.Sprintf("%-14s %s", pair[0], value))
+		}
 	}
 	return strings.Join(lines, "\n")
 }
@@ -131,11 +135,17 @@ func (o output) rows(headers ...any) *rows {
 	return &rows{o, t}
 }
 
-// add prints v as JSON, or adds the cells to the table.
+// add prints v as JSON, or adds the cells to the table. An empty cell is a dash, so that each
+// row has the same number of words.
 func (r *rows) add(v any, cells ...any) {
 	if r.out.json {
 		r.out.line(v)
 		return
+	}
+	for i, cell := range cells {
+		if fmt.Sprint(cell) == "" {
+			cells[i] = "-"
+		}
 	}
 	r.table.AppendRow(cells)
 }
@@ -153,17 +163,6 @@ func (r *rows) end(e *env, empty, next string) {
 		}
 	}
 }
-
-// orDash returns s, or "-" if it is empty.
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// size formats a number of bytes for people.
-func size(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
 
 // A checked writer keeps its first error and then writes nothing more.
 type checked struct {

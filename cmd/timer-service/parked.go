@@ -101,11 +101,8 @@ func (p *parkedListCmd) Run(ctx context.Context, e *env, r reader) error {
 // list returns a page of the parked events that the flags select, of a tenant or of all.
 func (f parkedFlags) list(ctx context.Context, c *apiclient.Client, tenant timer.TenantID, after string, limit int) (admin.ParkedEvents, error) {
 	return apiclient.Get[admin.ParkedEvents](ctx, c, apiclient.Path("parked")+apiclient.Query(
-		"tenant", string(tenant), "reason", f.Reason, "since", instant(f.Since).text(), "correlationId", f.Correlation, "after", after, "limit", strconv.Itoa(limit)))
+		"tenant", string(tenant), "reason", f.Reason, "since", f.Since.text(), "correlationId", f.Correlation, "after", after, "limit", strconv.Itoa(limit)))
 }
-
-// errNoParked says that there is no parked event with a number.
-var errNoParked = errors.New("no such parked event")
 
 // Run prints the event.
 func (p *parkedShowCmd) Run(ctx context.Context, e *env, r reader) error {
@@ -120,7 +117,7 @@ func (p *parkedShowCmd) Run(ctx context.Context, e *env, r reader) error {
 // noParked returns err, or an error that says that there is no parked event with this number.
 func noParked(err error, seq int64) error {
 	if errors.Is(err, timer.ErrNotFound) {
-		return fmt.Errorf("%w: %d", errNoParked, seq)
+		return &absentError{fmt.Sprintf("parked event %d", seq), "parked list"}
 	}
 	return err
 }
@@ -184,5 +181,5 @@ func (s *shownParked) text() string {
 	return fields(
 		"seq", s.Seq, "event id", s.ID, "tenant", s.TenantID, "service call", s.ServiceCallID, "fired at", when(s.AppendedAt), "parked at", when(s.ParkedAt),
 		"attempts", s.Attempts, "reason", s.Reason, "correlation", s.CorrelationID, "body", note,
-	) + "\n" + body
+	) + body
 }

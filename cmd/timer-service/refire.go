@@ -36,10 +36,6 @@ Examples:
 
 // Run sends requests until all events are published again.
 func (r *refireCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	dry := ""
-	if r.DryRun {
-		dry = "true"
-	}
 	sum := &refired{DryRun: r.DryRun}
 	defer func() {
 		if sum.CompleteFrom != "" { // there was an answer, perhaps before an error
@@ -47,7 +43,7 @@ func (r *refireCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error 
 		}
 	}()
 	for until, after := "", ""; ; {
-		query := apiclient.Query("tenant", string(r.Tenant), "prefix", r.Prefix, "since", instant(r.Since).text(), "until", until, "after", after, "dryRun", dry)
+		query := apiclient.Query("tenant", string(r.Tenant), "prefix", r.Prefix, "since", r.Since.text(), "until", until, "after", after, "dryRun", yes(r.DryRun))
 		did, err := apiclient.Do[admin.Refired](ctx, c, http.MethodPost, apiclient.Path("timers:refire")+query, nil)
 		if err != nil {
 			return err

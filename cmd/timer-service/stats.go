@@ -11,9 +11,6 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// errNoTimers says that a tenant has no timers.
-var errNoTimers = errors.New("no timers of this tenant")
-
 type statsCmd struct {
 	Tenant  timer.TenantID `arg:"" optional:"" help:"Count the timers of this tenant only."`
 	Tenants bool           `help:"Count the timers of each tenant."`
@@ -39,7 +36,7 @@ Examples:
 // Run prints the counts.
 func (s *statsCmd) Run(ctx context.Context, e *env, r reader) error {
 	switch {
-	case s.Tenants:
+	case s.Tenants, s.After != "":
 		return s.each(ctx, e, r.Client)
 	case s.Tenant != "":
 		counted, err := ofTenant(ctx, r.Client, s.Tenant)
@@ -47,7 +44,7 @@ func (s *statsCmd) Run(ctx context.Context, e *env, r reader) error {
 		case err != nil:
 			return err
 		case counted.Counts == admin.Counts{} && counted.Pause == nil:
-			return fmt.Errorf("%w: %s", errNoTimers, s.Tenant)
+			return &absentError{fmt.Sprintf("timers of tenant %s", s.Tenant), "stats --tenants"}
 		}
 		e.out.print(counted)
 		return nil
@@ -78,13 +75,10 @@ func atLeast(n, limit int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Validate refuses flags that exclude each other.
+// Validate refuses arguments that exclude each other.
 func (s *statsCmd) Validate() error {
-	switch {
-	case s.Tenant != "" && s.Tenants:
-		return wrong("stats", "a tenant and --tenants exclude each other; give one")
-	case s.After != "" && !s.Tenants:
-		return wrong("stats", "--after goes with --tenants")
+	if s.Tenant != "" && (s.Tenants || s.After != "") {
+		return errors.New("a tenant and --tenants exclude each other; give one")
 	}
 	return nil
 }

@@ -7,19 +7,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
-// bodyWidth is how many characters of an unknown body a line shows.
-const bodyWidth = 100
+// columnWidth is how many characters of a body, or of a header, a line shows.
+const columnWidth = 400
 
 var errHungUp = errors.New("the service has ended the connection: it stops, or the token is not right any more")
 
@@ -52,9 +53,6 @@ func (t *tailCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
 		kind = "deadletters"
 	}
 	messages, err := c.Stream(ctx, apiclient.Path("messages", kind)+apiclient.Query("tenant", string(t.Tenant)))
-	if err = nameTenant("tail", err); errors.Is(err, timer.ErrInvalid) {
-		return refused("tail", err)
-	}
 	if err != nil {
 		return err
 	}
@@ -81,64 +79,31 @@ func (t *tailCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
 type shownMessage struct{ admin.Message }
 
 func (s *shownMessage) text() string {
-	columns := append([]string{s.At, s.Topic}, s.summary()...)
-	return printable(strings.Join(append(columns, "id "+s.ID), "  "))
+	h := s.Headers
+	columns := []string{
+		s.At, s.Topic, h[envelope.HeaderType], h[envelope.HeaderTenantID], h[envelope.HeaderServiceCallID],
+		h[envelope.HeaderDeadLetterReason], h[envelope.HeaderDeadLetterDetail], cmp.Or(string(s.Body), *cmp.Or(s.Base64, new(string))), "id " + s.ID,
+	}
+	for i, column := range columns {
+		columns[i] = short(column, columnWidth)
+	}
+	return strings.Join(slices.DeleteFunc(columns, func(c string) bool { return c == "" }), "  ")
 }
 
-// summary returns the type of a message, its key, and other important fields.
-func (s *shownMessage) summary() []string {
-	if s.Headers[envelope.HeaderType] == envelope.TypeDeadLetter {
-		return []string{
-			envelope.TypeDeadLetter, orDash(s.Headers[envelope.HeaderTenantID]),
-			orDash(s.Headers[envelope.HeaderDeadLetterReason]) + ": " + short(s.Headers[envelope.HeaderDeadLetterDetail], bodyWidth),
-		}
-	}
-	decoded, err := envelope.Decode(s.Body)
-	if err != nil {
-		return []string{"invalid", short(cmp.Or(string(s.Body), *cmp.Or(s.Base64, new(string))), bodyWidth)}
-	}
-	switch m := decoded.Payload.(type) {
-	case timer.ScheduleTimer:
-		line := []string{decoded.Type, m.Key.String(), "due " + when(envelope.FormatTime(m.DueAt))}
-		if !m.ExpiresAt.IsZero() {
-			line = append(line, "expires "+when(envelope.FormatTime(m.ExpiresAt)))
-		}
-		return line
-	case timer.CancelTimer:
-		return []string{decoded.Type, m.Key.String()}
-	case timer.Receipt:
-		line := []string{decoded.Type, m.Key.String(), "command " + orDash(m.CommandID)}
-		switch m.Type {
-		case timer.TimerScheduled:
-			line = append(line, "due "+when(envelope.FormatTime(m.DueAt)))
-		case timer.TimerIgnored:
-			line = append(line, string(m.Reason))
-		case timer.TimerRejected:
-			line = append(line, string(m.Reason)+": "+short(m.Detail, bodyWidth))
-		}
-		return line
-	case timer.TimerExpired:
-		return []string{decoded.Type, m.Key.String(), fmt.Sprintf("due %s, expired at %s", envelope.FormatTime(m.DueAt), envelope.FormatTime(m.ExpiredAt))}
-	case timer.DueTimeReached:
-		return []string{decoded.Type, m.Key.String(), fmt.Sprintf("due %s, %s late", envelope.FormatTime(m.DueAt), lateness(max(parseTime(s.At).Sub(m.DueAt), 0).Milliseconds()))}
-	}
-	return []string{short(decoded.Type, bodyWidth), short(string(s.Body), bodyWidth)}
-}
-
-// readable returns the body of a message for people, in base64 if it is not all printable,
-// and a note that says so.
+// readable returns the body of a message for people, after a line break, in base64 if it is
+// not all printable, and a note that says so. Both are empty if there is no body.
 func readable(b admin.Body) (body, note string) {
-	raw := []byte(nil)
-	switch {
-	case b.Text != nil:
-		raw = []byte(*b.Text)
-	case b.Base64 != nil:
+	raw := []byte(*cmp.Or(b.Text, new(string)))
+	if b.Base64 != nil {
 		raw, _ = base64.StdEncoding.DecodeString(*b.Base64) // the service has encoded it
+	}
+	if len(raw) == 0 {
+		return "", ""
 	}
 	note = fmt.Sprintf("%d bytes", len(raw))
 	hostile := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
-	if b.Text != nil && strings.IndexFunc(*b.Text, hostile) < 0 {
-		return *b.Text, note
+	if plain := string(raw); utf8.ValidString(plain) && strings.IndexFunc(plain, hostile) < 0 {
+		return "\n" + plain, note
 	}
-	return text.WrapHard(base64.StdEncoding.EncodeToString(raw), 76), note + ", in base64 since not all of them are printable"
+	return "\n" + text.WrapHard(base64.StdEncoding.EncodeToString(raw), 76), note + ", in base64 since not all of them are printable"
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/store"
@@ -229,7 +231,7 @@ func showTransfer(result, file string, sum store.Summary, bytes byteCount, took 
 
 func (t *transfer) text() string {
 	sum := store.Summary{Timers: timer.Counts(t.Counts)}
-	file := fmt.Sprintf("%s: %s in %.1f s, %.0f timers/s", printable(t.File), size(t.Bytes), t.Seconds, float64(sum.Timers.Total())/max(t.Seconds, 1e-3))
+	file := fmt.Sprintf("%s: %s in %.1f s, %.0f timers/s", printable(t.File), humanize.Bytes(uint64(t.Bytes)), t.Seconds, float64(sum.Timers.Total())/max(t.Seconds, 1e-3))
 	if t.Result == "imported" {
 		return fmt.Sprintf("%s %s, from %s\nread back and verified: sha256 %s", t.Result, sum, file, t.SHA256)
 	}

@@ -43,7 +43,7 @@ func TestExportAndImport(t *testing.T) {
 	t.Parallel()
 	from, first, second, copied := populated(t), beside(t, "timers.jsonl"), beside(t, "again.jsonl"), beside(t, "new.db")
 	exported := do(t, nil, "export", first, "--db-path", from).wants(t, exitOK).
-		prints(t, "exported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled), to "+first+": ", " MB in ", " timers/s\nsha256 ")
+		prints(t, "exported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled), to "+first+": ", " in ", " timers/s\nsha256 ")
 	imported := do(t, nil, "import", first, "--db-path", copied).wants(t, exitOK).
 		prints(t, "imported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled), from "+first, "\nread back and verified: sha256 ")
 	if last := func(s string) string { return s[len(s)-65:] }; last(exported.stdout) != last(imported.stdout) {
@@ -91,7 +91,7 @@ func TestBackup(t *testing.T) {
 	t.Parallel()
 	from, copied, other := populated(t), beside(t, "copy.db"), beside(t, "other.db")
 	do(t, nil, "backup", copied, "--db-path", from).wants(t, exitOK).
-		prints(t, "backed up 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled), 0 events, 0 parked, schema ", ", to "+copied+": ", " MB in ")
+		prints(t, "backed up 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled), 0 events, 0 parked, schema ", ", to "+copied+": ", " in ")
 	bytes := ownerOnly(t, copied)
 	want := do(t, nil, "list", "acme", "--db-path", from).wants(t, exitOK).stdout
 	if diff := cmp.Diff(want, do(t, nil, "list", "acme", "--db-path", copied).wants(t, exitOK).stdout); diff != "" {

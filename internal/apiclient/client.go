@@ -34,6 +34,12 @@ type Conflict string
 // Error returns it.
 func (c Conflict) Error() string { return string(c) }
 
+// An Invalid says what is wrong with a request, which changed nothing.
+type Invalid string
+
+// Error returns it.
+func (i Invalid) Error() string { return string(i) }
+
 const (
 	timeout   = 30 * time.Second // of a request: to forget a tenant takes longest
 	maxAnswer = 16 << 20
@@ -262,13 +268,16 @@ func read(answer *http.Response) (Answer, error) {
 
 // refusal returns the error of an answer that is none.
 func (c *Client) refusal(a Answer) error {
-	var problem struct{ Detail string }
+	var problem struct{ Detail, Reason string }
 	isProblem := json.Unmarshal(a.Body, &problem) == nil && problem.Detail != ""
 	if !isProblem {
 		problem.Detail = strings.TrimSpace(string(bytes.SplitN(a.Body, []byte("\n"), 2)[0]))
 	}
 	if a.Code == http.StatusNotFound && !isProblem {
 		return fmt.Errorf("%w: there is no API at this URL: is the path missing that http_prefix sets?", ErrAway)
+	}
+	if problem.Reason != "" { // of a command that was published
+		return Conflict(problem.Detail + " (" + problem.Reason + ")")
 	}
 	switch a.Code {
 	case http.StatusUnauthorized:
@@ -283,7 +292,7 @@ func (c *Client) refusal(a Answer) error {
 	case http.StatusConflict:
 		return Conflict(problem.Detail)
 	case http.StatusUnprocessableEntity:
-		return timer.Invalid(timer.ReasonBadField, "%s", problem.Detail)
+		return Invalid(problem.Detail)
 	}
 	return fmt.Errorf("the service answers %s: %s", a.Status, problem.Detail)
 }
