@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,19 +15,15 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/config"
-	"github.com/event-service-agent/timer-service/internal/fsync"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/symptom"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/telemetry"
 )
 
-// These name files in the folder of the backups. Other files are left alone.
-const (
-	copyName = "timers-20060102T150405Z.db" // name of a good copy, with its time
-	partial  = "timers.db.partial"          // the copy that is written and checked
-	damaged  = ".damaged"                   // suffix of a copy that failed the check
-)
+// copyName is the name of a copy, with its time. Other files in the folder of the backups are
+// left alone.
+const copyName = "timers-20060102T150405Z.db"
 
 // Backups copies the SQLite database into a folder at intervals, and keeps the newest copies.
 type Backups struct {
@@ -106,45 +100,24 @@ func (b *Backups) due(now time.Time) time.Duration {
 }
 
 // copy makes one copy, and removes the oldest if there are too many.
-func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
+func (b *Backups) copy(ctx context.Context, now time.Time) error {
 	dir := b.cfg.BackupDir
-	name, unfinished := filepath.Join(dir, now.UTC().Format(copyName)), filepath.Join(dir, partial)
-	if err := remove(unfinished); err != nil { // of a process that was killed
+	unfinished, err := filepath.Glob(filepath.Join(dir, "timers-*.db"+partial)) // of processes that were killed
+	if err = errors.Join(err, remove(unfinished)); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return cmp.Or(err, fmt.Errorf("%s exists", name))
-	}
-	defer func() { err = errors.Join(err, remove(unfinished)) }() // it is gone once it has its name
-	if err := sqlite.Backup(ctx, b.cfg.DBPath, unfinished); err != nil {
+	name := filepath.Join(dir, now.UTC().Format(copyName))
+	_, bytes, err := backup(ctx, b.cfg, name, b.inspect)
+	if err != nil {
 		return err
 	}
-	if _, err := b.inspect(ctx, unfinished); err != nil && ctx.Err() == nil {
-		return errors.Join(fmt.Errorf("check the copy, which is kept as %s: %w", name+damaged, err), keepDamaged(dir, name))
-	}
-	info, err := os.Stat(unfinished)
-	if err := errors.Join(ctx.Err(), err, fsync.File(unfinished)); err != nil {
-		return err
-	}
-	if err := errors.Join(os.Rename(unfinished, name), fsync.Folder(dir)); err != nil {
-		return err
-	}
-	b.log.InfoContext(ctx, "backed up the database", "file", name, "bytes", info.Size(), "took", time.Since(now).Round(time.Millisecond))
+	b.log.InfoContext(ctx, "backed up the database", "file", name, "bytes", bytes, "took", time.Since(now).Round(time.Millisecond))
 	all, err := copies(dir, now)
-	for len(all) > b.cfg.BackupKeep {
-		err = errors.Join(err, remove(filepath.Join(dir, all[0])))
-		all = all[1:]
+	var old []string
+	for _, name := range all[:max(0, len(all)-b.cfg.BackupKeep)] {
+		old = append(old, filepath.Join(dir, name))
 	}
-	return err
-}
-
-// keepDamaged keeps a copy that failed its check. It replaces the copy that failed before.
-func keepDamaged(dir, name string) error {
-	before, err := filepath.Glob(filepath.Join(dir, "timers-*.db"+damaged))
-	for _, old := range before {
-		err = errors.Join(err, remove(old))
-	}
-	return errors.Join(err, os.Rename(filepath.Join(dir, partial), name+damaged))
+	return errors.Join(err, remove(old))
 }
 
 // copies returns the names of the good copies in a folder, the oldest first.
@@ -160,12 +133,12 @@ func copies(dir string, now time.Time) ([]string, error) {
 	return all, err
 }
 
-// remove removes a file, if it exists.
-func remove(name string) error {
-	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-		return err
+// remove removes files.
+func remove(paths []string) (err error) {
+	for _, path := range paths {
+		err = errors.Join(err, os.Remove(path))
 	}
-	return nil
+	return err
 }
 
 // status returns the state of the copies, for metrics.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/event-service-agent/timer-service/config"
@@ -16,17 +17,28 @@ import (
 // ErrNoBackup says that the database is not a SQLite file.
 var ErrNoBackup = errors.New("PostgreSQL has tools of its own: pg_dump for a copy, continuous archiving for any point in time (point-in-time recovery); backup copies a SQLite file")
 
-// Backup copies the SQLite database into a file, which is absent or empty, whether a service
-// runs or not. The configuration must name a SQLite database.
-func Backup(ctx context.Context, cfg config.Config, to string) error {
-	return sqlite.Backup(ctx, cfg.DBPath, to)
-}
-
 // A Contents is the content of a copy, in numbers.
 type Contents = sqlite.Contents
 
-// Inspect checks a copy of a SQLite database, and counts its timers and events.
-func Inspect(ctx context.Context, path string) (Contents, error) { return sqlite.Inspect(ctx, path) }
+// Backup copies the SQLite database into a file, see [WriteWhole], whether a service runs or
+// not, and checks the copy. It returns the content and the size of the copy. The configuration
+// must name a SQLite database.
+func Backup(ctx context.Context, cfg config.Config, to string) (Contents, int64, error) {
+	return backup(ctx, cfg, to, sqlite.Inspect)
+}
+
+func backup(ctx context.Context, cfg config.Config, to string, inspect func(context.Context, string) (Contents, error)) (c Contents, bytes int64, err error) {
+	bytes, err = WriteWhole(to, func(f *os.File) (err error) {
+		if err = sqlite.Backup(ctx, cfg.DBPath, f.Name()); err != nil {
+			return err
+		}
+		if c, err = inspect(ctx, f.Name()); err != nil {
+			err = fmt.Errorf("check the copy: %w", err)
+		}
+		return err
+	})
+	return c, bytes, err
+}
 
 // Export writes all timers, see [store.Export]. No service may run on the database.
 func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, progress store.Progress) (sum store.Summary, err error) {

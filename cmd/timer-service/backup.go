@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 
 	"github.com/dustin/go-humanize"
 
@@ -44,22 +45,9 @@ func (b *backupCmd) Run(ctx context.Context, e *env) error {
 		return wrong("backup", "%w", service.ErrNoBackup)
 	}
 	began := e.now()
-	var c service.Contents
-	bytes, err := writeWhole("backup", b.File, func(f *os.File) error {
-		if err := service.Backup(ctx, e.cfg, f.Name()); err != nil {
-			return err
-		}
-		if isTerminal(e.stderr) {
-			fmt.Fprintln(e.stderr, "checking the copy")
-		}
-		var err error
-		if c, err = service.Inspect(ctx, f.Name()); err != nil {
-			err = fmt.Errorf("check the copy: %w", err)
-		}
-		return err
-	})
+	c, bytes, err := service.Backup(ctx, e.cfg, b.File)
 	if err != nil {
-		return interrupted(ctx, err)
+		return existing("backup", interrupted(ctx, err))
 	}
 	e.out.print(&backedUp{
 		Result: "backed up", File: b.File, SchemaVersion: c.SchemaVersion, Counts: admin.Counts(c.Counts), Outbox: c.Outbox, Parked: c.Parked,
@@ -83,6 +71,14 @@ type backedUp struct {
 func (b *backedUp) text() string {
 	return fmt.Sprintf("backed up %s, %d events, %d parked, schema %d, to %s: %s in %.1f s",
 		store.Summary{Timers: timer.Counts(b.Counts)}, b.Outbox, b.Parked, b.SchemaVersion, printable(b.File), humanize.Bytes(uint64(b.Bytes)), b.Seconds)
+}
+
+// existing returns err, which is a mistake of usage if it says that a file exists.
+func existing(verb string, err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return wrong(verb, "%w", err)
+	}
+	return err
 }
 
 // oneDatabase returns an error if it is unclear which database is meant: a flag

@@ -69,7 +69,7 @@ func TestFilesThatMayNotBeUsed(t *testing.T) {
 		{"own", append(reads, "export -"), "own is a folder"},
 		{"own", owns[1:], "own is a folder"},
 		{"own/t.db", []string{"backup root/copy.db", "export root/copy.jsonl", "backup hidden/copy.db", "import " + shared}, denied},
-		{"own/t.db", []string{"backup absent/copy.db", "export absent/copy.jsonl"}, "there is no folder absent"},
+		{"own/t.db", []string{"backup absent/copy.db", "export absent/copy.jsonl"}, "no such file or directory"},
 	} {
 		for _, verb := range test.verbs {
 			checkDenied(t, as, test.db, verb, test.says)

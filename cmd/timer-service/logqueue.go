@@ -5,7 +5,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
@@ -13,7 +13,7 @@ import (
 
 // These are the limits of a [queue].
 const (
-	maxQueued    = 1 << 20         // bytes that wait
+	maxQueued    = 8192            // writes that wait, of a line each
 	flushTimeout = 1 * time.Second // how long the end, and an operator, wait for the reader
 )
 
@@ -21,67 +21,60 @@ const (
 // gone, because the service must not block or end because of its log. Lines wait in memory.
 // Lines that exceed the limit are dropped and counted.
 type queue struct {
-	w   io.Writer
-	log *slog.Logger // where lost lines are reported, once lines flow again; may be nil
-
-	mu      sync.Mutex
-	waiting []byte
-	written chan struct{} // closed when all is written; nil while nothing waits
-	lost    int           // how many lines were dropped
+	w       io.Writer
+	log     *slog.Logger // where lost lines are reported, once lines flow again; may be nil
+	waiting chan queuedWrite
+	lost    atomic.Int64 // how many lines were dropped
 }
 
-// Write queues lines, or drops them if too many bytes wait.
+// A queuedWrite is text to be written, or a channel to be closed when all before it is.
+type queuedWrite struct {
+	lines   []byte
+	written chan struct{}
+}
+
+// newQueue returns a queue whose goroutine ends with the process.
+func newQueue(w io.Writer) *queue {
+	q := &queue{w: w, waiting: make(chan queuedWrite, maxQueued)}
+	go q.write()
+	return q
+}
+
+// Write queues lines, or drops them if too many wait.
 func (q *queue) Write(lines []byte) (int, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting)+len(lines) > maxQueued {
-		q.lost += bytes.Count(lines, []byte("\n"))
-		return len(lines), nil
-	}
-	q.waiting = append(q.waiting, lines...)
-	if q.written == nil {
-		q.written = make(chan struct{})
-		go q.write() // ends when the reader is fast enough, or with the process
+	select {
+	case q.waiting <- queuedWrite{lines: bytes.Clone(lines)}:
+	default:
+		q.lost.Add(1)
 	}
 	return len(lines), nil
 }
 
-// write writes until nothing waits.
 func (q *queue) write() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.waiting) > 0 {
-		lines := q.waiting
-		q.waiting = nil
-		q.mu.Unlock()
-		n, err := q.w.Write(lines)
-		q.mu.Lock()
-		if err != nil {
-			q.lost += bytes.Count(lines[n:], []byte("\n"))
+	for next := range q.waiting {
+		if next.written != nil {
+			close(next.written)
 			continue
 		}
-		if lost := q.lost; lost > 0 && q.log != nil && len(q.waiting) < maxQueued/2 { // there is room to say so
-			q.lost = 0
-			q.mu.Unlock()
-			q.log.Warn("log lines are missing here: they were not read in time", "lines", lost)
-			q.mu.Lock()
+		if _, err := q.w.Write(next.lines); err != nil {
+			q.lost.Add(1)
+		} else if q.log != nil && q.lost.Load() > 0 && len(q.waiting) < maxQueued/2 { // there is room to say so
+			q.log.Warn("log lines are missing here: they were not read in time", "lines", q.lost.Swap(0))
 		}
 	}
-	close(q.written)
-	q.written = nil
 }
 
 // flush waits until all is written, at most for flushTimeout.
 func (q *queue) flush() {
-	q.mu.Lock()
-	written := q.written
-	q.mu.Unlock()
-	if written == nil {
+	timeout, written := time.After(flushTimeout), make(chan struct{})
+	select {
+	case q.waiting <- queuedWrite{written: written}:
+	case <-timeout:
 		return
 	}
 	select {
 	case <-written:
-	case <-time.After(flushTimeout):
+	case <-timeout:
 	}
 }
 

@@ -112,17 +112,18 @@ func TestQueueSaysHowManyLinesAreMissing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &valve{open: make(chan struct{})}
-		q := &queue{w: v}
+		q := newQueue(v)
+		defer close(q.waiting)
 		log := q.logger(slog.NewTextHandler(q, &slog.HandlerOptions{Level: slog.LevelDebug})).With("a", 1).WithGroup("g")
 		log.Info("first")
 		synctest.Wait() // it is being written
-		many := 10_000
+		many := 2 * maxQueued
 		for range many {
 			log.Debug("second", "x", strings.Repeat("x", 100))
 		}
-		lost := q.lost
-		if lost == 0 || len(q.waiting) > maxQueued {
-			t.Fatalf("%d lines lost, %d bytes wait", lost, len(q.waiting))
+		lost := int(q.lost.Load())
+		if lost != many-maxQueued {
+			t.Fatalf("%d lines lost, want %d", lost, many-maxQueued)
 		}
 		close(v.open)
 		synctest.Wait()
@@ -139,7 +140,8 @@ func TestQueueGoesOnAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &valve{open: make(chan struct{}), err: syscall.ENOSPC}
 		close(v.open)
-		q := &queue{w: v}
+		q := newQueue(v)
+		defer close(q.waiting)
 		log := q.logger(slog.NewJSONHandler(q, nil))
 		log.Info("first")
 		q.flush()
@@ -157,7 +159,8 @@ func TestQueueWaitsForWhatPeopleDid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &valve{open: make(chan struct{})}
-		q := &queue{w: v}
+		q := newQueue(v)
+		defer close(q.waiting)
 		log := q.logger(slog.NewTextHandler(q, nil))
 		began := time.Now()
 		log.Error("anything")

@@ -84,7 +84,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	if p != nil {
 		if p.verb() == "serve" {
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else a closed pipe ends the process
-			lines, log := &queue{w: stdout}, &queue{w: stderr}
+			lines, log := newQueue(stdout), newQueue(stderr)
 			defer lines.flush()
 			defer log.flush()
 			out.w, stderr = lines, log

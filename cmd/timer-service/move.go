@@ -7,12 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/internal/fsync"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -24,7 +23,7 @@ const releasePause = 20 * time.Millisecond
 const maxID = 128
 
 // A move takes the timers of one tenant from a running service, and writes them for another
-// one, see docs/adr/0038-move-a-tenant.md. FILE.partial has the timers as they were before
+// one, see docs/adr/0038-move-a-tenant.md. FILE.before has the timers as they were before
 // any was canceled; after a crash the move continues from it. FILE has the timers that were
 // released.
 type move struct {
@@ -36,63 +35,43 @@ type move struct {
 	left int
 }
 
-func (m *move) partial() string { return m.path + partial }
+func (m *move) before() string { return m.path + ".before" }
 
 // run moves the timers into the file.
 func (m *move) run(ctx context.Context, e *env) error {
-	if err := m.begin(ctx, e); err != nil {
+	_, err := os.Stat(m.before())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = m.begin(ctx, e)
+	} else if err == nil {
+		_ = os.Remove(m.path) // of a run that ended before it removed FILE.before
+	}
+	if err != nil {
 		return err
 	}
-	err := m.release(ctx, e)
-	if err == nil {
+	if err = m.release(ctx, e); err == nil {
 		err = m.write(ctx, e)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; run it again, which goes on with %s", err, m.partial())
+		return fmt.Errorf("%w; run it again, which goes on with %s", err, m.before())
 	}
-	return os.Remove(m.partial())
+	return os.Remove(m.before())
 }
 
-// begin writes all timers to FILE.partial before any is changed, unless an interrupted move
-// has done so.
+// begin writes all timers to FILE.before, before any is changed.
 func (m *move) begin(ctx context.Context, e *env) error {
-	err := m.each(func(timer.Entry) error { return nil })
-	if err == nil {
-		return nil
+	if _, err := os.Lstat(m.path); err == nil {
+		return fmt.Errorf("%s: %w: name a file that does not", m.path, fs.ErrExist)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return wrong("export", "%s exists: it is being written, or an export was killed before it took anything; then delete it (%w)", m.partial(), err)
-	}
-	if err := absent("export", m.path); err != nil {
-		return err
-	}
-	p := newProgress(e, "")
-	err = m.create(m.partial(), func(w io.Writer) error {
-		_, err := store.Export(ctx, m.from, store.Header{TenantID: m.tenant, ExportedAt: e.now()}, w, p.addRows)
+	_, err := service.WriteWhole(m.before(), func(f *os.File) error {
+		_, err := store.Export(ctx, m.from, store.Header{TenantID: m.tenant, ExportedAt: e.now()}, f, stages(e))
 		return err
 	})
-	p.clear()
-	if err != nil {
-		_ = os.Remove(m.partial())
-	}
 	return err
 }
 
-// create writes a file, and syncs it to disk.
-func (m *move) create(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(write(f), f.Close()); err != nil {
-		return err
-	}
-	return errors.Join(fsync.File(path), fsync.Folder(filepath.Dir(path)))
-}
-
-// each calls fn with each timer of FILE.partial.
+// each calls fn with each timer of FILE.before.
 func (m *move) each(fn func(timer.Entry) error) error {
-	f, err := os.Open(m.partial())
+	f, err := os.Open(m.before())
 	if err != nil {
 		return err
 	}
@@ -114,7 +93,6 @@ func (m *move) release(ctx context.Context, e *env) error {
 		}
 		return envelope.Cancel(timer.CancelTimer{Key: t.Key, Version: after(t.Version, "!")})
 	})
-	s.progress.clear()
 	if err == nil && s.refused > 0 {
 		err = fmt.Errorf("the service refused to cancel %d timers", s.refused)
 	}
@@ -132,19 +110,16 @@ func after(v timer.Version, end string) timer.Version {
 	return timer.Version{TimestampMS: v.TimestampMS + 1, CommandID: end + end}
 }
 
-// write writes the released and the finished timers. Until it ends the file has no trailer,
-// and an import refuses it.
+// write writes the released and the finished timers.
 func (m *move) write(ctx context.Context, e *env) error {
-	err := m.create(m.path, func(w io.Writer) (err error) {
-		header := store.Header{TenantID: m.tenant, ExportedAt: e.now()}
-		m.sum, err = store.WriteExport(w, header, nil, func(yield func(*timer.Entry) error) error {
+	_, err := service.WriteWhole(m.path, func(f *os.File) (err error) {
+		m.sum, err = store.WriteExport(f, store.Header{TenantID: m.tenant, ExportedAt: e.now()}, nil, func(yield func(*timer.Entry) error) error {
 			return m.each(func(t timer.Entry) error {
 				if t.State == timer.Scheduled {
-					ours, err := m.await(ctx, t)
-					if err != nil {
+					switch ours, err := m.await(ctx, t); {
+					case err != nil:
 						return err
-					}
-					if !ours {
+					case !ours:
 						m.left++
 						return nil
 					}
@@ -154,9 +129,6 @@ func (m *move) write(ctx context.Context, e *env) error {
 		})
 		return err
 	})
-	if err != nil {
-		_ = os.Remove(m.path) // an import would refuse what is left
-	}
 	return err
 }
 

@@ -141,21 +141,6 @@ func TestImportOfATenantNeedsItsWholeFile(t *testing.T) {
 	do(t, nil, "import", fileOf(t, whole), "--db-path", beside(t, "new.db")).wants(t, exitFailure).says(t, "timers of tenant acme alone: import it with --tenant acme")
 }
 
-// What an export was killed in before it took anything is not gone on with, nor removed.
-func TestAMoveRefusesWhatIsNotWhole(t *testing.T) {
-	t.Parallel()
-	file := beside(t, "acme.jsonl")
-	args := []string{"export", file, "--tenant", "acme", "--db-path", populated(t)}
-	if err := os.WriteFile(file+".partial", []byte(`{"kind":"header","format":"timer-service-export","version":1,"tenantId":"acme"}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	do(t, nil, args...).wants(t, exitUsage).says(t, file+".partial exists: it is being written, or an export was killed before it took anything; then delete it (line 2: the file ends here")
-	if err := os.Rename(file+".partial", file); err != nil {
-		t.Fatal(err)
-	}
-	do(t, nil, args...).wants(t, exitUsage).says(t, file+" exists: name a file that does not")
-}
-
 // An interrupted reader calls cancel when a phase of a move is over. From then on it
 // fails, as the database does for a context that has ended.
 type interruptedReader struct {
@@ -202,10 +187,10 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			m := &move{tenant: "acme", from: &interruptedReader{s.reader, phase, cancel}, path: path}
-			if err := m.run(ctx, e); err == nil || !strings.Contains(err.Error(), "run it again, which goes on with "+path+".partial") {
+			if err := m.run(ctx, e); err == nil || !strings.Contains(err.Error(), "run it again, which goes on with "+path+".before") {
 				t.Fatalf("interrupted: %v", err)
 			}
-			if files, _ := filepath.Glob(path + "*"); !slices.Equal(files, []string{path + ".partial"}) {
+			if files, _ := filepath.Glob(path + "*"); !slices.Equal(files, []string{path + ".before"}) {
 				t.Fatalf("after the interrupt there are %v", files)
 			}
 			s.schedule(t, 2, changed)

@@ -45,13 +45,13 @@ func TestReadsOfEventsThatWait(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"get", "acme", "a-0"}, []string{"event          waits for the broker since", "(3 minutes ago)"}},
+		{[]string{"get", "acme", "a-0"}, []string{"event          waits for the broker since", "minutes ago)"}},
 		{[]string{"get", "acme", "a-0", "-o", "json"}, []string{`"event":{"id":"`, `"state":"waiting","since":"`}},
-		{[]string{"stats"}, []string{"overdue        1, the oldest was due at", "undelivered    1, the oldest was due at", "(3 minutes ago)"}},
+		{[]string{"stats"}, []string{"overdue        1, the oldest was due at", "undelivered    1, the oldest was due at", "minutes ago)"}},
 		{[]string{"stats", "-o", "json"}, []string{`"overdue":1,"oldestOverdue":"`, `"outbox":1,"oldest":"`, `"oldestDue":"`}},
 		{[]string{"stats", "acme"}, []string{"overdue        1, the oldest"}},
-		{[]string{"stats", "--tenants"}, []string{"1  3 minutes ago"}},
-		{[]string{"list", "--due-within", "1h"}, []string{"acme    a-1", "acme    a-2", "3 minutes ago", "minutes from now"}},
+		{[]string{"stats", "--tenants"}, []string{"minutes ago  fires"}},
+		{[]string{"list", "--due-within", "1h"}, []string{"acme    a-1", "acme    a-2", "minutes ago", "minutes from now"}},
 	} {
 		got := do(t, environ, tt.args...).wants(t, exitOK).stdout
 		for _, want := range tt.want {

@@ -85,7 +85,6 @@ func sendFrom(ctx context.Context, e *env, what, do string, send func(*sender) e
 	}
 	s := &sender{client: c, env: e, progress: newProgress(e, what), batch: maxBatch}
 	err = send(s)
-	s.progress.clear()
 	e.out.print(&sentCount{Result: resultPublished, Messages: s.sent, Refused: s.refused})
 	switch {
 	case err != nil:
@@ -190,7 +189,6 @@ func (s *sender) refuse(number int, why string) {
 	if s.refused > maxErrors {
 		return
 	}
-	s.progress.clear()
 	fmt.Fprintf(s.env.stderr, "line %d: %s\n", number, printable(redact(why)))
 	if s.refused == maxErrors {
 		fmt.Fprintln(s.env.stderr, "further refused lines are only counted")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
@@ -58,23 +57,13 @@ func (c *topCmd) Run(ctx context.Context, e *env, client *apiclient.Client) erro
 		if err == nil {
 			text = f.text()
 		}
-		width, height := terminalSize(e.out.w)
-		fmt.Fprint(e.out.w, "\x1b[H"+fit(text, width, height)+"\x1b[J")
+		fmt.Fprint(e.out.w, "\x1b[H\x1b[J"+text)
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
 		}
 	}
 	return e.out.failed()
-}
-
-// fit cuts a text to the size of the screen, and clears the rest of each line.
-func fit(text string, width, height int) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines[:min(len(lines), height)] {
-		lines[i] = short(line, width) + "\x1b[K"
-	}
-	return strings.Join(lines[:min(len(lines), height)], "\n")
 }
 
 // ask returns a frame of now.

@@ -26,7 +26,7 @@ func TestTop(t *testing.T) {
 	do(t, []string{"TIMER_DB_PATH=/nowhere/timers.db"}, "top").wants(t, exitFailure).says(t, "--server")
 }
 
-// TestFrameOfAServiceThatIsLate says how late it is, and fits a screen.
+// TestFrameOfAServiceThatIsLate says how late it is, and fits a screen of 40 lines.
 func TestFrameOfAServiceThatIsLate(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
@@ -37,18 +37,12 @@ func TestFrameOfAServiceThatIsLate(t *testing.T) {
 	}
 	is := admin.Readiness{Parts: []admin.ReadinessPart{{Part: "store", OK: true}, {Part: "broker"}}}
 	text := newFrame(now, stats, tenants, is).text()
-	for _, want := range []string{"now 40.0 s", "FIRING IS PAUSED", "NOT READY: broker (", "by bob?[2J", "and 10 more"} {
+	if n := strings.Count(text, "\n"); n > screen {
+		t.Errorf("%d lines, want at most %d", n, screen)
+	}
+	for _, want := range []string{"now 40.0 s", "FIRING IS PAUSED", "NOT READY: broker (", "by bob?[2J", "and 50 more"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the frame lacks %q:\n%s", want, text)
-		}
-	}
-	lines := strings.Split(fit(text, 20, 5), "\n")
-	if len(lines) != 5 {
-		t.Errorf("%d lines, want 5", len(lines))
-	}
-	for _, line := range lines {
-		if n := len([]rune(strings.TrimSuffix(line, "\x1b[K"))); n > 20 {
-			t.Errorf("%q has %d characters, want 20 at most", line, n)
 		}
 	}
 }

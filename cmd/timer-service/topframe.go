@@ -20,8 +20,8 @@ type frame struct {
 	More     int            `json:"moreTenants,omitempty"`
 }
 
-// maxTenants is how many tenants a frame has.
-const maxTenants = 50
+// maxTenants is how many tenants a frame has, so that it fits a screen.
+const maxTenants = 10
 
 func newFrame(at time.Time, stats admin.Stats, tenants []admin.Tenant, is admin.Readiness) *frame {
 	stats.Unprotected = nil

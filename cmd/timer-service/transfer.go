@@ -30,7 +30,7 @@ has the counts and a checksum of the lines between it and the first:
 sed '1d;$d' FILE | sha256sum. The export is written as FILE.partial, synced to disk,
 and renamed to FILE.
 
-With --tenant the service runs on. FILE.partial has the timers of the tenant. Timers
+With --tenant the service runs on. FILE.before has the timers of the tenant. Timers
 that wait are canceled, in the versions that it has, and FILE has the canceled ones, for
 import --tenant at another service. What fires meanwhile is left out, and so is what
 has newer commands. Send the commands of the tenant to the other service before. After
@@ -52,12 +52,11 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 		return x.move(ctx, e)
 	}
 	began := e.now()
-	p := newProgress(e, "")
-	out := e.out
+	out, p := e.out, stages(e)
 	var sum store.Summary
 	var written byteCount
 	write := func(w io.Writer) (err error) {
-		sum, err = service.Export(ctx, e.cfg, began, io.MultiWriter(w, &written), p.addRows)
+		sum, err = service.Export(ctx, e.cfg, began, io.MultiWriter(w, &written), p)
 		return err
 	}
 	var err error
@@ -65,11 +64,10 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 		err = write(e.out.w)
 		out.w = e.stderr // stdout has the lines
 	} else {
-		_, err = writeWhole("export", x.File, func(f *os.File) error { return write(f) })
+		_, err = service.WriteWhole(x.File, func(f *os.File) error { return write(f) })
 	}
-	p.clear()
 	if err != nil {
-		return interrupted(ctx, err)
+		return existing("export", interrupted(ctx, err))
 	}
 	out.print(showTransfer("exported", x.File, sum, written, e.now().Sub(began)))
 	return nil
@@ -87,7 +85,7 @@ func (x *exportCmd) move(ctx context.Context, e *env) error {
 	defer from.Close()
 	m := &move{tenant: x.Tenant, from: from, path: x.File}
 	if err := m.run(ctx, e); err != nil {
-		return interrupted(ctx, err)
+		return existing("export", interrupted(ctx, err))
 	}
 	e.out.print(&moved{Result: "released", TenantID: x.Tenant, File: x.File, Counts: admin.Counts(m.sum.Timers), Left: m.left})
 	return nil
@@ -150,9 +148,7 @@ func (i *importCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	began := e.now()
-	p := newProgress(e, "")
-	sum, err := service.Import(ctx, e.cfg, began, file, p.addRows)
-	p.clear()
+	sum, err := service.Import(ctx, e.cfg, began, file, stages(e))
 	if err != nil {
 		return interrupted(ctx, err)
 	}

@@ -53,7 +53,7 @@ var Alerts = []Symptom{
 	{
 		ID: "TimerBackupOld", Cause: "The newest good backup is older than twice `backup_every`. Timers fire as ever.",
 		Do: "1. `timer-service health` says why at the part `backup`. Is the folder there, full or read-only? Make room, or lower `backup_keep`.\n" +
-			"2. A copy that failed its check is kept as `….db.damaged`. Try `timer-service backup FILE` on another disk. If that fails too, [restore](recovery.md#restore) the newest good copy.",
+			"2. Did a copy fail its check? Try `timer-service backup FILE` on another disk. If that fails too, [restore](recovery.md#restore) the newest good copy.",
 	},
 	{
 		ID: "TimerUnprotected", Cause: "Timers have waited for longer than the broker keeps commands, and the service makes no backups. A lost database would lose them.",
