@@ -50,17 +50,6 @@ func (o origin) where() string { return cmp.Or(o.location, FromDefault.String())
 //
 // The error joins all mistakes. Each is a [*Mistake], unless a file cannot be read.
 func Load(flags map[string]string, environ []string, file string) (Config, error) {
-	c, err := Try(flags, environ, file)
-	if err != nil {
-		return Config{}, err
-	}
-	return c, nil
-}
-
-// Try is [Load] for programs that look for mistakes. Beside an error it returns a
-// configuration that has the default for each setting with a mistake, and may have settings
-// that do not go together.
-func Try(flags map[string]string, environ []string, file string) (Config, error) {
 	fromEnv, envFile, ignored := readEnv(environ)
 	file = cmp.Or(file, envFile)
 	var all []given
@@ -89,8 +78,10 @@ func Try(flags map[string]string, environ []string, file string) (Config, error)
 		}
 		c.origins[g.key] = g.origin
 	}
-	errs = append(errs, c.check()...)
-	return c, errors.Join(errs...)
+	if err := errors.Join(append(errs, c.check()...)...); err != nil {
+		return Config{}, err
+	}
+	return c, nil
 }
 
 // apply sets the setting of g.

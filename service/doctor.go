@@ -2,8 +2,8 @@ package service
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,121 +23,61 @@ func ok(part, format string, args ...any) app.Check {
 	return app.Check{Part: part, Reason: symptom.Symptom{Text: format}.Seen(args...)}
 }
 
-// of returns the check c for another part that shares its symptom.
-func of(part string, c app.Check) []app.Check {
-	c.Part = part
-	return []app.Check{c}
-}
+// examineTimeout is how long a part may take to answer.
+const examineTimeout = 5 * time.Second
 
-// These are the deadlines of the checks. The checks of the first round run at the same time.
-// The second round needs their results.
-const (
-	firstRound  = 5 * time.Second
-	secondRound = 3 * time.Second
-)
-
-// Examine finds faults in the things that the service needs, whether a service runs or not,
-// in at most ten seconds. It runs the checks of a running service, and checks that only this
-// machine allows. It changes nothing. Mistakes are the errors of [config.Try], which returned
-// the configuration: settings with mistakes are not checked further. The advice of a check
-// without a fault is empty.
-func Examine(ctx context.Context, cfg config.Config, mistakes []error) []app.Check {
-	x := &examination{cfg: cfg, log: slog.New(slog.DiscardHandler), unclear: make(map[string]bool)}
-	for _, err := range mistakes {
-		key := unreadable
-		if m, is := errors.AsType[*config.Mistake](err); is {
-			key = m.Key
-		}
-		x.unclear[key] = true
+// Examine finds faults in the things that the service needs, whether a service runs or not.
+// It runs the checks of a running service, and checks that only this machine allows. It
+// changes nothing. The advice of a check without a fault is empty.
+func Examine(ctx context.Context, cfg config.Config) []app.Check {
+	x := &examination{cfg: cfg, log: slog.New(slog.DiscardHandler)}
+	late := func(part string) []app.Check {
+		c := found(symptom.NoAnswer, examineTimeout)
+		c.Part = part
+		return []app.Check{c}
 	}
-	first, cancel := context.WithTimeout(ctx, firstRound)
-	defer cancel()
-	late := func(part string) []app.Check { return of(part, found(symptom.NoAnswer, firstRound)) }
-	here := inTime(firstRound, late("files"), func() []app.Check { return slices.Concat(x.files(), x.disk()) })() // before we open any
-	web := inTime(firstRound, late("http"), func() []app.Check { return x.http(first) })
-	database := inTime(firstRound, databaseFound{checks: late("database")}, func() databaseFound { return x.database(first) })
-	server := inTime(firstRound, brokerFound{checks: late("broker")}, func() brokerFound { return x.server(first) })
-	db, b, all := database(), server(), slices.Concat(x.settings(mistakes), web(), here)
-
-	second, cancel := context.WithTimeout(ctx, secondRound)
-	defer cancel()
-	counted := inTime(secondRound, []app.Check{found(symptom.Uncounted, "no answer in time")}, func() []app.Check {
+	here := inTime(ctx, late("files"), func(context.Context) []app.Check { return slices.Concat(x.files(), x.disk()) }) // before we open any
+	web := inTime(ctx, late("http"), x.http)
+	db := inTime(ctx, databaseFound{checks: late("database")}, x.database)
+	b := inTime(ctx, brokerFound{checks: late("broker")}, x.server)
+	counted := inTime(ctx, []app.Check{found(symptom.Uncounted, "no answer in time")}, func(ctx context.Context) []app.Check {
 		defer db.close()
-		return x.backup(second, db, b)
+		return x.backup(ctx, db, b)
 	})
-	return slices.Concat(all, db.checks, b.checks, x.owner(db, b), x.clock(db, b), counted(), x.versions(db, b))
+	return slices.Concat(x.settings(), web, here, db.checks, b.checks, x.owner(db, b), x.clock(db, b), counted)
 }
 
-// inTime starts find, and returns a function that waits for its result. After the limit, at
-// which a context ends, that function returns or instead, since a file system or a driver may
-// hang.
-func inTime[T any](limit time.Duration, or T, find func() T) (wait func() T) {
-	answer, late := make(chan T, 1), time.After(limit+100*time.Millisecond)
-	go func() { answer <- find() }()
-	return func() T {
-		select {
-		case v := <-answer:
-			return v
-		case <-late:
-		}
-		select { // a result that is ready by now counts
-		case v := <-answer:
-			return v
-		default:
-			return or
-		}
+// inTime returns the result of find, whose context ends after a while. If find does not
+// return then, the result is late: a file system or a driver may hang.
+func inTime[T any](ctx context.Context, late T, find func(context.Context) T) T {
+	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
+	defer cancel()
+	answer := make(chan T, 1)
+	go func() { answer <- find(ctx) }()
+	select {
+	case v := <-answer:
+		return v
+	case <-time.After(examineTimeout + 100*time.Millisecond):
+		return late
 	}
 }
-
-// unreadable stands for all settings of a file that can't be read.
-const unreadable = "*"
 
 // An examination is one run of [Examine].
 type examination struct {
-	cfg     config.Config
-	log     *slog.Logger
-	unclear map[string]bool // keys of settings with a mistake
+	cfg config.Config
+	log *slog.Logger
 }
 
-// isUnclear reports whether a setting whose key has one of these prefixes has a mistake.
-func (x *examination) isUnclear(prefixes ...string) bool {
-	for key := range x.unclear {
-		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) }) {
-			return true
-		}
-	}
-	return x.unclear[unreadable]
-}
-
-// settings returns a check for each mistake.
-func (x *examination) settings(mistakes []error) (all []app.Check) {
-	for _, err := range mistakes {
-		s := symptom.WrongSetting
-		if m, is := errors.AsType[*config.Mistake](err); is && m.Key == m.From {
-			s = symptom.UnknownName
-		}
-		all = append(all, found(s, err))
-	}
-	file := func(key, name string, load func(string) error) {
-		if name == "" || x.isUnclear(key) {
-			return
-		}
-		if err := load(name); err != nil {
-			all = append(all, found(symptom.WrongFile, key, oneLine(err)))
-		}
-	}
-	file("quotas_file", x.cfg.QuotasFile, func(name string) error { _, err := config.LoadQuotas(name); return err })
-	file("http_tenant_tokens_file", x.cfg.HTTPTenantTokensFile, func(name string) error { _, err := config.LoadTenantTokens(name); return err })
-	if len(all) > 0 {
-		return all
-	}
+// settings reports settings that are risky.
+func (x *examination) settings() []app.Check {
+	all := []app.Check{ok("settings", "%d set, the others have their defaults", x.cfg.Given())}
 	if x.cfg.Durability == config.Relaxed {
 		all = append(all, found(symptom.Relaxed))
 	}
 	if x.cfg.Broker == config.GoChannel {
 		all = append(all, found(symptom.InProcess))
 	}
-	return append(all, ok("settings", "%d set, the others have their defaults", x.cfg.Given()))
+	return all
 }
 
 // owner compares the database with the one that the broker knows.
@@ -167,25 +107,15 @@ func (x *examination) clock(db databaseFound, b brokerFound) (all []app.Check) {
 		of   string
 		skew *time.Duration
 	}{{"the database", db.skew}, {"the broker", b.skew}} {
-		if other.skew == nil {
-			continue
-		}
-		skew := other.skew.Round(time.Millisecond)
-		side := "behind"
-		if skew < 0 {
-			side = "ahead of"
-		}
-		switch abs := skew.Abs(); {
-		case abs >= intolerable:
-			all = append(all, found(symptom.ClockOff, abs.Round(time.Second), side, other.of))
-		case abs >= noticeable:
-			all = append(all, found(symptom.ClockDrifts, abs, side, other.of))
-		default:
+		switch {
+		case other.skew == nil:
+		case other.skew.Abs() < noticeable:
 			all = append(all, ok("clock", "that of %s agrees to less than a second", other.of))
+		default:
+			c := found(symptom.ClockOff, other.of, other.skew.Round(time.Millisecond))
+			c.Red = other.skew.Abs() >= intolerable
+			all = append(all, c)
 		}
-	}
-	if all == nil {
-		all = []app.Check{ok("clock", "there is no other one to compare with: see that this machine keeps its own right")}
 	}
 	return all
 }
@@ -211,4 +141,13 @@ func (x *examination) backup(ctx context.Context, db databaseFound, b brokerFoun
 		return []app.Check{found(symptom.Unprotected, only)}
 	}
 	return []app.Check{ok("backup", "%v", only)}
+}
+
+// credentials matches the user and password of a URL.
+var credentials = regexp.MustCompile(`://[^\s"]*@`)
+
+// oneLine returns the text of an error on one line, without credentials.
+func oneLine(err error) string {
+	text := credentials.ReplaceAllString(err.Error(), "://***@")
+	return strings.Join(strings.Fields(strings.ReplaceAll(text, "\n", "; ")), " ")
 }

@@ -1,13 +1,9 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"os"
-	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,23 +14,25 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// An examinedStore is a store that the doctor examines.
-type examinedStore interface {
-	closingStore
-	Version(ctx context.Context) (string, error)
-}
-
 // A databaseFound is what the examination knows of the database.
 type databaseFound struct {
 	checks   []app.Check
-	store    examinedStore // nil if it can't be used
-	handle   *sql.DB       // of the store
+	store    closingStore // nil if it can't be used
+	handle   *sql.DB      // of the store
 	id, name string
-	version  string
 	skew     *time.Duration // how far its clock is ahead of ours; nil if it has none
 }
 
 func (d *databaseFound) add(c app.Check) { d.checks = append(d.checks, c) }
+
+// fails reports an error of the database.
+func (d *databaseFound) fails(name string, err error) {
+	s := symptom.DatabaseFails
+	if errors.Is(err, timer.ErrFatal) {
+		s = symptom.Unusable
+	}
+	d.add(found(s, name, oneLine(err)))
+}
 
 func (d *databaseFound) close() {
 	if d.store != nil {
@@ -45,37 +43,17 @@ func (d *databaseFound) close() {
 
 // database checks the database.
 func (x *examination) database(ctx context.Context) (d databaseFound) {
-	if x.isUnclear("db_", "durability") {
-		d.checks = of("database", found(symptom.NotChecked))
-		return d
-	}
 	name, inFile := storeName(x.cfg), x.cfg.DBURL.Empty()
 	version, latest, _, err := Schema(ctx, x.cfg)
-	if err != nil {
-		s := symptom.ServerFails
-		switch {
-		case errors.Is(err, timer.ErrFatal):
-			s = symptom.Unusable
-		case inFile:
-			s = symptom.FileFails
-		}
-		d.add(found(s, name, oneLine(err)))
-		return d
+	if err == nil && inFile {
+		err = d.lock(x.cfg.DBPath)
 	}
-	if inFile {
-		d.add(x.lock())
-	}
-	if !inFile && version < latest {
-		switch err := migratable(ctx, x.cfg); {
-		case errors.Is(err, timer.ErrFatal):
-			d.add(found(symptom.Unusable, name, oneLine(err)))
-			return d
-		case err != nil:
-			d.add(found(symptom.SchemaDenied, version, latest, oneLine(err)))
-			return d
-		}
+	if err == nil && !inFile && version < latest {
+		err = migratable(ctx, x.cfg)
 	}
 	switch {
+	case err != nil:
+		d.fails(name, err)
 	case version > latest:
 		d.add(found(symptom.SchemaNewer, version, latest))
 	case version == 0:
@@ -85,63 +63,45 @@ func (x *examination) database(ctx context.Context) (d databaseFound) {
 	default:
 		d.add(ok("schema", "version %d, that of this binary", version))
 		if err := d.use(ctx, x, name); err != nil {
-			d.add(found(broken(err), name, oneLine(err)))
+			d.fails(name, err)
 		}
 	}
 	return d
 }
 
 // lock reports which process has the lock of the file.
-func (x *examination) lock() app.Check {
-	owner, err := sqlite.LockOwner(x.cfg.DBPath)
+func (d *databaseFound) lock(path string) error {
+	owner, err := sqlite.LockOwner(path)
 	switch {
 	case err != nil:
-		return found(symptom.LockUnknown, err)
+		return err
 	case owner == "":
-		return ok("lock", "no service runs on this file")
+		d.add(ok("lock", "no service runs on this file"))
+	default:
+		d.add(ok("lock", "a service runs on this file: %s; another one would refuse to start", owner))
 	}
-	return ok("lock", "a service runs on this file: %s; another one would refuse to start", owner)
+	return nil
 }
 
 // use opens the database and tries the operations of the service.
 func (d *databaseFound) use(ctx context.Context, x *examination, name string) (err error) {
-	var file *sqlite.Store // nil if the database is no file
-	try := func(ctx context.Context) error { return d.store.Check(ctx) }
 	if x.cfg.DBURL.Empty() {
 		if d.handle, err = sql.Open("sqlite", sqlite.DSN(x.cfg.DBPath)); err != nil {
 			return err
 		}
-		file = sqlite.New(d.handle, sqlite.Options{})
-		d.store = file
-	} else {
-		if d.handle, err = postgres.Connect(x.cfg.DBURL.Reveal()); err != nil {
-			return err
-		}
+		d.store = sqlite.New(d.handle, sqlite.Options{})
+	} else if d.handle, err = postgres.Connect(x.cfg.DBURL.Reveal()); err == nil {
 		p := postgres.New(d.handle, postgres.Options{Durability: postgresDurability(x.cfg)})
 		d.store = p
-		denied, err := p.Denied(ctx)
-		switch {
-		case err != nil:
-			return err
-		case len(denied) > 0:
-			d.add(found(symptom.NoGrants, strings.Join(denied, ", ")))
-			try = func(context.Context) error { return nil }
-		default:
-			d.add(ok("permissions", "the role may read and change all tables"))
-		}
-		if on, err := p.Checksums(ctx); on {
-			d.add(ok("checksums", "the server notices pages that its disk has changed"))
-		} else if err == nil { // else the checks below report the error
-			d.add(found(symptom.NoChecksums))
-		}
+		err = d.server(ctx, p)
+	}
+	if err != nil {
+		return err
 	}
 	if d.id, d.name, err = d.store.Identity(ctx); err != nil {
 		return err
 	}
-	if d.version, err = d.store.Version(ctx); err != nil {
-		return err
-	}
-	if err := try(ctx); err != nil {
+	if err := d.store.Check(ctx); err != nil {
 		return err
 	}
 	before := time.Now()
@@ -155,57 +115,26 @@ func (d *databaseFound) use(ctx context.Context, x *examination, name string) (e
 		return err
 	}
 	d.add(ok("database", "%s answers and takes writes; timers that wait: %d, undelivered events: %d", name, st.Scheduled, st.Outbox))
-	if file != nil {
-		d.wholeFile(x.cfg.DBPath, func() error { return file.QuickCheck(ctx) })
-	}
 	if st.Parked > 0 {
 		d.add(found(symptom.Parked, st.Parked))
 	}
 	return nil
 }
 
-// wholeFile reads a file to its end, and reports a fault that a start of the service would
-// not find.
-func (d *databaseFound) wholeFile(path string, check func() error) {
-	info, err := os.Stat(path)
-	if err != nil || info.Size() < sqlite.QuickCheckSize {
-		return // it was checked before the first use
+// server checks what only a server of PostgreSQL has.
+func (d *databaseFound) server(ctx context.Context, p *postgres.Store) error {
+	denied, err := p.Denied(ctx)
+	if err != nil {
+		return err
 	}
-	switch err := check(); {
-	case errors.Is(err, timer.ErrFatal):
-		d.add(found(symptom.FileDamaged, oneLine(err)))
-	case err != nil:
-		d.add(found(symptom.FileUnchecked, info.Size()>>20, oneLine(err)))
-	default:
-		d.add(ok("file", "%d MiB have no damage", info.Size()>>20))
+	if len(denied) > 0 {
+		d.add(found(symptom.NoGrants, strings.Join(denied, ", ")))
+	} else {
+		d.add(ok("permissions", "the role may read and change all tables"))
 	}
-}
-
-// broken returns the symptom of an error of the database.
-func broken(err error) symptom.Symptom {
-	if errors.Is(err, timer.ErrFatal) {
-		return symptom.Unusable
+	on, err := p.Checksums(ctx)
+	if err == nil && !on {
+		d.add(found(symptom.NoChecksums))
 	}
-	for _, is := range []struct {
-		word string
-		symptom.Symptom
-	}{{"full", symptom.Full}, {"lock", symptom.Locked}, {"read-only", symptom.NotWritable}, {"permission denied", symptom.NotWritable}} {
-		if strings.Contains(err.Error(), is.word) {
-			return is.Symptom
-		}
-	}
-	return symptom.Broken
-}
-
-// oneLine returns the text of an error on one line, without credentials.
-func oneLine(err error) string {
-	text := credentials.ReplaceAllString(err.Error(), "://***@")
-	return strings.Join(strings.Fields(strings.ReplaceAll(text, "\n", "; ")), " ")
-}
-
-// versions returns a check with the versions of all parts.
-func (x *examination) versions(db databaseFound, b brokerFound) []app.Check {
-	all := []string{"timer-service " + cmp.Or(x.cfg.Version, "(devel)"), runtime.Version(), db.version, b.Version}
-	known := slices.DeleteFunc(all, func(v string) bool { return v == "" })
-	return []app.Check{ok("versions", "%s", strings.Join(known, ", "))}
+	return err
 }

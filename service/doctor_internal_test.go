@@ -15,9 +15,9 @@ func TestExamineClocks(t *testing.T) {
 		says string
 	}{
 		{900 * time.Millisecond, false, "agrees"},
-		{3 * time.Second, false, "this machine is 3s behind the broker"},
-		{-3 * time.Second, false, "this machine is 3s ahead of the broker"},
-		{-2 * time.Minute, true, "this machine is 2m0s ahead of the broker"},
+		{3 * time.Second, false, "the clock of the broker is ahead of this machine's by 3s"},
+		{-3 * time.Second, false, "by -3s"},
+		{-2 * time.Minute, true, "by -2m0s"},
 	} {
 		found := (&examination{}).clock(databaseFound{}, brokerFound{skew: &test.skew})
 		if len(found) != 1 || found[0].Red != test.red || !strings.Contains(found[0].Reason, test.says) {

@@ -21,9 +21,6 @@ const httpTimeout = 2 * time.Second
 // http reports whether the address for HTTP is free, or what the service that answers there
 // says about itself.
 func (x *examination) http(ctx context.Context) []app.Check {
-	if x.isUnclear("http_") {
-		return of("http", found(symptom.NotChecked))
-	}
 	addr, chosen := x.cfg.HTTPAddress()
 	if addr == "" {
 		return []app.Check{ok("http", "http_addr is empty: there is no HTTP, so no health checks and no metrics")}
@@ -63,7 +60,7 @@ func (x *examination) files() (all []app.Check) {
 		mayLack    bool
 	}
 	var secrets []secret
-	if x.cfg.DBURL.Empty() && !x.isUnclear("db_path") {
+	if x.cfg.DBURL.Empty() {
 		for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 			secrets = append(secrets, secret{x.cfg.DBPath + suffix, "it is the database", true})
 		}

@@ -15,8 +15,9 @@ func (doctorCmd) Help() string {
 	return `Looks at all that the service needs, as the service would, whether it runs or not: the
 settings, who may read the files, disk and lock, the schema of the database and whether
 it takes writes, what is at the broker and whether it fits, which database owns the
-commands, the clocks, and how many timers only a backup protects. It changes nothing and
-takes ten seconds at most. Run it as the user of the service, with the same settings.
+commands, the clocks, and how many timers only a backup protects. It changes nothing, and
+waits five seconds at most for each. Run it as the user of the service, with the same
+settings.
 
 Each line is ok, warning or bad, with what to do. The exit code is 1 if one is bad.
 
@@ -29,8 +30,11 @@ Examples:
 
 // Run prints the findings.
 func (doctorCmd) Run(ctx context.Context, e *env) error {
+	if _, err := loadFiles(e.cfg); err != nil {
+		return err
+	}
 	counts := make(map[string]int)
-	for _, c := range service.Examine(ctx, e.cfg, e.mistakes) {
+	for _, c := range service.Examine(ctx, e.cfg) {
 		f := &finding{"ok", c.Part, c.Reason, c.Advice}
 		switch {
 		case c.Red:

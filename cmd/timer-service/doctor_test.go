@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestDoctorPrintsALineForEachFinding has a wrong setting, and a database that others may read.
+// TestDoctorPrintsALineForEachFinding has a database that others may read.
 func TestDoctorPrintsALineForEachFinding(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "timers.db")
@@ -19,19 +19,14 @@ func TestDoctorPrintsALineForEachFinding(t *testing.T) {
 	if err := os.Chmod(db, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	environ = append(environ, "TIMER_BATCH_SIZE=many")
-	do(t, environ, "doctor").wants(t, exitFailure).says(t, "timer-service: 2 bad, ").
-		prints(t, `bad      settings    batch_size="many" (TIMER_BATCH_SIZE)`).prints(t, "bad      files       others may read or write "+db).prints(t, " -> run chmod 600 ")
+	do(t, environ, "doctor").wants(t, exitFailure).says(t, "timer-service: 1 bad, ").
+		prints(t, "bad      files       others may read or write "+db).prints(t, " -> run chmod 600 ")
 	for line := range strings.Lines(do(t, environ, "doctor", "-o", "json").wants(t, exitFailure).stdout) {
 		var f finding
 		if err := json.Unmarshal([]byte(line), &f); err != nil || f.Check == "" || f.Text == "" || (f.Do == "") != (f.State == "ok") {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-}
-
-// TestDoctorWithoutSettings names a file that is absent: nothing else can be known.
-func TestDoctorWithoutSettings(t *testing.T) {
-	t.Parallel()
-	do(t, nil, "doctor", "--config", "/nowhere/timers.yaml").wants(t, exitFailure).prints(t, "/nowhere/timers.yaml").prints(t, "correct the settings first")
+	do(t, append(environ, "TIMER_BATCH_SIZE=many"), "doctor").wants(t, exitUsage).says(t, `batch_size="many" (TIMER_BATCH_SIZE)`)
+	do(t, append(environ, "TIMER_QUOTAS_FILE=/nowhere/quotas.yaml"), "doctor").wants(t, exitUsage).says(t, "/nowhere/quotas.yaml")
 }

@@ -60,8 +60,6 @@ type env struct {
 
 	token string            // to show to a service; may be empty
 	asked *apiclient.Client // the client of the verb; nil if it asks no service
-
-	mistakes []error // in the configuration, for the one verb that runs nevertheless
 }
 
 // input opens a file for reading; "-" is stdin.
@@ -119,8 +117,7 @@ func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io
 		now:    time.Now,
 	}
 	if v := p.verb(); v != "version" && v != "completion" { // they work with a wrong configuration
-		e.cfg, err = config.Try(p.flags.given(), environ, p.cli.File)
-		if e.mistakes = flatten(err); err != nil && p.verb() != "doctor" {
+		if e.cfg, err = config.Load(p.flags.given(), environ, p.cli.File); err != nil {
 			return mistakes(err)
 		}
 		if slices.Contains(localVerbs, v) && e.cfg.From("server") == config.FromFlag && p.cli.Export.Tenant+p.cli.Import.Tenant == "" {

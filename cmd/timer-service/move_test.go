@@ -178,7 +178,7 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 			a, b, changed, added := entry("acme", "a", later), entry("acme", "b", later), entry("acme", "changed", later), entry("acme", "later", later)
 			s.schedule(t, 1, a, b, changed)
 
-			cfg, err := config.Try(map[string]string{"db_path": s.db}, nil, "")
+			cfg, err := config.Load(map[string]string{"db_path": s.db}, nil, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,15 +1,9 @@
 package symptom
 
-// correct is the advice about settings.
-const correct = "correct it: `timer-service config` shows where settings come from"
-
 // What the doctor finds on this machine, in the order of its lines.
 var (
-	WrongSetting = Symptom{Part: "settings", Red: true, Text: "%v", Do: correct}
-	UnknownName  = Symptom{Part: "settings", Red: true, Text: "%v", Do: "correct the name, or remove it"}
-	WrongFile    = Symptom{Part: "settings", Red: true, Text: "%s: %s", Do: "correct the file"}
-	Relaxed      = Symptom{Part: "settings", Text: "durability is relaxed: a loss of power may lose the newest commands", Do: "set it to strict, unless speed matters more"}
-	InProcess    = Symptom{
+	Relaxed   = Symptom{Part: "settings", Text: "durability is relaxed: a loss of power may lose the newest commands", Do: "set it to strict, unless speed matters more"}
+	InProcess = Symptom{
 		Part: "settings", Text: "broker is gochannel: messages are lost when the process ends, and no other process can send any",
 		Do: "choose another broker, unless this is a test",
 	}
@@ -18,24 +12,14 @@ var (
 	PortMoves     = Symptom{Part: "http", Text: "another program listens on %s: the service would take another port", Do: "set http_addr to a free address"}
 	FileMissing   = Symptom{Part: "files", Red: true, Text: "%v", Do: "make the file, or correct the setting"}
 	FileOpen      = Symptom{Part: "files", Red: true, Text: "others may read or write %s (mode %04o): %s", Do: "run `chmod 600 %[1]s`"}
-	FolderFails   = Symptom{Part: "disk", Red: true, Text: "the folder %s: %v", Do: "see that this user may use the folder"}
-	NoFolder      = Symptom{Part: "disk", Red: true, Text: "the folder %s: %v", Do: "run `mkdir -p %[1]s`"}
 	FolderRefused = Symptom{Part: "disk", Red: true, Text: "%v", Do: "the service would not start: do as the message says"}
-	DiskFull      = Symptom{Part: "disk", Red: true, Text: "the file system of %s is full: %s free", Do: "free space, or move the database"}
 	LittleSpace   = Symptom{Part: "disk", Text: "%s has %s free", Do: "free space before it is full: then no command is taken"}
 	NetworkDisk   = Symptom{Part: "disk", Red: true, Text: "%s is on a network file system (%s), on which SQLite's locks are not reliable", Do: "use a local disk, or PostgreSQL with db_url"}
 	InMemory      = Symptom{Part: "disk", Text: "%s is in memory (tmpfs): a restart of the machine loses it", Do: "use a disk, unless this is a test"}
-	LockUnknown   = Symptom{Part: "lock", Red: true, Text: "%v", Do: "see that this user may read the folder of db_path"}
 	SchemaNewer   = Symptom{Part: "schema", Red: true, Text: "version %d is newer than %d, which this binary knows", Do: "use the newer binary, or restore a backup of before"}
 	SchemaOlder   = Symptom{Part: "schema", Text: "version %d is older than %d: this binary migrates it", Do: "make a backup, then start the service, or run `timer-service migrate`"}
-	SchemaDenied  = Symptom{Part: "schema", Red: true, Text: "version %d, and %d is needed: %s", Do: "the service would not start: let the owner of the schema run `timer-service migrate`, with the URL of that role"}
-	FileFails     = Symptom{Part: "database", Red: true, Text: "%s: %s", Do: "see that this user may read the file, and restore a backup if it is corrupt"}
-	ServerFails   = Symptom{Part: "database", Red: true, Text: "%s: %s", Do: "start the database server, and check db_url"}
 	Unusable      = Symptom{Part: "database", Red: true, Text: "%s: %s", Do: "the service would not start: correct what the message names"}
-	Full          = Symptom{Part: "database", Red: true, Text: "%s: %s", Do: "free space on the file system, or move the database to a larger one"}
-	Locked        = Symptom{Part: "database", Red: true, Text: "%s: %s", Do: "find the program that holds the lock (`lsof`, or `pg_locks`), and end it"}
-	NotWritable   = Symptom{Part: "database", Red: true, Text: "%s: %s", Do: "give the user of the service the permission to write, or mount the file system for writing"}
-	Broken        = Symptom{Part: "database", Red: true, Text: "%s: %s", Do: "repair the database; docs/troubleshooting.md has the message"}
+	DatabaseFails = Symptom{Part: "database", Red: true, Text: "%s: %s", Do: "see that a server runs at db_url, or that this user may use the file and its folder and no program holds its lock (`lsof`); docs/troubleshooting.md has the message"}
 	NoGrants      = Symptom{
 		Part: "permissions", Red: true, Text: "the role may not read and change %s",
 		Do: "`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … TO the role of db_url`",
@@ -44,15 +28,12 @@ var (
 		Part: "checksums", Text: "data_checksums is off: damage on the disk may stay unnoticed, and a timer may fire with wrong data",
 		Do: "stop the server, and run `pg_checksums --enable`",
 	}
-	FileDamaged   = Symptom{Part: "file", Red: true, Text: "%s", Do: "the service would not start: correct what the message names"}
-	FileUnchecked = Symptom{Part: "file", Text: "%d MiB could not be checked in time: %s", Do: "make a backup, of which all is checked: `timer-service backup`"}
-	Parked        = Symptom{
+	Parked = Symptom{
 		Part: "outbox", Text: "events that the broker refused, and that are parked: %d",
 		Do: "see why: `timer-service parked list`; then: `timer-service parked retry --all`",
 	}
 	WrongBroker    = Symptom{Part: "broker", Red: true, Text: "%s", Do: "correct the setting or the file that it names"}
-	BrokerAway     = Symptom{Part: "broker", Red: true, Text: "no answer from %s: %s", Do: "start the broker, repair the network, or correct broker_url"}
-	EmbeddedAway   = Symptom{Part: "broker", Red: true, Text: "no answer from %s: %s", Do: "the service that runs has no answer: see its log, and `timer-service health`"}
+	BrokerAway     = Symptom{Part: "broker", Red: true, Text: "no answer from %s: %s", Do: "start the broker, repair the network, or correct broker_url; of an embedded server see the log of the service"}
 	NoPermission   = Symptom{Part: "permissions", Red: true, Text: "%s", Do: "give the user what docs/brokers names, or use the right server"}
 	NotProvisioned = Symptom{Part: "stream", Red: true, Text: "%s is missing", Do: "an administrator makes it with: `timer-service provision`"}
 	Unfit          = Symptom{Part: "stream", Red: true, Text: "%s", Do: "set it as the message says, or name another stream, topic or queue"}
@@ -69,11 +50,9 @@ var (
 		Do: "see the database above; if it is new: `timer-service serve --takeover`",
 	}
 	OwnerOther  = Symptom{Part: "owner", Red: true, Text: "the commands belong to %s (id %s), this is %s (id %s)", Do: "use that database, or start once with --takeover"}
-	ClockOff    = Symptom{Part: "clock", Red: true, Text: "this machine is %v %s %s", Do: clocks}
-	ClockDrifts = Symptom{Part: "clock", Text: "this machine is %v %s %s: timers are early or late by that", Do: clocks}
+	ClockOff    = Symptom{Part: "clock", Text: "the clock of %s is ahead of this machine's by %v: timers are early or late by that", Do: clocks}
 	Uncounted   = Symptom{Part: "backup", Text: "how many timers only a backup protects is unknown: %v", Do: "make backups"}
 	Unprotected = Symptom{Part: "backup", Text: "%v", Do: "make backups: set backup_every, or `timer-service backup`; PostgreSQL: `pg_dump`, or those of your provider"}
-	NotChecked  = Symptom{Part: "all", Text: "not checked", Do: "correct the settings first"}
 	NoAnswer    = Symptom{Part: "all", Red: true, Text: "no answer within %v", Do: "the network drops packets, or the server hangs: see that it runs, and what a firewall does"}
 )
 
