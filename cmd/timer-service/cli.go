@@ -133,7 +133,7 @@ func misspelled(err error) error {
 	if usage, ok := errors.AsType[*usageError](err); ok { // an error of the verb's own check
 		return usage
 	}
-	text := strings.Replace(err.Error(), ": invalid: ", ": ", 1) // an error of a value
+	text := strings.NewReplacer(": invalid: ", ": ", `one of "",`, "one of ").Replace(err.Error()) // an error of a value, an empty value
 	if name, _, found := strings.Cut(text, ": expected "); found && strings.Contains(text, `but got "EOL"`) {
 		text = name + ": needs a value"
 	}

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -72,35 +71,10 @@ var credentials = regexp.MustCompile(`://[^\s"]*@`)
 // argument is quoted in the error.
 func redact(message string) string { return credentials.ReplaceAllString(message, "://***@") }
 
-// mistakes returns the usageError of an invalid configuration, with a line for
-// each mistake if there are several.
+// mistakes returns the usageError of an invalid configuration, with a line for each mistake.
 func mistakes(err error) error {
-	all := flatten(err)
-	if len(all) > 1 {
-		lines := make([]string, len(all))
-		for i, one := range all {
-			lines[i] = "\n  " + one.Error()
-		}
-		return &usageError{err: fmt.Errorf("%d mistakes in the configuration:%s", len(all), strings.Join(lines, ""))}
+	if n := 1 + strings.Count(err.Error(), "\n"); n > 1 {
+		return &usageError{err: fmt.Errorf("%d mistakes in the configuration:\n  %s", n, strings.ReplaceAll(err.Error(), "\n", "\n  "))}
 	}
-	if _, ok := errors.AsType[*config.Mistake](err); ok {
-		return &usageError{err: fmt.Errorf("configuration: %w", err)}
-	}
-	return &usageError{err: err}
-}
-
-// flatten returns the errors that were joined, at any depth.
-func flatten(err error) []error {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, one := range joined.Unwrap() {
-		all = append(all, flatten(one)...)
-	}
-	return all
+	return &usageError{err: fmt.Errorf("configuration: %w", err)}
 }

@@ -37,7 +37,7 @@ func (h *healthCmd) Run(ctx context.Context, e *env) error {
 	if server == "" {
 		return wrong("health", "http_addr is empty: there is no HTTP here; give --server")
 	}
-	path, accept := "/readyz?verbose", "text/plain"
+	path, accept := "/readyz", "text/plain"
 	if h.Live {
 		path = "/livez"
 	}
@@ -46,25 +46,23 @@ func (h *healthCmd) Run(ctx context.Context, e *env) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
-	answer, err := apiclient.New(server, "").Ask(ctx, path, accept)
-	if cause, is := errors.AsType[*url.Error](err); is { // the message below says the rest
+	answer, err := apiclient.New(server, "").Ask(ctx, path+"?verbose", accept)
+	if cause, is := errors.AsType[*url.Error](err); is { // it has all that there is to say
 		err = cause
 	}
 	if err != nil {
-		return fmt.Errorf("ask the service: %w", err)
+		return err
 	}
 	if e.out.json && json.Valid(answer.Body) {
 		e.out.line(json.RawMessage(answer.Body))
 	} else {
 		fmt.Fprint(e.out.w, string(answer.Body))
 	}
-	switch {
-	case answer.Code == http.StatusOK:
+	switch answer.Code {
+	case http.StatusOK:
 		return nil
-	case h.Live:
-		return errors.New("the service is not alive")
-	case answer.Code == http.StatusServiceUnavailable:
-		return errors.New("the service is not ready")
+	case http.StatusServiceUnavailable:
+		return fmt.Errorf("the service is not %s", path[1:])
 	}
 	return fmt.Errorf("the answer is %s: is that the service?", answer.Status)
 }

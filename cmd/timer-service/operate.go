@@ -141,14 +141,10 @@ func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 		if err != nil {
 			return fmt.Errorf("the rest stays: run it again: %w", err)
 		}
-		n := f.Deleted
-		sum.Scheduled += n.Scheduled
-		sum.Reached += n.Reached
-		sum.Expired += n.Expired
-		sum.Canceled += n.Canceled
-		if n == (admin.Counts{}) {
+		if f.Deleted == (admin.Counts{}) {
 			return nil
 		}
+		sum.Counts = admin.Counts(timer.Counts(sum.Counts).Add(timer.Counts(f.Deleted)))
 	}
 }
 
@@ -198,27 +194,12 @@ func (q *quotasShowCmd) Run(ctx context.Context, e *env, c *apiclient.Client) er
 	}
 	rows := e.out.rows("tenant", "live", "of", "accept/s", "fire/s", "over quota", "exceeded at")
 	for _, t := range page.Tenants {
-		rows.add(t, t.TenantID, t.LiveTimers, limitText(float64(t.Limits.LiveTimers)), limitText(t.Limits.AcceptRate), limitText(t.Limits.FireRate), t.Limits.OverQuota, t.ExceededAt)
+		rows.add(t, t.TenantID, t.LiveTimers, some(t.Limits.LiveTimers), some(t.Limits.AcceptRate), some(t.Limits.FireRate), t.Limits.OverQuota, t.ExceededAt)
 	}
+	none := "no tenant was active, or has limits of its own: timer-service config prints the limits of all"
 	if !page.Limited {
-		fmt.Fprintln(e.stderr, "there are no quotas: quotas_file is not set")
-		return nil
+		none = "there are no quotas: quotas_file is not set"
 	}
-	rows.end(e, "no tenants; the limits of all are: "+limitsText(page.Default), page.Next)
+	rows.end(e, none, page.Next)
 	return nil
-}
-
-// limitText returns a limit for people.
-func limitText(limit float64) string {
-	if limit == 0 {
-		return "-"
-	}
-	return fmt.Sprint(limit)
-}
-
-func limitsText(l *admin.Limits) string {
-	if l == nil {
-		return "none"
-	}
-	return fmt.Sprintf("live timers %s, accepted a second %s, fired a second %s", limitText(float64(l.LiveTimers)), limitText(l.AcceptRate), limitText(l.FireRate))
 }

@@ -29,13 +29,12 @@ Examples:
 // Run creates missing objects at the broker.
 func (p *provisionCmd) Run(ctx context.Context, e *env) error {
 	changes, err := service.Provision(ctx, e.cfg, p.DryRun, e.log)
+	made := &provisioned{Changes: []change{}, DryRun: p.DryRun}
 	if errors.Is(err, service.ErrNothingToProvision) {
-		e.out.print(&provisioned{Changes: []change{}, DryRun: p.DryRun, inside: true})
-		return nil
+		made.why, err = ": "+err.Error(), nil
 	}
-	made := &provisioned{Changes: make([]change, len(changes)), DryRun: p.DryRun}
-	for i, c := range changes {
-		made.Changes[i] = change(c)
+	for _, c := range changes {
+		made.Changes = append(made.Changes, change(c))
 	}
 	if err == nil || len(changes) > 0 { // changes before an error are reported too
 		e.out.print(made)
@@ -47,7 +46,7 @@ func (p *provisionCmd) Run(ctx context.Context, e *env) error {
 type provisioned struct {
 	Changes []change `json:"changes"`
 	DryRun  bool     `json:"dryRun"` // the changes were not made
-	inside  bool     // the broker is in the serving process
+	why     string   // nothing is to do, for people
 }
 
 // A change is one object that was created, or would be.
@@ -57,19 +56,13 @@ type change struct {
 }
 
 func (p *provisioned) text() string {
-	switch {
-	case p.inside:
-		return "nothing to do: " + service.ErrNothingToProvision.Error()
-	case len(p.Changes) == 0:
-		return "nothing to do: all is there"
-	}
 	verb := "made "
 	if p.DryRun {
 		verb = "would make "
 	}
-	lines := make([]string, len(p.Changes))
+	lines := []string{"nothing to do" + p.why}
 	for i, c := range p.Changes {
-		lines[i] = verb + c.Object + ": " + c.Detail
+		lines = append(lines[:i], verb+c.Object+": "+c.Detail)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -20,7 +20,7 @@ func TestProvision(t *testing.T) {
 		do(t, environ, "provision", "--dry-run").wants(t, exitOK).prints(t, "would make stream timers: ").prints(t, "\nwould make consumer timer-service_timer-commands: ")
 	}
 	do(t, environ, "provision", "-o", "json").wants(t, exitOK).prints(t, `{"changes":[{"object":"stream timers","detail":"`).prints(t, `"dryRun":false}`)
-	do(t, environ, "provision").wants(t, exitOK).prints(t, "nothing to do: all is there\n")
+	do(t, environ, "provision").wants(t, exitOK).prints(t, "nothing to do\n")
 	do(t, append(environ, "TIMER_NATS_MIN_AGE=4d", "TIMER_NATS_MAX_AGE=4d"), "provision").wants(t, exitFailure).says(t, "max_age is 72h")
 	do(t, []string{"TIMER_BROKER_URL=nats://u:hunter2@127.0.0.1:1"}, "provision").wants(t, exitFailure).says(t, "provision nats://***@127.0.0.1:1")
 	do(t, nil, "provision").wants(t, exitOK).prints(t, "nothing to do: the broker lives inside the serving process")

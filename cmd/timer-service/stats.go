@@ -105,26 +105,27 @@ func (s *statsCmd) each(ctx context.Context, e *env, r *apiclient.Client) error 
 	return nil
 }
 
-// pairs formats numbers of timers by state for people, with another pair in the middle.
-func pairs(c admin.Counts, overdue, paused, held int64, oldest string, middle ...any) []any {
-	text := atLeast(overdue, timer.MaxOverdue)
-	if overdue > 0 {
-		text += ", the oldest was due at " + when(oldest)
+// pairs formats numbers of timers by state, and of those that are due, for people.
+func pairs(c admin.Counts, next string, overdue int64, oldest string, paused, held int64) []any {
+	return []any{
+		"scheduled", c.Scheduled, "reached", c.Reached, "expired", c.Expired, "canceled", c.Canceled, "next due", when(next),
+		"overdue", atLeast(overdue, timer.MaxOverdue), "since", when(oldest), "held by pause", some(paused), "held by rate", some(held),
 	}
-	if paused > 0 {
-		text += fmt.Sprintf("; waiting for the end of a pause: %d", paused)
+}
+
+// some formats a number, or nothing if it is zero.
+func some[T int64 | float64](n T) string {
+	if n == 0 {
+		return ""
 	}
-	if held > 0 {
-		text += fmt.Sprintf("; held by fire_rate: %d", held)
-	}
-	return append(append([]any{"scheduled", c.Scheduled, "reached", c.Reached, "expired", c.Expired, "canceled", c.Canceled}, middle...), "overdue", text)
+	return fmt.Sprint(n)
 }
 
 // TenantCounts are the counts of one tenant.
 type tenantCounts struct{ admin.TenantStats }
 
 func (c *tenantCounts) text() string {
-	all := append([]any{"tenant", c.TenantID}, pairs(c.Counts, c.Overdue, c.Paused, c.Held, c.OldestOverdue)...)
+	all := append([]any{"tenant", c.TenantID}, pairs(c.Counts, "", c.Overdue, c.OldestOverdue, c.Paused, c.Held)...)
 	if c.Pause != nil {
 		all = append(all, "firing", "paused "+pauseText(*c.Pause))
 	}
@@ -135,11 +136,7 @@ func (c *tenantCounts) text() string {
 type totals struct{ admin.Stats }
 
 func (t *totals) text() string {
-	undelivered := strconv.FormatInt(t.Outbox, 10)
-	if t.OldestDue != "" {
-		undelivered += ", the oldest was due at " + when(t.OldestDue)
-	}
-	all := append(pairs(t.Counts, t.Overdue, t.Paused, t.Held, t.OldestOverdue, "next due", when(t.NextDue)), "undelivered", undelivered, "parked", t.Parked)
+	all := append(pairs(t.Counts, t.NextDue, t.Overdue, t.OldestOverdue, t.Paused, t.Held), "undelivered", t.Outbox, "due at", when(t.OldestDue), "parked", t.Parked)
 	if u := t.Unprotected; u != nil {
 		all = append(all, "unprotected", timer.Unprotected{
 			Timers: u.Timers, More: u.More, Oldest: parseTime(u.Oldest), Before: parseTime(u.Before), At: parseTime(u.CountedAt),

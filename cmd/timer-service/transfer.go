@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
-
-	"github.com/dustin/go-humanize"
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/service"
@@ -51,12 +48,11 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 	if x.Tenant != "" {
 		return x.move(ctx, e)
 	}
-	began := e.now()
-	out, p := e.out, stages(e)
-	var sum store.Summary
-	var written byteCount
-	write := func(w io.Writer) (err error) {
-		sum, err = service.Export(ctx, e.cfg, began, io.MultiWriter(w, &written), p)
+	began, out := e.now(), e.out
+	sum := &transfer{Result: "exported", File: x.File}
+	write := func(w io.Writer) error {
+		s, err := service.Export(ctx, e.cfg, began, w, stages(e))
+		sum.Counts, sum.SHA256 = admin.Counts(s.Timers), s.SHA256
 		return err
 	}
 	var err error
@@ -64,12 +60,13 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 		err = write(e.out.w)
 		out.w = e.stderr // stdout has the lines
 	} else {
-		_, err = service.WriteWhole(x.File, func(f *os.File) error { return write(f) })
+		sum.Bytes, err = service.WriteWhole(x.File, func(f *os.File) error { return write(f) })
 	}
 	if err != nil {
 		return existing("export", interrupted(ctx, err))
 	}
-	out.print(showTransfer("exported", x.File, sum, written, e.now().Sub(began)))
+	sum.Seconds = e.now().Sub(began).Seconds()
+	out.print(sum)
 	return nil
 }
 
@@ -143,16 +140,12 @@ func (i *importCmd) Run(ctx context.Context, e *env) error {
 	if i.Tenant != "" {
 		return publishExport(ctx, e, i.File, file, i.Tenant)
 	}
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
 	began := e.now()
 	sum, err := service.Import(ctx, e.cfg, began, file, stages(e))
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	e.out.print(showTransfer("imported", i.File, sum, byteCount(info.Size()), e.now().Sub(began)))
+	e.out.print(&transfer{Result: "imported", File: i.File, Counts: admin.Counts(sum.Timers), Seconds: e.now().Sub(began).Seconds(), SHA256: sum.SHA256})
 	return nil
 }
 
@@ -168,28 +161,27 @@ func (f exportFile) close() {
 }
 
 // export opens an export. Input from a pipe is copied into a temporary file.
-func (e *env) export(name string) (exportFile, error) {
+func (e *env) export(name string) (f exportFile, err error) {
 	in, err := e.input("import", name)
 	if err != nil {
-		return exportFile{}, err
+		return f, err
 	}
 	if file, ok := in.(*os.File); ok {
-		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+		if _, err := file.Seek(0, io.SeekStart); err == nil {
 			return exportFile{File: file}, nil
 		}
 	}
 	defer in.Close()
-	file, err := os.CreateTemp("", "timer-service-import-*.jsonl")
-	if err != nil {
-		return exportFile{}, err
+	if f.File, err = os.CreateTemp("", "timer-service-import-*.jsonl"); err != nil {
+		return f, err
 	}
-	copied := exportFile{file, file.Name()}
-	_, err = io.Copy(file, in)
-	_, atStart := file.Seek(0, io.SeekStart)
+	f.temporary = f.Name()
+	_, err = io.Copy(f, in)
+	_, atStart := f.Seek(0, io.SeekStart)
 	if err = errors.Join(err, atStart); err != nil {
-		copied.close()
+		f.close()
 	}
-	return copied, err
+	return f, err
 }
 
 // interrupted returns err, and adds that the verb was interrupted if ctx has ended.
@@ -200,36 +192,20 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// A byteCount is a writer that only counts.
-type byteCount int64
-
-// Write counts p.
-func (c *byteCount) Write(p []byte) (int, error) {
-	*c += byteCount(len(p))
-	return len(p), nil
-}
-
 // A transfer is the result of export and import.
 type transfer struct {
 	Result string `json:"result"`
 	File   string `json:"file"`
 	admin.Counts
-	Bytes   int64   `json:"bytes"`
+	Bytes   int64   `json:"bytes,omitempty"` // of a file that was written
 	Seconds float64 `json:"seconds"`
 	SHA256  string  `json:"sha256"` // of the lines between the first and the last
 }
 
-func showTransfer(result, file string, sum store.Summary, bytes byteCount, took time.Duration) *transfer {
-	return &transfer{
-		Result: result, File: file, Counts: admin.Counts(sum.Timers), Bytes: int64(bytes), Seconds: took.Seconds(), SHA256: sum.SHA256,
-	}
-}
-
 func (t *transfer) text() string {
-	sum := store.Summary{Timers: timer.Counts(t.Counts)}
-	file := fmt.Sprintf("%s: %s in %.1f s, %.0f timers/s", printable(t.File), humanize.Bytes(uint64(t.Bytes)), t.Seconds, float64(sum.Timers.Total())/max(t.Seconds, 1e-3))
+	file := "file"
 	if t.Result == "imported" {
-		return fmt.Sprintf("%s %s, from %s\nread back and verified: sha256 %s", t.Result, sum, file, t.SHA256)
+		file = "read back and verified, file"
 	}
-	return fmt.Sprintf("%s %s, to %s\nsha256 %s", t.Result, sum, file, t.SHA256)
+	return fmt.Sprintf("%s %s in %.1f s\n%s %s, sha256 %s", t.Result, store.Summary{Timers: timer.Counts(t.Counts)}, t.Seconds, file, printable(t.File), t.SHA256)
 }

@@ -43,9 +43,9 @@ func TestExportAndImport(t *testing.T) {
 	t.Parallel()
 	from, first, second, copied := populated(t), beside(t, "timers.jsonl"), beside(t, "again.jsonl"), beside(t, "new.db")
 	exported := do(t, nil, "export", first, "--db-path", from).wants(t, exitOK).
-		prints(t, "exported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled), to "+first+": ", " in ", " timers/s\nsha256 ")
+		prints(t, "exported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled) in ", "\nfile "+first+", sha256 ")
 	imported := do(t, nil, "import", first, "--db-path", copied).wants(t, exitOK).
-		prints(t, "imported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled), from "+first, "\nread back and verified: sha256 ")
+		prints(t, "imported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled) in ", "\nread back and verified, file "+first+", sha256 ")
 	if last := func(s string) string { return s[len(s)-65:] }; last(exported.stdout) != last(imported.stdout) {
 		t.Errorf("checksums differ:\n%s%s", exported.stdout, imported.stdout)
 	}

@@ -3,11 +3,8 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"runtime"
 	"runtime/debug"
-	"slices"
-	"strings"
 
 	"github.com/event-service-agent/timer-service/service"
 )
@@ -34,21 +31,9 @@ func (versionCmd) Run(e *env) error {
 
 // A build says from which sources the binary was built.
 type build struct {
-	Version string  `json:"version"` // of the build or of the module; "(devel)" if none
-	Go      string  `json:"go"`      // version of Go
-	Schema  schemas `json:"schema"`  // versions of the database schemas it works with
-}
-
-// Schemas are versions by the name of the database.
-type schemas map[string]int64
-
-// String lists them.
-func (s schemas) String() string {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(s)) {
-		all = append(all, fmt.Sprint(name, " ", s[name]))
-	}
-	return strings.Join(all, ", ")
+	Version string           `json:"version"` // of the build or of the module; "(devel)" if none
+	Go      string           `json:"go"`      // version of Go
+	Schema  map[string]int64 `json:"schema"`  // versions of the database schemas it works with
 }
 
 func built() *build {
@@ -56,9 +41,9 @@ func built() *build {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		module = info.Main.Version
 	}
-	return &build{Version: cmp.Or(release, module, "(devel)"), Go: runtime.Version(), Schema: schemas(service.SchemaVersions())}
+	return &build{Version: cmp.Or(release, module, "(devel)"), Go: runtime.Version(), Schema: service.SchemaVersions()}
 }
 
 func (b *build) text() string {
-	return fmt.Sprintf("%s %s\n%-9s %s\n%-9s %s", program, b.Version, "go", b.Go, "schema", b.Schema)
+	return program + " " + b.Version + "\n" + fields("go", b.Go, "schema", fmt.Sprintf("postgres %d, sqlite %d", b.Schema["postgres"], b.Schema["sqlite"]))
 }
