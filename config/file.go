@@ -8,8 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -78,36 +76,19 @@ func loadYAML[T any](f yamlFile, holds string, of func(*yamlFile, []entry) T) (T
 // read returns the file as an entry without a name, and without a value if the file
 // is empty.
 func (f *yamlFile) read() (entry, error) {
-	info, err := os.Stat(f.name)
+	file, err := os.Open(f.name)
 	if err != nil {
 		return entry{}, fmt.Errorf("%s: %w", f.what, err)
-	}
-	if info.IsDir() || info.Size() > maxFileBytes {
-		return entry{}, fmt.Errorf("%s %s: must be a file of at most %s", f.what, f.name, FormatSize(maxFileBytes))
-	}
-	data, err := readAtMost(f.name, maxFileBytes)
-	if err != nil {
-		return entry{}, fmt.Errorf("%s: %w", f.what, err)
-	}
-	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
-	if !utf8.Valid(data) || bytes.ContainsFunc(data, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
-		return entry{}, fmt.Errorf("%s %s: must be UTF-8 text without control characters", f.what, f.name)
-	}
-	return f.parse(data)
-}
-
-// readAtMost reads a file whose size may be unknown, such as a pipe.
-func readAtMost(name string, limit int64) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
 	}
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s: must have at most %s", name, FormatSize(limit))
+	data, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1)) // the size of a pipe is unknown
+	switch {
+	case err != nil:
+		return entry{}, fmt.Errorf("%s: %w", f.what, err)
+	case len(data) > maxFileBytes:
+		return entry{}, fmt.Errorf("%s %s: must be a file of at most %s", f.what, f.name, FormatSize(maxFileBytes))
 	}
-	return data, err
+	return f.parse(data)
 }
 
 func (f *yamlFile) parse(data []byte) (entry, error) {

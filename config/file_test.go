@@ -38,8 +38,8 @@ func TestFileIsOneListOfPlainValues(t *testing.T) {
 		{"no YAML", "batch_size: 1\n\t- ]", ":2: not valid YAML"},
 		{"a colon too many", "batch_size: a: b", ":1: not valid YAML"},
 		{"an open bracket", "batch_size: [", "not valid YAML"},
-		{"a carriage return", "broker_url: \"0\r0\"0", "control characters"},
-		{"a byte that is no UTF-8", "# caf\xe9\nbatch_size: 1", "UTF-8"},
+		{"a carriage return", "broker_url: \"0\r0\"0", "not valid YAML"},
+		{"a byte that is no UTF-8", "# caf\xe9\nbatch_size: 1", "not valid YAML"},
 		{"a tab", "\tbatch_size: 1", "not valid YAML"},
 	}
 	for _, tt := range tests {

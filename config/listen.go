@@ -62,9 +62,7 @@ func parsePrefixes(text string) (all []netip.Prefix, ok bool) {
 func formatPrefixes(all []netip.Prefix) string {
 	texts := make([]string, len(all))
 	for i, p := range all {
-		if texts[i] = p.String(); p.IsSingleIP() {
-			texts[i] = p.Addr().String()
-		}
+		texts[i] = p.String()
 	}
 	return strings.Join(texts, ",")
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -115,7 +114,7 @@ func formatCount(n int64) string { return strconv.FormatInt(n, 10) }
 
 var (
 	perSecond   = map[string]float64{"s": 1, "m": 60, "h": 3600} // units of rates
-	ratePattern = regexp.MustCompile(`^([0-9]{1,10}(?:\.[0-9]{1,10})?)/([smh])$`)
+	ratePattern = regexp.MustCompile(`^([0-9]{1,10}(?:\.[0-9]{1,30})?)/([smh])$`)
 )
 
 func rate(field *float64) value {
@@ -129,17 +128,7 @@ func rate(field *float64) value {
 	}, formatRate)
 }
 
-// formatRate formats a rate in the unit that the user probably wrote: the first unit in which
-// it has no more digits than a rate may have.
-func formatRate(r float64) string {
-	const digits = 1e10
-	for _, unit := range []string{"s", "m", "h"} {
-		if n := math.Round(r*perSecond[unit]*digits) / digits; n > 0 && n/perSecond[unit] == r {
-			return strconv.FormatFloat(n, 'f', -1, 64) + "/" + unit
-		}
-	}
-	return strconv.FormatFloat(r, 'f', -1, 64) + "/s"
-}
+func formatRate(r float64) string { return strconv.FormatFloat(r, 'f', -1, 64) + "/s" }
 
 // FormatLimits formats limits as they stand in a file with quotas: "live_timers: 1000,
 // accept_rate: 50/s". It returns "none" if there are none.

@@ -57,48 +57,15 @@ func FormatDuration(d time.Duration) string {
 // zeros matches units at the end whose number is zero.
 var zeros = regexp.MustCompile(`(?:(h)0m|(m))0s$`)
 
-// sizeUnits are the units of sizes, the greatest binary units first.
-var sizeUnits = []struct {
-	name  string
-	bytes int64
-}{
-	{"PiB", 1 << 50},
-	{"TiB", 1 << 40},
-	{"GiB", 1 << 30},
-	{"MiB", 1 << 20},
-	{"KiB", 1 << 10},
-	{"PB", 1e15},
-	{"TB", 1e12},
-	{"GB", 1e9},
-	{"MB", 1e6},
-	{"kB", 1e3},
-	{"B", 1},
-}
+// binaryUnits are the units of sizes, each 1024 times the one before.
+var binaryUnits = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 
-// ParseSize reads a number of bytes, without a unit or with one from KiB to PiB (powers of
-// 1024) or kB to PB (powers of 1000). Case does not matter.
-func ParseSize(text string) (int64, error) {
-	number, factor := text, int64(1)
-	for _, u := range sizeUnits {
-		if n := len(text) - len(u.name); n > 0 && strings.EqualFold(text[n:], u.name) {
-			number, factor = strings.TrimSpace(text[:n]), u.bytes
-			break
-		}
-	}
-	n, err := strconv.ParseUint(number, 10, 63)
-	if err != nil || n > uint64(math.MaxInt64/factor) {
-		return 0, fmt.Errorf("size %q is not a number of bytes, such as 512MiB", text)
-	}
-	return int64(n) * factor, nil
-}
-
-// FormatSize formats a size for [ParseSize], with the greatest binary unit that fits without
-// a remainder: "8GiB", "1000B".
+// FormatSize formats a size with the greatest unit that fits without a remainder: "8GiB",
+// "1000B".
 func FormatSize(bytes int64) string {
-	for _, u := range sizeUnits {
-		if strings.HasSuffix(u.name, "iB") && bytes >= u.bytes && bytes%u.bytes == 0 {
-			return strconv.FormatInt(bytes/u.bytes, 10) + u.name
-		}
+	unit := 0
+	for ; bytes > 0 && bytes%1024 == 0 && unit < len(binaryUnits)-1; unit++ {
+		bytes /= 1024
 	}
-	return strconv.FormatInt(bytes, 10) + "B"
+	return strconv.FormatInt(bytes, 10) + binaryUnits[unit]
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // A value reads the text of a setting into a field, and shows it.
@@ -53,7 +55,10 @@ func duration(field *time.Duration, least, most time.Duration) value {
 }
 
 func size(field *int64, least, most int64) value {
-	return between(field, "a size", ", such as 512MiB or 8GiB", least, most, ParseSize, FormatSize)
+	return between(field, "a size", ", such as 512MiB or 8GiB", least, most, func(text string) (int64, error) {
+		n, err := humanize.ParseBytes(text)
+		return int64(n), err //nolint:gosec // a size that wraps around is out of range
+	}, FormatSize)
 }
 
 func integer(field *int, least, most int) value {
@@ -96,13 +101,6 @@ func anyText(field *string) value {
 	return text(field, "text", "", func(string) bool { return true })
 }
 
-// prefix is the path that all paths of a server begin with; "" is none.
-func prefix(field *string) value {
-	return text(field, "a path such as /timers", ", without a slash at its end", func(s string) bool {
-		return s == "" || prefixPattern.MatchString(s)
-	})
-}
-
 func path(field *string) value {
 	return text(field, "a path", " of a file, not :memory: and not a URL", func(s string) bool {
 		return !strings.HasPrefix(s, ":memory:") && !strings.HasPrefix(s, "file:") && !strings.Contains(s, "://")
@@ -119,7 +117,8 @@ var (
 	exchangePattern = regexp.MustCompile(`^[!-~]{1,200}$`)
 	wordPattern     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 	wordsPattern    = regexp.MustCompile(`^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)?$`)
-	prefixPattern   = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*){1,8}$`)
+	prefixPattern   = regexp.MustCompile(`^((/[A-Za-z0-9_-][A-Za-z0-9._-]*){1,8})?$`)
+	saslPattern     = regexp.MustCompile(`^(plain|scram-sha-256|scram-sha-512)?$`)
 	uriPattern      = regexp.MustCompile(`^([A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}){1,256}$`)
 	hostPortPattern = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`)
 )
@@ -130,21 +129,11 @@ func exchange(field *string) value {
 	})
 }
 
-func word(field *string) value {
-	return text(field, "1 to 32 characters of A-Z a-z 0-9 _ -", "", wordPattern.MatchString)
-}
-
 // words is one word, or several with dots between them; "" is none.
 func words(field *string) value {
 	return text(field, "words of A-Z a-z 0-9 _ - with dots between them, 64 characters at most", "", func(s string) bool {
 		return len(s) <= 64 && wordsPattern.MatchString(s)
 	})
-}
-
-// sasl is a way to log in to Kafka; "" is none.
-func sasl(field *string) value {
-	names := []string{"plain", "scram-sha-256", "scram-sha-512"}
-	return text(field, oneOf(names), "", func(s string) bool { return s == "" || slices.Contains(names, s) })
 }
 
 // uriReference is a URI-reference as CloudEvents need it.
@@ -171,7 +160,7 @@ func password(field *Secret) value {
 // without a scheme.
 func urls(field *Secret, schemes ...string) value {
 	hint := ", such as " + schemes[0] + "://host, with commas between several"
-	return withPorts(secret(field, "URLs with the scheme "+oneOf(schemes), hint, func(text string) bool {
+	return secret(field, "URLs with the scheme "+oneOf(schemes), hint, func(text string) bool {
 		for part := range strings.SplitSeq(text, ",") {
 			part = strings.TrimSpace(part)
 			u, err := url.Parse(part)
@@ -180,7 +169,7 @@ func urls(field *Secret, schemes ...string) value {
 			}
 		}
 		return true
-	}, Secret.URL))
+	}, Secret.URL)
 }
 
 // isHTTP reports whether a text is a URL of an HTTP server.
@@ -189,48 +178,17 @@ func isHTTP(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// server is the URL of an HTTP server, or its host and port.
+// server is the URL of an HTTP server.
 func server(field *Secret) value {
-	v := secret(field, "a URL", ", such as http://timers.example:8080", isHTTP, Secret.URL)
-	set := v.set
-	v.set = func(text string) error {
-		if hostPortPattern.MatchString(text) {
-			text = "http://" + text
-		}
-		return set(text)
-	}
-	return v
-}
-
-// withPorts adds a check that refuses URLs with an invalid port. The error does not show the
-// port, which may be a part of a password.
-func withPorts(v value) value {
-	set := v.set
-	v.set = func(text string) error {
-		for part := range strings.SplitSeq(text, ",") {
-			_, rest, found := strings.Cut(strings.TrimSpace(part), "://")
-			if !found {
-				rest = strings.TrimSpace(part)
-			}
-			host := rest[strings.LastIndexByte(rest, '@')+1:]
-			if end := strings.IndexAny(host, "/?#"); end >= 0 {
-				host = host[:end]
-			}
-			if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') && host[i+1:] != "" && !isPort(host[i+1:], 1) {
-				return errors.New("must have ports from 1 to 65535")
-			}
-		}
-		return set(text)
-	}
-	return v
+	return secret(field, "a URL", ", such as http://timers.example:8080", isHTTP, Secret.URL)
 }
 
 // database is the URL of a database. The rest after the scheme is left to the driver, which
 // knows several hosts, sockets and parameters.
 func database(field *Secret, schemes ...string) value {
 	hint := ", such as " + schemes[0] + "://user:password@host/database"
-	return withPorts(secret(field, "a URL with the scheme "+oneOf(schemes), hint, func(text string) bool {
+	return secret(field, "a URL with the scheme "+oneOf(schemes), hint, func(text string) bool {
 		scheme, rest, _ := strings.Cut(text, "://")
 		return rest != "" && slices.Contains(schemes, scheme)
-	}, Secret.URL))
+	}, Secret.URL)
 }
