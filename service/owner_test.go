@@ -81,27 +81,6 @@ func TestOneDatabaseOwnsTheCommands(t *testing.T) {
 	again.stops()
 }
 
-// TestLostDatabaseIsReplaced starts a service whose database file is gone: one that is to
-// ask does not start.
-func TestLostDatabaseIsReplaced(t *testing.T) {
-	t.Parallel()
-	cfg := load(t, "TIMER_BROKER_URL="+natsServer(t))
-	r := run(t, cfg)
-	r.line("ready")
-	r.stops()
-	if err := os.Remove(cfg.DBPath); err != nil { // a clean stop has left no log
-		t.Fatal(err)
-	}
-	cfg.Recover = config.Ask
-	if err := service.Run(t.Context(), cfg, io.Discard, quiet); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "timer-service recover --dry-run") {
-		t.Errorf("Run: %v, want ErrFatal, and what to do", err)
-	}
-	cfg.Recover = config.Auto
-	again := run(t, cfg)
-	again.line("ready")
-	again.stops()
-}
-
 // TestDatabaseThatRabbitMQCanNotBringBackIsNamed removes it, and starts twice.
 func TestDatabaseThatRabbitMQCanNotBringBackIsNamed(t *testing.T) {
 	t.Parallel()

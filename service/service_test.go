@@ -3,7 +3,6 @@ package service_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/event-service-agent/timer-service/config"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/service"
 )
@@ -105,27 +103,6 @@ func TestPrintsALineAPartAndReady(t *testing.T) {
 	r.stops()
 }
 
-// Config can't ask package envelope what a source may be, and asks for more.
-func TestConfiguredSourcesAreValid(t *testing.T) {
-	t.Parallel()
-	accepted := 0
-	for _, source := range []string{
-		"/timer-service", "a", "a/b:c", "urn:example:timers", "mailto:a@b.example", "https://h:8080/a%20b?c=(d)&e='f'#g!$*+,;=", "//h", "?", "#", "..", "1-555:2",
-		"/a b", "/\"", "/%", "/%2", "/%zz", "/\\", "/^", "/`", "/{}", "/|", "/<>", "/\x7f", "/\u00e9", "1:2", ":", "http://[::1", "http://h:port/", "http://h%zz/",
-	} {
-		if _, err := config.Load(nil, []string{"TIMER_EVENT_SOURCE=" + source}, ""); err != nil {
-			continue
-		}
-		accepted++
-		if err := envelope.ValidateSource(source); err != nil {
-			t.Errorf("%q is a setting, but %v", source, err)
-		}
-	}
-	if accepted < 10 {
-		t.Errorf("only %d are accepted", accepted)
-	}
-}
-
 func TestWaitsForAnAbsentBroker(t *testing.T) {
 	t.Parallel()
 	s := natsSite(t)
@@ -138,19 +115,6 @@ func TestWaitsForAnAbsentBroker(t *testing.T) {
 	s.proxy.Pass()
 	r.line("ready")
 	r.stops()
-}
-
-func TestGoChannelHasNoClients(t *testing.T) {
-	t.Parallel()
-	cfg := load(t, "TIMER_BROKER=gochannel")
-	r := run(t, cfg)
-	if says := r.line("broker"); !strings.Contains(says, "nothing is durable") {
-		t.Errorf("broker says %q", says)
-	}
-	r.line("ready")
-	if _, _, err := service.Client(cfg, quiet); !errors.Is(err, service.ErrNoClient) {
-		t.Errorf("Client: %v, want ErrNoClient", err)
-	}
 }
 
 // TestHealthNamesALogThatGrows makes that of the database large.

@@ -4,15 +4,12 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
 
 // A process is the program as a process of its own.
@@ -147,23 +144,6 @@ func TestServeStopsCleanlyOnASignal(t *testing.T) {
 	p.signal(t, syscall.SIGTERM)
 	if code := p.ends(t); code != exitOK {
 		t.Errorf("exit code %d, want %d\n%s", code, exitOK, p.stderr.String())
-	}
-}
-
-// TestServeTakesOver starts a second service on the broker of the first, which is told.
-func TestServeTakesOver(t *testing.T) {
-	t.Parallel()
-	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Shutdown()
-	first := start(t, "main", "serve", "--broker-url", server.URL())
-	first.prints(t, "ready")
-	second := start(t, "main", "serve", "--broker-url", server.URL(), "--takeover", "--db-path", populated(t))
-	second.prints(t, "ready")
-	if code := first.ends(t); code != exitFailure || !strings.Contains(first.stderr.String(), "--takeover") {
-		t.Errorf("the first one: exit code %d, want %d and the way out\n%s", code, exitFailure, first.stderr.String())
 	}
 }
 

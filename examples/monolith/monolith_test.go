@@ -20,9 +20,6 @@ import (
 	"go.uber.org/fx/fxtest"
 
 	"github.com/event-service-agent/timer-service/app"
-	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/client"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/poller"
@@ -102,35 +99,6 @@ func TestRunsWhatIsDue(t *testing.T) {
 	p.wantState(t, "Succeeded")
 }
 
-func TestRunsOnceHoweverOftenTheEventComes(t *testing.T) {
-	t.Parallel()
-	p, e := start(t), newTestEndpoint(t, http.StatusOK)
-	defer p.app.RequireStop()
-	if err := p.Book(t.Context(), e.call(0)); err != nil {
-		t.Fatal(err)
-	}
-	<-p.done
-	if err := p.OnDue(t.Context(), timer.DueTimeReached{Key: e.call(0).Key}); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(e.requests); n != 1 {
-		t.Errorf("%d requests, want one", n)
-	}
-}
-
-func TestARequestThatFailsIsMadeAgain(t *testing.T) {
-	t.Parallel()
-	p, e := start(t), newTestEndpoint(t, http.StatusInternalServerError)
-	defer p.app.RequireStop()
-	if err := p.Book(t.Context(), e.call(0)); err != nil {
-		t.Fatal(err)
-	}
-	<-e.requests
-	e.code.Store(http.StatusOK)
-	<-p.done
-	p.wantState(t, "Succeeded")
-}
-
 func TestARequestThatIsRefusedIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	p, e := start(t), newTestEndpoint(t, http.StatusForbidden)
@@ -168,21 +136,6 @@ func TestRescheduleAndCancelUntilItStarts(t *testing.T) {
 	}
 }
 
-func TestNothingIsBookedWithoutATimer(t *testing.T) {
-	t.Parallel()
-	p, e := start(t), newTestEndpoint(t, http.StatusOK)
-	defer p.app.RequireStop()
-	c := e.call(0)
-	c.ServiceCallID = "order 1"
-	if err := p.Book(t.Context(), c); !errors.Is(err, timer.ErrInvalid) {
-		t.Errorf("booked with a wrong id: %v", err)
-	}
-	var n int
-	if err := p.db.QueryRowContext(t.Context(), `SELECT count(*) FROM service_calls`).Scan(&n); err != nil || n > 0 {
-		t.Errorf("%d service calls, %v", n, err)
-	}
-}
-
 func TestTimerGoesWithItsServiceCall(t *testing.T) {
 	t.Parallel()
 	p, e := start(t), newTestEndpoint(t, http.StatusOK)
@@ -196,60 +149,6 @@ func TestTimerGoesWithItsServiceCall(t *testing.T) {
 	}
 	if _, err := p.timers.Get(t.Context(), c.Key); !errors.Is(err, timer.ErrNotFound) {
 		t.Errorf("after its service call was deleted: %v, want ErrNotFound", err)
-	}
-}
-
-func TestTimerWithoutServiceCallIsRefused(t *testing.T) {
-	t.Parallel()
-	p := start(t)
-	defer p.app.RequireStop()
-	err := p.timers.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "nobody-knows", After: 1})
-	if invalid, ok := errors.AsType[*timer.InvalidError](err); !ok || invalid.Reason != timer.ReasonRefused {
-		t.Errorf("%v, want the reason %q", err, timer.ReasonRefused)
-	}
-}
-
-func TestTimerWithoutServiceCallIsADeadLetter(t *testing.T) {
-	t.Parallel()
-	var b broker.Broker
-	p := start(t, fx.Provide(newBroker), fx.Populate(&b))
-	defer p.app.RequireStop()
-	dead, err := b.Tail().Subscribe(t.Context(), b.Routing().DeadLettersOf("acme"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	others := client.New(broker.NewWatermillPublisher(b.Publisher()), b.Routing(), client.Options{})
-	if _, err := others.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "nobody-knows", After: 1}); err != nil {
-		t.Fatal(err)
-	}
-	m := <-dead
-	m.Ack()
-	if got := m.Metadata.Get(envelope.HeaderDeadLetterReason); got != string(timer.ReasonRefused) {
-		t.Errorf("reason %q, want %q", got, timer.ReasonRefused)
-	}
-}
-
-func TestAllServiceCallsOfAnOrderAreCanceled(t *testing.T) {
-	t.Parallel()
-	p, e := start(t), newTestEndpoint(t, http.StatusOK)
-	defer p.app.RequireStop()
-	calls := make(map[timer.ServiceCallID]timer.State)
-	for _, id := range []timer.ServiceCallID{"order-1.pay", "order-1.ship", "order-10.pay"} {
-		c := e.call(time.Hour)
-		c.ServiceCallID = id
-		if err := p.Book(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-		calls[id] = timer.Canceled
-	}
-	calls["order-10.pay"] = timer.Scheduled
-	if err := p.CancelAll(t.Context(), "acme", "order-1."); err != nil {
-		t.Fatal(err)
-	}
-	for id, want := range calls {
-		if got, err := p.timers.Get(t.Context(), timer.Key{TenantID: "acme", ServiceCallID: id}); err != nil || got.State != want {
-			t.Errorf("%s is %s, %v, want %s", id, got.State, err, want)
-		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -158,21 +157,4 @@ func invoke(t *testing.T, on any, method string) error {
 		return last[0]
 	}
 	return nil
-}
-
-// A hasty table counts the calls of Hasten.
-type hasty struct {
-	outbox.Table
-	times int
-}
-
-func (h *hasty) Hasten(context.Context, time.Time) error { h.times++; return nil }
-
-func TestAFailureAfterwardsHasTakenEffect(t *testing.T) {
-	t.Parallel()
-	h := new(hasty)
-	table := fault.Table{Table: h, Decide: func(string) fault.Kind { return fault.After }}
-	if err := table.Hasten(t.Context(), time.Time{}); !errors.Is(err, fault.ErrInjected) || h.times != 1 {
-		t.Errorf("%v after %d calls, want ErrInjected after one", err, h.times)
-	}
 }

@@ -64,10 +64,3 @@ func TestRecordsOutliveTheServer(t *testing.T) {
 		t.Errorf("read %v", got)
 	}
 }
-
-func TestWrongFlagsEndIt(t *testing.T) {
-	t.Parallel()
-	if err := run(t.Context(), []string{"--port=many"}, io.Discard); err == nil {
-		t.Error("it runs")
-	}
-}

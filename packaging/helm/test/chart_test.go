@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -29,8 +28,6 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
-
 const (
 	folder   = "../timer-service"
 	examples = "../examples"
@@ -44,32 +41,6 @@ func TestLint(t *testing.T) {
 			if message.Severity > support.InfoSev {
 				t.Errorf("%s: %s", name, message)
 			}
-		}
-	}
-}
-
-// TestTemplates compares what the chart makes of each example with its golden file:
-// go test . -run Templates -update writes them.
-func TestTemplates(t *testing.T) {
-	t.Parallel()
-	for name, values := range allValues(t) {
-		text, err := render(load(t), values)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		golden := filepath.Join("testdata", name+".golden.yaml")
-		if *update {
-			if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), text); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", golden, diff)
 		}
 	}
 }
