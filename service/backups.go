@@ -34,8 +34,6 @@ type Backups struct {
 	inspect func(ctx context.Context, path string) (Contents, error)
 
 	mu       sync.Mutex
-	last     time.Time // of the newest good copy; zero if there is none
-	bytes    int64     // size of that copy
 	failures int64
 	failure  error // of the last copy; nil if it was good
 }
@@ -58,45 +56,45 @@ func keepBackups(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, cfg config
 // Run makes a copy whenever the newest one is older than backup_every, until ctx is done, and
 // returns nil. After a failure it tries again in a tenth of that time.
 func (b *Backups) Run(ctx context.Context) error {
-	for {
-		if !pause.For(ctx, b.due(time.Now())) {
-			return nil
-		}
+	wait := b.due(time.Now())
+	for pause.For(ctx, wait) {
 		err := b.copy(ctx, time.Now())
 		if ctx.Err() != nil {
 			return nil
 		}
 		b.mu.Lock()
-		if b.failure = err; err != nil {
+		b.failure = err
+		if wait = b.due(time.Now()); err != nil {
 			b.failures++
+			wait = max(b.cfg.BackupEvery/10, time.Second)
+			b.log.ErrorContext(ctx, "the backup failed, the copies before it stay", "error", err, "retry_in", wait)
 		}
 		b.mu.Unlock()
-		if err == nil {
-			continue
-		}
-		retry := max(b.cfg.BackupEvery/10, time.Second)
-		b.log.ErrorContext(ctx, "the backup failed, the copies before it stay", "error", err, "retry_in", retry)
-		if !pause.For(ctx, retry) {
-			return nil
-		}
 	}
+	return nil
 }
 
 // due returns how long to wait before the next copy, judged by the newest existing one.
 func (b *Backups) due(now time.Time) time.Duration {
-	all, _ := copies(b.cfg.BackupDir, now) // the copy will report the same error
-	if len(all) == 0 {
+	at, _ := b.newest(now)
+	if at.IsZero() {
 		return 0
 	}
-	newest := all[len(all)-1]
-	at, _ := time.Parse(copyName, newest)
-	info, err := os.Stat(filepath.Join(b.cfg.BackupDir, newest))
-	if err == nil {
-		b.mu.Lock()
-		b.last, b.bytes = at, info.Size()
-		b.mu.Unlock()
+	return b.cfg.BackupEvery - now.Sub(at)
+}
+
+// newest returns the time and the size of the newest copy, or zero if there is none.
+func (b *Backups) newest(now time.Time) (at time.Time, bytes int64) {
+	all, _ := copies(b.cfg.BackupDir, now) // the next copy will report the same error
+	if len(all) == 0 {
+		return at, 0
 	}
-	return min(b.cfg.BackupEvery, b.cfg.BackupEvery-now.Sub(at)) // the clock may have been ahead
+	name := all[len(all)-1]
+	at, _ = time.Parse(copyName, name)
+	if info, err := os.Stat(filepath.Join(b.cfg.BackupDir, name)); err == nil {
+		bytes = info.Size()
+	}
+	return at, bytes
 }
 
 // copy makes one copy, and removes the oldest if there are too many.
@@ -143,9 +141,10 @@ func remove(paths []string) (err error) {
 
 // status returns the state of the copies, for metrics.
 func (b *Backups) status() telemetry.Backups {
+	at, bytes := b.newest(time.Now())
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return telemetry.Backups{Age: time.Since(cmp.Or(b.last, b.began)), Every: b.cfg.BackupEvery, Bytes: b.bytes, Failures: b.failures}
+	return telemetry.Backups{Age: time.Since(cmp.Or(at, b.began)), Every: b.cfg.BackupEvery, Bytes: bytes, Failures: b.failures}
 }
 
 // check describes the state of the copies. It is never red, because timers fire without

@@ -85,18 +85,17 @@ func (d *databaseFound) lock(path string) error {
 
 // use opens the database and tries the operations of the service.
 func (d *databaseFound) use(ctx context.Context, x *examination, name string) (err error) {
+	if d.handle, err = handle(x.cfg); err != nil {
+		return err
+	}
 	if x.cfg.DBURL.Empty() {
-		if d.handle, err = sql.Open("sqlite", sqlite.DSN(x.cfg.DBPath)); err != nil {
-			return err
-		}
 		d.store = sqlite.New(d.handle, sqlite.Options{})
-	} else if d.handle, err = postgres.Connect(x.cfg.DBURL.Reveal()); err == nil {
+	} else {
 		p := postgres.New(d.handle, postgres.Options{Durability: postgresDurability(x.cfg)})
 		d.store = p
-		err = d.server(ctx, p)
-	}
-	if err != nil {
-		return err
+		if err := d.server(ctx, p); err != nil {
+			return err
+		}
 	}
 	if d.id, d.name, err = d.store.Identity(ctx); err != nil {
 		return err

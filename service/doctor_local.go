@@ -3,14 +3,12 @@ package service
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
-	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/internal/symptom"
 )
@@ -28,29 +26,21 @@ func (x *examination) http(ctx context.Context) []app.Check {
 	ctx, cancel := context.WithTimeout(ctx, httpTimeout)
 	defer cancel()
 	is, err := apiclient.New(x.cfg.LocalURL(), "").Readiness(ctx)
-	at, _ := errors.AsType[*net.OpError](err)
-	host, _, _ := net.SplitHostPort(addr)
-	token := ""
-	if !config.IsLoopback(host) {
-		token = ", and needs the token"
-	}
 	switch {
-	case err == nil:
-		all := []app.Check{ok("http", "a timer service answers on %s%s", addr, token)}
-		for _, p := range is.Parts {
-			if p.Reason != "" {
-				all = append(all, app.Check{Part: p.Part, Reason: p.Reason, Advice: p.Advice, Red: !p.OK})
-			}
-		}
-		return all
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return []app.Check{ok("http", "%s is free", addr)}
-	case at != nil && at.Op == "dial":
-		return []app.Check{found(symptom.WrongAddress, addr, at)}
-	case chosen:
-		return []app.Check{found(symptom.PortTaken, addr)}
+	case err != nil:
+		taken := found(symptom.PortTaken, addr, oneLine(err))
+		taken.Red = chosen // else the service takes another port
+		return []app.Check{taken}
 	}
-	return []app.Check{found(symptom.PortMoves, addr)}
+	all := []app.Check{ok("http", "a timer service answers on %s", addr)}
+	for _, p := range is.Parts {
+		if p.Reason != "" {
+			all = append(all, app.Check{Part: p.Part, Reason: p.Reason, Advice: p.Advice, Red: !p.OK})
+		}
+	}
+	return all
 }
 
 // files reports files that others may read although they should not.

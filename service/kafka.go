@@ -38,12 +38,9 @@ func instance(cfg config.Config) string {
 	if !cfg.DBURL.Empty() {
 		return ""
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	path, err := filepath.Abs(cfg.DBPath)
-	if err != nil {
+	host, noHost := os.Hostname()
+	path, noPath := filepath.Abs(cfg.DBPath)
+	if noHost != nil || noPath != nil {
 		return ""
 	}
 	sum := sha256.Sum256([]byte(host + "\n" + path))

@@ -113,13 +113,6 @@ func routing(cfg config.Config, r broker.Routing, receipts string) broker.Routin
 	if cfg.Receipts {
 		r.Receipts = cmp.Or(cfg.ReceiptsTopic, receipts)
 	}
-	for _, o := range []struct {
-		topic    *string
-		override string
-	}{{&r.Commands, cfg.CommandsTopic}, {&r.Events, cfg.EventsTopic}, {&r.DeadLetters, cfg.DeadLettersTopic}} {
-		if o.override != "" {
-			*o.topic = o.override
-		}
-	}
+	r.Commands, r.Events, r.DeadLetters = cmp.Or(cfg.CommandsTopic, r.Commands), cmp.Or(cfg.EventsTopic, r.Events), cmp.Or(cfg.DeadLettersTopic, r.DeadLetters)
 	return r
 }

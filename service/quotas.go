@@ -56,13 +56,5 @@ func (q *quotas) count() int {
 
 // describe summarizes the limits in a line.
 func describe(limits quota.Config) string {
-	text := "default " + config.FormatLimits(limits.Default)
-	switch n := len(limits.Tenants); n {
-	case 0:
-		return text
-	case 1:
-		return text + "; 1 tenant has its own"
-	default:
-		return fmt.Sprintf("%s; %d tenants have their own", text, n)
-	}
+	return fmt.Sprintf("default %s; tenants with limits of their own: %d", config.FormatLimits(limits.Default), len(limits.Tenants))
 }

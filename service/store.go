@@ -107,17 +107,14 @@ func Reader(ctx context.Context, cfg config.Config) (interface {
 // SQLite database if there is none. With reference it also adds a foreign key from timers to
 // the host's table service_calls. It returns the version before and after.
 func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to int64, err error) {
-	migrate, tie := sqlite.MigrateFrom, sqlite.ReferenceServiceCalls
-	var db *sql.DB
+	migrate, tie := postgres.MigrateFrom, postgres.ReferenceServiceCalls
 	if cfg.DBURL.Empty() {
+		migrate, tie = sqlite.MigrateFrom, sqlite.ReferenceServiceCalls
 		if err := sqlite.Create(cfg.DBPath); err != nil {
 			return 0, 0, err
 		}
-		db, err = sql.Open("sqlite", sqlite.DSN(cfg.DBPath))
-	} else {
-		db, err = postgres.Connect(cfg.DBURL.Reveal())
-		migrate, tie = postgres.MigrateFrom, postgres.ReferenceServiceCalls
 	}
+	db, err := handle(cfg)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -126,6 +123,14 @@ func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to i
 		return from, to, err
 	}
 	return from, to, tie(ctx, db)
+}
+
+// handle returns a handle of the database, and creates nothing.
+func handle(cfg config.Config) (*sql.DB, error) {
+	if cfg.DBURL.Empty() {
+		return sql.Open("sqlite", sqlite.DSN(cfg.DBPath))
+	}
+	return postgres.Connect(cfg.DBURL.Reveal())
 }
 
 // Schema returns the version of the database's schema, 0 if there is none, the version of

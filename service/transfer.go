@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,40 +43,31 @@ func backup(ctx context.Context, cfg config.Config, to string, inspect func(cont
 
 // Export writes all timers, see [store.Export]. No service may run on the database.
 func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, progress store.Progress) (sum store.Summary, err error) {
-	header := store.Header{ExportedAt: now}
+	var from interface {
+		store.Source
+		io.Closer
+	}
+	unused := func() error { return nil }
 	if cfg.DBURL.Empty() {
-		return exportFile(ctx, cfg.DBPath, header, w, progress)
+		held, err := sqlite.Hold(cfg.DBPath)
+		if err != nil {
+			return sum, err
+		}
+		defer func() { _ = held.Unlock() }() // which the end of the process does, too
+		if from, err = sqlite.OpenReader(ctx, cfg.DBPath); err != nil {
+			return sum, err
+		}
+	} else {
+		r, err := postgres.OpenReader(ctx, cfg.DBURL.Reveal())
+		if err != nil {
+			return sum, err
+		}
+		from, unused = r, func() error { return idle(ctx, r) }
 	}
-	r, err := postgres.OpenReader(ctx, cfg.DBURL.Reveal())
-	if err != nil {
-		return sum, err
+	if err = unused(); err == nil {
+		sum, err = store.Export(ctx, from, store.Header{ExportedAt: now}, w, progress)
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := idle(ctx, r); err != nil {
-		return sum, err
-	}
-	if sum, err = store.Export(ctx, r, header, w, progress); err != nil {
-		return sum, err
-	}
-	if err := idle(ctx, r); err != nil {
-		return sum, fmt.Errorf("the export may be incomplete: %w", err)
-	}
-	return sum, nil
-}
-
-// exportFile writes all timers of a SQLite database.
-func exportFile(ctx context.Context, path string, header store.Header, w io.Writer, progress store.Progress) (sum store.Summary, err error) {
-	held, err := sqlite.Hold(path)
-	if err != nil {
-		return sum, err
-	}
-	defer func() { err = errors.Join(err, held.Unlock()) }()
-	r, err := sqlite.OpenReader(ctx, path)
-	if err != nil {
-		return sum, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	return store.Export(ctx, r, header, w, progress)
+	return sum, errors.Join(cmp.Or(err, unused()), from.Close()) // an instance may have started
 }
 
 // Import adds an export to the database, which must be empty and is created if there
@@ -93,12 +85,10 @@ func Import(ctx context.Context, cfg config.Config, now time.Time, from io.ReadS
 	if err != nil {
 		return sum, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := idle(ctx, s.Reader); err != nil {
-		return sum, err
+	if err = idle(ctx, s.Reader); err == nil {
+		sum, err = store.Import(ctx, s, from, now, progress)
 	}
-	sum, err = store.Import(ctx, s, from, now, progress)
-	return sum, errors.Join(explained(cfg, err), idle(ctx, s.Reader)) // one that started meanwhile has fired timers
+	return sum, errors.Join(cmp.Or(explained(cfg, err), idle(ctx, s.Reader)), s.Close()) // one that started meanwhile has fired timers
 }
 
 // explained adds to an error which database is not empty, and what to do.

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -22,13 +23,13 @@ type watched struct {
 	is    string // message of the log when the file was loaded
 	wrong string // message of the log when it has a mistake
 
-	loaded os.FileInfo // the file at the last load, valid or not; nil if it did not exist
-	seen   os.FileInfo // the file at the last check
+	loaded string // the state of the file at the last load, valid or not
+	seen   string // its state at the last check
 }
 
 // first loads the file, before Run.
 func (w *watched) first() (string, error) {
-	w.seen = stat(w.file)
+	w.seen = state(w.file)
 	w.loaded = w.seen
 	return w.load()
 }
@@ -46,8 +47,8 @@ func (w *watched) Run(ctx context.Context) error {
 // check: a file may be half written, and half of it may be valid.
 func (w *watched) reload(ctx context.Context) {
 	before := w.seen
-	w.seen = stat(w.file)
-	if same(w.seen, w.loaded) || !same(w.seen, before) {
+	w.seen = state(w.file)
+	if w.seen == w.loaded || w.seen != before {
 		return
 	}
 	w.loaded = w.seen
@@ -58,19 +59,11 @@ func (w *watched) reload(ctx context.Context) {
 	}
 }
 
-// stat returns the information about a file, or nil if it does not exist.
-func stat(name string) os.FileInfo {
+// state returns what changes with the content of a file, or "" if the file does not exist.
+func state(name string) string {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil
+		return ""
 	}
-	return info
-}
-
-// same reports whether a file is unchanged.
-func same(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+	return fmt.Sprint(info.ModTime().UnixNano(), info.Size())
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -31,27 +29,15 @@ func (p *parsed) printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
 	if node := ctx.Selected(); node != nil {
 		verb = node.Path()
 	}
-	var matter []string
+	some := false
 	for _, f := range ctx.Model.Flags {
 		if f.Hidden = !matters(verb, f); !f.Hidden && isSetting(f) {
-			matter = append(matter, "--"+f.Name)
-			f.Hidden = !p.all
+			some, f.Hidden = true, !p.all
 		}
 	}
-	if err := kong.DefaultHelpPrinter(opt, ctx); err != nil || p.all || len(matter) == 0 {
+	if err := kong.DefaultHelpPrinter(opt, ctx); err != nil || p.all || !some {
 		return err
 	}
-	_, err := fmt.Fprintf(ctx.Stdout, "\n%s\n", about(matter, program+" "+verb))
+	_, err := fmt.Fprintf(ctx.Stdout, "\nSettings with their variables: %s %s --help-all\n", program, verb)
 	return err
-}
-
-// about says for people that a command has settings.
-func about(flags []string, command string) string {
-	const named = 2
-	text := strings.Join(flags, " and ")
-	if len(flags) > named {
-		usual := slices.DeleteFunc([]string{"--db-path", "--broker-url"}, func(f string) bool { return !slices.Contains(flags, f) })
-		text = fmt.Sprintf("%s, %d more", strings.Join(usual, ", "), len(flags)-len(usual))
-	}
-	return fmt.Sprintf("Settings (%s) with their variables: %s --help-all", text, command)
 }

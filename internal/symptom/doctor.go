@@ -7,9 +7,7 @@ var (
 		Part: "settings", Text: "broker is gochannel: messages are lost when the process ends, and no other process can send any",
 		Do: "choose another broker, unless this is a test",
 	}
-	WrongAddress  = Symptom{Part: "http", Red: true, Text: "%s: %v", Do: "set http_addr to an address of this machine"}
-	PortTaken     = Symptom{Part: "http", Red: true, Text: "another program listens on %s", Do: "end that program, or set http_addr to a free address"}
-	PortMoves     = Symptom{Part: "http", Text: "another program listens on %s: the service would take another port", Do: "set http_addr to a free address"}
+	PortTaken     = Symptom{Part: "http", Text: "another program is on %s, or the address is wrong: %s", Do: "end that program, or set http_addr to a free address of this machine"}
 	FileMissing   = Symptom{Part: "files", Red: true, Text: "%v", Do: "make the file, or correct the setting"}
 	FileOpen      = Symptom{Part: "files", Red: true, Text: "others may read or write %s (mode %04o): %s", Do: "run `chmod 600 %[1]s`"}
 	FolderRefused = Symptom{Part: "disk", Red: true, Text: "%v", Do: "the service would not start: do as the message says"}
