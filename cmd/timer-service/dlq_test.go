@@ -231,17 +231,7 @@ func TestDlqReplays(t *testing.T) {
 // awaitTimer waits until the service has handled the command of a timer.
 func awaitTimer(t *testing.T, environ []string, call string) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		got := do(t, environ, "get", "acme", call, "-o", "json")
-		if got.code == exitOK {
-			has(t, decode(t, got.stdout), map[string]any{"state": "Scheduled"})
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no timer %s: its dead letter was removed and its command was not handled", call)
-		}
-	}
+	await(t, environ, call, "Scheduled")
 }
 
 // Interrupted work says so, and the other dead letters remain.

@@ -33,7 +33,9 @@ func TestTailPrintsALineAMessage(t *testing.T) {
 		{"events of a tenant", ofBeta, [][]string{{"  DueTimeReached  beta  order-2  {"}}},
 		{"commands of a tenant", commanded, [][]string{{"  timer.commands  ", `"dueAt":"`}, {`"type":"CancelTimer"`, "  id "}}},
 		{"receipts", receipts, [][]string{
-			{"  svc.acme.receipts  TimerScheduled  acme  order-1  "}, {"  svc.beta.receipts  TimerScheduled  beta  order-2  "}, {"  TimerIgnored  beta  order-2  "},
+			{"  svc.acme.receipts  TimerScheduled  acme  order-1  "},
+			{"  svc.beta.receipts  TimerScheduled  beta  order-2  "},
+			{"  TimerIgnored  beta  order-2  "},
 			{"  TimerRejected  acme  order-3  ", "beyond_horizon"},
 		}},
 		{"dead letters", dead, [][]string{{"  svc.acme.dlq  DeadLetter  acme  ", "  beyond_horizon  dueAt "}}},
