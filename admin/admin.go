@@ -106,7 +106,7 @@ func New(log *slog.Logger, opt Options) *Server {
 		s.routes.handle("GET /metrics", adminToken, opt.Metrics.ServeHTTP)
 	}
 	if opt.Timers != nil {
-		s.api = newAPI(log, opt, s.actions, s.stopping)
+		s.api = newAPI(log, opt, s.actions)
 		s.api.describe(s.routes)
 		showDocs(s.routes, opt.Prefix)
 		newPages(log, opt, s.actions).serve(s.routes)

@@ -74,7 +74,7 @@ func nameFirst(_ huma.Context, _ string, answer any) (any, error) {
 }
 
 // newAPI returns an api. Clients see prefix in front of its paths.
-func newAPI(log *slog.Logger, opt Options, actions *actions, stopping <-chan struct{}) *api {
+func newAPI(log *slog.Logger, opt Options, actions *actions) *api {
 	c := huma.DefaultConfig("Timer service", apiVersion)
 	c.Info.Description = "Reads timers of any tenant, and publishes commands. Every answer that is not 2xx is a problem as of RFC 9457."
 	if opt.Prefix != "" {
@@ -100,7 +100,7 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, stopping <-chan str
 	a.addParked()
 	a.addUpcoming()
 	a.addOperations(opt.Quotas)
-	a.addEvents(opt.Events, stopping)
+	a.addEvents(opt.Events)
 	for name, s := range c.Components.Schemas.Map() {
 		if name != "TimerRequest" { // TimerRequest is read strictly
 			s.AdditionalProperties = nil // fields that are added later must not break clients
@@ -175,14 +175,21 @@ func register[In, Out any](a *api, op huma.Operation, rule rule, answer func(con
 
 // change registers an operation that changes something, and may answer 409.
 func change[In, Out any](a *api, op huma.Operation, rule rule, answer func(context.Context, *In) (*Out, error)) {
-	refused := &huma.Response{Description: "It has no effect, or can't be done", Content: map[string]*huma.MediaType{
-		"application/problem+json": {Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Conflict](), true, "Conflict")},
-	}}
 	if op.Responses == nil {
 		op.Responses = make(map[string]*huma.Response)
 	}
-	op.Responses[strconv.Itoa(http.StatusConflict)] = refused
+	op.Responses[strconv.Itoa(http.StatusConflict)] = answerOf[Conflict](a, "application/problem+json", "It has no effect, or can't be done")
 	register(a, op, rule, answer)
+}
+
+// aLineForEach describes an answer of lines.
+const aLineForEach = "A line for each. The schema is that of a line."
+
+// answerOf describes an answer of values of type T.
+func answerOf[T any](a *api, contentType, description string) *huma.Response {
+	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{
+		contentType: {Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")},
+	}}
 }
 
 // complete adds to an operation the parts that all operations have.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"reflect"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -94,9 +93,7 @@ func (a *api) addCommands() {
 		OperationID: "cancel-timer", Method: http.MethodDelete, Path: path, Summary: "Publish a CancelTimer",
 		DefaultStatus: http.StatusAccepted,
 	}
-	took := &huma.Response{Description: "With wait: it took effect", Content: map[string]*huma.MediaType{
-		"application/json": {Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Command](), true, "Command")},
-	}}
+	took := answerOf[Command](a, "application/json", "With wait: it took effect")
 	put.Responses, cancel.Responses = map[string]*huma.Response{"200": took}, map[string]*huma.Response{"200": took}
 	change(a, put, tenantToken, a.schedule)
 	change(a, cancel, tenantToken, a.cancel)

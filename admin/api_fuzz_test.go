@@ -16,7 +16,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/event-service-agent/timer-service/admin"
-	"github.com/event-service-agent/timer-service/app"
 )
 
 // parameter is one in a path.
@@ -27,7 +26,7 @@ var parameter = regexp.MustCompile(`\{[a-z]+\}`)
 // paths are those of the API with something else in them.
 func TestNoRequestIsTooMuch(t *testing.T) {
 	t.Parallel()
-	s, _ := operated(t, func(opt *admin.Options) { opt.Events = admin.NewEvents(new(app.Counters)) })
+	s, _ := operated(t, func(opt *admin.Options) { opt.Events = admin.NewEvents() })
 	var described struct{ Paths map[string]map[string]any }
 	if _, text := get(s, "/openapi.json", with("full")...); json.Unmarshal([]byte(text), &described) != nil || len(described.Paths) < 15 {
 		t.Fatal(text)

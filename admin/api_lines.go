@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"reflect"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -67,7 +66,7 @@ func (a *api) addLines() {
 		Description: "A body of lines, at most 1000 in 1 MiB, each of which is the envelope of a ScheduleTimer, ScheduleTimers, CancelTimer or CancelTimers. With the control character RS before each (application/json-seq) they may have line breaks. The answer has a line for each that is not empty, in their order. " +
 			"Each command is published with an id of its own for the broker: one that is sent again is published again, and the service ignores its version, which it has.",
 		MaxBodyBytes: MaxCommandsBytes + 1, SkipValidateBody: true, Errors: []int{http.StatusRequestEntityTooLarge},
-		Responses: map[string]*huma.Response{"200": a.linesOf(reflect.TypeFor[LineResult](), "LineResult")},
+		Responses: map[string]*huma.Response{"200": answerOf[LineResult](a, JSONLines, aLineForEach)},
 	}
 	register(a, op, filtered, a.publishLines)
 }

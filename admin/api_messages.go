@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"reflect"
 	"time"
 	"unicode/utf8"
 
@@ -22,6 +21,12 @@ import (
 
 // JSONLines is the type of a body that has a JSON value on each line.
 const JSONLines = "application/jsonl"
+
+// eventStream is the type of a body of server-sent events.
+const eventStream = "text/event-stream"
+
+// heartbeatInterval is how often a stream shows that its connection works.
+const heartbeatInterval = 15 * time.Second
 
 // writeTimeout is how long a client of a stream may take to read a message.
 const writeTimeout = 5 * time.Second
@@ -64,16 +69,9 @@ func (a *api) addMessages() {
 		OperationID: "tail", Method: http.MethodGet, Path: "/v1/messages/{kind}", Summary: "Messages at the broker from now on, as lines of JSON",
 		Description: "No message is taken from another consumer, and none is repeated: a client that reads too slowly misses some. An empty line every 15 s says that the connection works. " +
 			"Where the broker can't listen to the topics of all tenants at once, name one. There are 50 connections at most, together with those of /v1/events, and 10 with the tokens of one tenant.",
-		Responses: map[string]*huma.Response{"200": a.linesOf(reflect.TypeFor[Message](), "Message")},
+		Responses: map[string]*huma.Response{"200": answerOf[Message](a, JSONLines, aLineForEach)},
 	}
 	register(a, op, filtered, a.messages)
-}
-
-// linesOf describes an answer of lines that each have a value of one type.
-func (a *api) linesOf(line reflect.Type, name string) *huma.Response {
-	return &huma.Response{Description: "A line for each. The schema is that of a line.", Content: map[string]*huma.MediaType{
-		JSONLines: {Schema: a.huma.OpenAPI().Components.Schemas.Schema(line, true, name)},
-	}}
 }
 
 // messages answers with the messages of a topic, until the client goes away, the server
@@ -109,11 +107,18 @@ func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResp
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer end()
 		defer closeTail()
-		c.SetHeader("Content-Type", JSONLines)
-		c.SetStatus(http.StatusOK)
-		if c.Method() != http.MethodHead { // a HEAD would wait for a body
-			a.stream(c, messages, func(m *message.Message) bool { return !shared || tenant == "" || tenantOf(m) == tenant })
-		}
+		follow(a, c, messages, stream[*message.Message]{
+			contentType: JSONLines,
+			show: func(m *message.Message) (line []byte) {
+				if m.Ack(); !shared || tenant == "" || tenantOf(m) == tenant {
+					line, _ = json.Marshal(showMessage(m)) // its body is valid JSON
+					line = append(line, '\n')
+				}
+				return line
+			},
+			beat: func() []byte { return []byte("\n") },
+			end:  func(string) []byte { return nil },
+		})
 	}}, nil
 }
 
@@ -128,60 +133,55 @@ func (a *api) tail(ctx context.Context, topic string) (messages <-chan *message.
 	return messages, closeTail, err
 }
 
-// stream writes the messages that are wanted, one on each line.
-func (a *api) stream(c huma.Context, messages <-chan *message.Message, wanted func(*message.Message) bool) {
-	w := streamTo(c)
+// A stream says how an answer that does not end by itself shows things of type T.
+type stream[T any] struct {
+	contentType string
+	begin       []byte                     // what the client gets at once, beside the headers
+	show        func(T) []byte             // nothing if the client does not want it
+	beat        func() []byte              // shows that the connection works
+	end         func(reason string) []byte // says why the server ends the connection
+}
+
+// follow sends things to a client, until the client goes away or is too slow, the server
+// stops, or a heartbeat finds that the token is no longer valid.
+func follow[T any](a *api, c huma.Context, from <-chan T, s stream[T]) {
+	_, client := humago.Unwrap(c)
+	w := http.NewResponseController(client)
+	_ = w.SetReadDeadline(time.Time{})     // the request's own deadline would end the stream
+	c.SetHeader("X-Accel-Buffering", "no") // else nginx holds lines back
+	c.SetHeader("Content-Type", s.contentType)
+	c.SetStatus(http.StatusOK)
+	if c.Method() == http.MethodHead { // it would wait for a body
+		return
+	}
+	write := func(text []byte) bool {
+		_ = w.SetWriteDeadline(time.Now().Add(writeTimeout)) // fails with a recorder, which has no deadline
+		_, err := client.Write(text)
+		return errors.Join(err, w.Flush()) == nil
+	}
 	heartbeat := time.NewTicker(heartbeatInterval)
 	defer heartbeat.Stop()
-	// The first line is empty, so that the client sees at once that it is connected.
-	for line := []byte(nil); ; {
-		if w.write(line) != nil {
-			return
-		}
-		line = nil
+	for text := s.begin; write(text); {
 		select {
 		case <-c.Context().Done():
 			return
 		case <-a.actions.stopping:
+			write(s.end("stopping"))
 			return
-		case m, open := <-messages:
+		case one, open := <-from:
 			if !open {
+				write(s.end("too_slow"))
 				return
 			}
-			m.Ack()
-			if wanted(m) {
-				line, _ = json.Marshal(showMessage(m)) // its body is valid JSON
-				line = append(line, '\n')
-			}
+			text = s.show(one)
 		case <-heartbeat.C:
 			if !accessOf(c.Context()).stillRight() {
+				write(s.end("token"))
 				return
 			}
-			line = []byte("\n")
+			text = s.beat()
 		}
 	}
-}
-
-// A streamWriter writes to a client as long as the client reads.
-type streamWriter struct {
-	http.ResponseWriter
-	*http.ResponseController
-}
-
-// streamTo returns the writer of an answer that does not end by itself.
-func streamTo(c huma.Context) streamWriter {
-	_, w := humago.Unwrap(c)
-	s := streamWriter{w, http.NewResponseController(w)}
-	_ = s.SetReadDeadline(time.Time{})     // the request's own deadline would end the stream
-	c.SetHeader("X-Accel-Buffering", "no") // else nginx holds lines back
-	return s
-}
-
-// write writes a line at once.
-func (s streamWriter) write(line []byte) error {
-	_ = s.SetWriteDeadline(time.Now().Add(writeTimeout)) // fails with a recorder, which has no deadline
-	_, err := s.Write(line)
-	return errors.Join(err, s.Flush())
 }
 
 // topicOf returns the topic of messages of a kind and tenant, or of all tenants if tenant is

@@ -1,8 +1,8 @@
 package admin
 
 import (
-	"context"
-	"math"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,50 +32,29 @@ type Happening struct {
 	Detail        string              `json:"detail,omitempty" doc:"The same for people."`
 }
 
-// Each of these types is an event of /v1/events.
-type (
-	scheduledEvent    Happening
-	canceledEvent     Happening
-	ignoredEvent      Happening
-	rejectedEvent     Happening
-	deadLetteredEvent Happening
-	reachedEvent      Happening
-	expiredEvent      Happening
-	publishedEvent    Happening
-	parkedEventEvent  Happening
-)
-
 // An eventClient is a client of [Events].
 type eventClient struct {
 	tenant timer.TenantID // empty: all
 	only   []string       // names of events; none: all
-	queue  chan any
-	slow   chan struct{} // closed when the queue was full: no more events are sent
+	queue  chan []byte    // events as they are sent; closed when it was full: then the client gets no more
 }
 
 // Events sends the events of this instance to its clients. Without clients it costs one
 // atomic load for each hook. Make it with [NewEvents]; it is safe for concurrent use.
 type Events struct {
-	counters *app.Counters
-	count    atomic.Int32
+	count atomic.Int32
 
 	mu  sync.Mutex
 	all map[*eventClient]struct{}
-
-	statusMu sync.Mutex
-	last     Status    // the newest status
-	at       time.Time // when it was made
-	before   measured  // the counters at that time
 }
 
-// NewEvents returns Events that compute rates and lateness from counters.
-func NewEvents(counters *app.Counters) *Events {
-	return &Events{counters: counters, all: make(map[*eventClient]struct{})}
-}
+// NewEvents returns Events that have no clients yet.
+func NewEvents() *Events { return &Events{all: make(map[*eventClient]struct{})} }
 
-// listen adds a client to the events of a tenant, or of all tenants if it is empty.
-func (e *Events) listen(tenant timer.TenantID) *eventClient {
-	l := &eventClient{tenant: tenant, queue: make(chan any, maxQueued), slow: make(chan struct{})}
+// listen adds a client to the events of some names, or to all events if there are none, of a
+// tenant, or of all tenants if it is empty.
+func (e *Events) listen(tenant timer.TenantID, only []string) *eventClient {
+	l := &eventClient{tenant: tenant, only: only, queue: make(chan []byte, maxQueued)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all[l] = struct{}{}
@@ -98,25 +77,27 @@ func (e *Events) drop(l *eventClient) {
 
 // send sends an event to all clients, and drops the ones that are too slow. It never waits
 // for a client.
-func (e *Events) send(name string, tenant timer.TenantID, event any) {
+func (e *Events) send(name string, h Happening) {
+	event := serverSent(name, h)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for l := range e.all {
-		if !l.wants(name) || l.tenant != "" && l.tenant != tenant {
+		if l.tenant != "" && l.tenant != h.TenantID || len(l.only) > 0 && !slices.Contains(l.only, name) {
 			continue
 		}
 		select {
 		case l.queue <- event:
 		default:
 			e.drop(l)
-			close(l.slow)
+			close(l.queue)
 		}
 	}
 }
 
-// wants reports whether a client asked for events of a name.
-func (l *eventClient) wants(name string) bool {
-	return len(l.only) == 0 || slices.Contains(l.only, name)
+// serverSent returns an event in the form of server-sent events.
+func serverSent(name string, data any) []byte {
+	text, _ := json.Marshal(data) // our types can be encoded
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, text)
 }
 
 // Hooks returns the hooks that an app has to call.
@@ -138,9 +119,9 @@ func (e *Events) Hooks() app.Hooks {
 					CorrelationID: d.CorrelationID, DueAt: stamp(d.DueAt), LatenessMS: new(d.Lateness().Milliseconds()),
 				}
 				if d.State() == timer.Expired {
-					e.send("expired", d.TenantID, expiredEvent(h))
+					e.send("expired", h)
 				} else {
-					e.send("reached", d.TenantID, reachedEvent(h))
+					e.send("reached", h)
 				}
 			}
 		},
@@ -150,7 +131,7 @@ func (e *Events) Hooks() app.Hooks {
 			}
 			for _, m := range events {
 				h := happeningOf(at, m)
-				e.send("published", h.TenantID, publishedEvent(h))
+				e.send("published", h)
 			}
 		},
 		Parked: func(m *message.Message, reason string) {
@@ -159,7 +140,7 @@ func (e *Events) Hooks() app.Hooks {
 			}
 			h := happeningOf(time.Now(), m)
 			h.Reason, h.LatenessMS = reason, nil
-			e.send("parked", h.TenantID, parkedEventEvent(h))
+			e.send("parked", h)
 		},
 	}
 }
@@ -172,17 +153,17 @@ func (e *Events) decided(d handlers.Decision) {
 	}
 	switch d.Outcome {
 	case timer.DidSchedule.String(), timer.DidReschedule.String():
-		e.send("scheduled", d.TenantID, scheduledEvent(h))
+		e.send("scheduled", h)
 	case timer.DidCancel.String():
-		e.send("canceled", d.TenantID, canceledEvent(h))
+		e.send("canceled", h)
 	case handlers.OutcomeInvalid:
-		e.send("dead-lettered", d.TenantID, deadLetteredEvent(h))
+		e.send("dead-lettered", h)
 	case handlers.OutcomeOverQuota, handlers.OutcomeFailed:
 		h.Reason = d.Outcome
-		e.send("rejected", d.TenantID, rejectedEvent(h))
+		e.send("rejected", h)
 	default:
 		h.Reason = d.Outcome
-		e.send("ignored", d.TenantID, ignoredEvent(h))
+		e.send("ignored", h)
 	}
 }
 
@@ -196,75 +177,4 @@ func happeningOf(at time.Time, m *message.Message) Happening {
 		h.DueAt, h.LatenessMS = stamp(due), new(max(at.Sub(due), 0).Milliseconds())
 	}
 	return h
-}
-
-// A Status is the state of the service in one second.
-type Status struct {
-	At              string  `json:"at" format:"date-time"`
-	LatenessP99MS   int64   `json:"latenessP99Ms" doc:"How late the events were that the broker has acked since the status before, from the due time to the ack: 99 of 100 at most so late. On this instance."`
-	LatenessMaxMS   int64   `json:"latenessMaxMs" doc:"The most that any event was late since the start of this instance."`
-	Commands        float64 `json:"commandsPerSecond" doc:"Handled on this instance, as the next two."`
-	Reached         float64 `json:"reachedPerSecond"`
-	Published       float64 `json:"publishedPerSecond"`
-	Scheduled       int64   `json:"scheduled" doc:"Timers that wait to fire."`
-	Overdue         int64   `json:"overdue" doc:"Those that were due before now; 10000 may stand for more."`
-	Paused          int64   `json:"paused,omitempty" doc:"Timers that are due and wait until firing is resumed; 10000 of a tenant may stand for more. They are none of overdue."`
-	Held            int64   `json:"held,omitempty" doc:"Timers that are due and wait for the fire_rate of their tenant; 10000 of a tenant may stand for more. They are none of overdue."`
-	OldestOverdueMS int64   `json:"oldestOverdueMs,omitempty" doc:"How long the first of them has been due."`
-	Outbox          int64   `json:"outbox" doc:"Events that wait for the broker."`
-	OldestEventMS   int64   `json:"oldestEventMs,omitempty" doc:"How long ago the timer of the oldest of them was due."`
-	Parked          int64   `json:"parked"`
-	Error           string  `json:"error,omitempty" doc:"The database did not answer: its figures are missing."`
-}
-
-// measured holds counts at a time.
-type measured struct {
-	at                           time.Time
-	commands, reached, published int64
-	lateness                     app.Lateness
-}
-
-func (e *Events) measure() measured {
-	m := measured{at: time.Now(), reached: e.counters.Reached(), published: e.counters.Forwarded(), lateness: e.counters.Lateness()}
-	for _, n := range e.counters.Commands() {
-		m.commands += n
-	}
-	return m
-}
-
-// status returns the state of the service, at most a second old: all clients share it.
-func (e *Events) status(ctx context.Context, timers timer.Reader) Status {
-	e.statusMu.Lock()
-	defer e.statusMu.Unlock()
-	if time.Since(e.at) < statusInterval*9/10 {
-		return e.last
-	}
-	now := e.measure()
-	since := e.before
-	if since.at.IsZero() || now.at.Sub(since.at) > 10*statusInterval {
-		since = now // there were no clients, so nothing is known of the last second
-	}
-	s := Status{At: stamp(now.at), LatenessMaxMS: now.lateness.Max.Milliseconds()}
-	if took := now.at.Sub(since.at).Seconds(); took > 0 {
-		rate := func(n int64) float64 { return math.Round(100*float64(n)/took) / 100 }
-		s.Commands, s.Reached, s.Published = rate(now.commands-since.commands), rate(now.reached-since.reached), rate(now.published-since.published)
-	}
-	if latest := lateness([]sample{{late: since.lateness}, {late: now.lateness}}, 0); latest.Events > 0 {
-		s.LatenessP99MS = latest.Quantile(0.99).Milliseconds()
-	}
-	ctx, cancel := context.WithTimeout(ctx, statusInterval)
-	defer cancel()
-	stats, overdue, err := statsOf(ctx, timers, "", now.at)
-	if err != nil {
-		s.Error = "the database did not answer"
-	}
-	if overdue.Timers > 0 {
-		s.Overdue, s.OldestOverdueMS = overdue.Timers, now.at.Sub(overdue.Oldest).Milliseconds()
-	}
-	s.Scheduled, s.Paused, s.Held, s.Outbox, s.Parked = stats.Scheduled, stats.Paused, stats.Held, stats.Outbox, stats.Parked
-	if !stats.DueAt.IsZero() {
-		s.OldestEventMS = max(0, now.at.Sub(stats.DueAt).Milliseconds())
-	}
-	e.last, e.at, e.before = s, now.at, now
-	return s
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/admin"
-	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
@@ -66,7 +65,7 @@ func reachedBy(tenant timer.TenantID) timer.DueTimeReached {
 // by number, and with the token of all, which finds the others.
 func TestNoRouteShowsOtherTenants(t *testing.T) {
 	t.Parallel()
-	b, events := channel(t), admin.NewEvents(new(app.Counters))
+	b, events := channel(t), admin.NewEvents()
 	limits, err := quota.New(quota.Config{Tenants: map[timer.TenantID]quota.Limits{marker: {Live: 10}}}, timer.ClockFunc(time.Now), quota.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +116,7 @@ func TestNoRouteShowsOtherTenants(t *testing.T) {
 // TestNoEventTellsOfOtherTenants: what a token of acme hears.
 func TestNoEventTellsOfOtherTenants(t *testing.T) {
 	t.Parallel()
-	events := admin.NewEvents(new(app.Counters))
+	events := admin.NewEvents()
 	s, _ := operated(t, func(opt *admin.Options) { opt.Events = events })
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)

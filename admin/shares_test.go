@@ -13,7 +13,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/admin"
-	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/timer"
@@ -39,7 +38,7 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := held{gochannel.New(gochannel.Options{}, quiet), make(chan struct{})}
 		s := admin.New(quiet, admin.Options{
-			Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b, Events: admin.NewEvents(new(app.Counters)),
+			Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b, Events: admin.NewEvents(),
 		})
 		useTokens(t, s, tenantTokens)
 		ctx, stop := context.WithCancel(t.Context())
