@@ -211,7 +211,7 @@ func (a *api) complete(op huma.Operation, rule rule) huma.Operation {
 func (a *api) problem(ctx context.Context, id string, err error) error {
 	var status huma.StatusError
 	if errors.As(err, &status) {
-		return err
+		return status
 	}
 	if code, text := explain(err); code != 0 {
 		return huma.NewError(code, text)

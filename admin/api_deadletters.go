@@ -102,16 +102,18 @@ func (a *api) addDeadLetters() {
 			return a.deadLetters(ctx, "", in.DeadLetterQuery)
 		})
 	register(a, read(path+"/{id}", "get-dead-letter", "A dead letter, with the body of its original"), tenantToken, a.deadLetter)
-	replay := huma.Operation{
-		OperationID: "replay-dead-letter", Method: http.MethodPost, Path: path + "/{id}:replay", Summary: "Publish the original once more, and remove the dead letter",
+	removes := func(how removal) func(context.Context, *deadLetterInput) (*struct{}, error) {
+		return func(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
+			_, err := a.actions.remove(ctx, how, selection{Tenant: timer.TenantID(in.Tenant), ID: in.ID})
+			return nil, err
+		}
 	}
-	change(a, replay, tenantToken, func(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
-		return nil, a.actions.replay(ctx, timer.TenantID(in.Tenant), in.ID)
-	})
-	discard := huma.Operation{OperationID: "discard-dead-letter", Method: http.MethodDelete, Path: path + "/{id}", Summary: "Remove a dead letter for good"}
-	change(a, discard, tenantToken, func(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
-		return nil, a.actions.discard(ctx, timer.TenantID(in.Tenant), in.ID)
-	})
+	change(a, huma.Operation{
+		OperationID: "replay-dead-letter", Method: http.MethodPost, Path: path + "/{id}:replay", Summary: "Publish the original once more, and remove the dead letter",
+	}, tenantToken, removes(replay))
+	change(a, huma.Operation{
+		OperationID: "discard-dead-letter", Method: http.MethodDelete, Path: path + "/{id}", Summary: "Remove a dead letter for good",
+	}, tenantToken, removes(discard))
 }
 
 func (a *api) deadLetters(ctx context.Context, tenant timer.TenantID, q DeadLetterQuery) (*deadLettersOutput, error) {

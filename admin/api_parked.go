@@ -67,14 +67,18 @@ type (
 func (a *api) addParked() {
 	add(a, "/v1/parked", "list-parked-events", "Events that the broker refused for good, newest first", filtered, a.parkedList)
 	add(a, "/v1/parked/{seq}", "get-parked-event", "A parked event, with its body", filtered, a.parkedEvent)
-	retry := huma.Operation{OperationID: "retry-parked-event", Method: http.MethodPost, Path: "/v1/parked/{seq}:retry", Summary: "Put a parked event back into the outbox, as if it were new"}
-	change(a, retry, filtered, func(ctx context.Context, in *parkedInput) (*struct{}, error) {
-		return nil, a.actions.retryParked(ctx, in.Seq)
-	})
-	discard := huma.Operation{OperationID: "discard-parked-event", Method: http.MethodDelete, Path: "/v1/parked/{seq}", Summary: "Delete a parked event for good"}
-	change(a, discard, filtered, func(ctx context.Context, in *parkedInput) (*struct{}, error) {
-		return nil, a.actions.discardParked(ctx, in.Seq)
-	})
+	changes := func(how parkedChange) func(context.Context, *parkedInput) (*struct{}, error) {
+		return func(ctx context.Context, in *parkedInput) (*struct{}, error) {
+			_, err := a.actions.changeParked(ctx, how, selection{Tenant: accessOf(ctx).tenant, ID: strconv.FormatInt(in.Seq, 10)})
+			return nil, err
+		}
+	}
+	change(a, huma.Operation{
+		OperationID: "retry-parked-event", Method: http.MethodPost, Path: "/v1/parked/{seq}:retry", Summary: "Put a parked event back into the outbox, as if it were new",
+	}, filtered, changes(retryParked))
+	change(a, huma.Operation{
+		OperationID: "discard-parked-event", Method: http.MethodDelete, Path: "/v1/parked/{seq}", Summary: "Delete a parked event for good",
+	}, filtered, changes(discardParked))
 }
 
 func (a *api) parkedList(ctx context.Context, in *parkedListInput) (*parkedListOutput, error) {

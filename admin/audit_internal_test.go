@@ -1,14 +1,11 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -58,52 +55,5 @@ func TestAuditSaysWhatWasRefusedAndWhatFailed(t *testing.T) {
 		if got := a.recent()[0].Result; got != test.want {
 			t.Errorf("%q, %v: %q, want %q", test.result, test.err, got, test.want)
 		}
-	}
-}
-
-// A slowService forgets 400 timers, and then goes on until its context ends.
-type slowService struct {
-	Service
-	began chan struct{}
-}
-
-func (s slowService) Forget(ctx context.Context, _ timer.TenantID) (timer.Counts, error) {
-	close(s.began)
-	<-ctx.Done()
-	return timer.Counts{Scheduled: 400}, ctx.Err()
-}
-
-// TestForgetGoesOnWithoutItsClient until its own limit, or the stop of the server.
-func TestForgetGoesOnWithoutItsClient(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		stops bool
-		took  time.Duration
-	}{"its limit": {false, forgetTimeout}, "the server stops": {true, time.Second}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s, stopping := slowService{began: make(chan struct{})}, make(chan struct{})
-				a := newActions(slog.New(slog.DiscardHandler), Options{Service: s})
-				a.stopping = stopping
-				ctx, hangUp := context.WithCancel(withAccess(t.Context(), access{who: "10.0.0.1"}))
-				go func() {
-					<-s.began
-					hangUp()
-					if time.Sleep(time.Second); test.stops {
-						close(stopping)
-					}
-				}()
-				began := time.Now()
-				sum, err := a.forget(ctx, "acme")
-				if took := time.Since(began); sum.Total() != 400 || !errors.Is(err, errMore) || took != test.took {
-					t.Errorf("%+v, %v after %v", sum, err, took)
-				}
-				if last := a.audit.recent(); len(last) != 1 || last[0].Result != "400 timers deleted, not all" {
-					t.Errorf("%+v", last)
-				}
-				time.Sleep(time.Second)
-			})
-		})
 	}
 }

@@ -3,7 +3,9 @@ package admin
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/event-service-agent/timer-service/broker/deadletter"
@@ -15,80 +17,118 @@ const (
 	parkedBatch  = 200 // events that are changed at once, so that timers get their turn
 )
 
-type (
-	// A removal replays or discards dead letters.
-	removal func(*deadletter.Service, context.Context, deadletter.Filter, func(deadletter.Result)) (deadletter.Summary, error)
+// A removal is a way to remove dead letters.
+type removal struct {
+	Verb, Did string
+	work      func(*deadletter.Service, context.Context, deadletter.Filter, func(deadletter.Result)) (deadletter.Summary, error)
+}
 
-	// A bulk is one part of a deed that changes all of a selection.
-	bulk func(ctx context.Context, a *actions, s selection) (text string, err error)
+// These are the removals. After [deadletter.MaxReplays] replays another one is refused.
+var (
+	replay  = removal{"replay", "replayed", (*deadletter.Service).Replay}
+	discard = removal{"discard", "discarded", (*deadletter.Service).Discard}
 )
 
-// bulkDeed returns a deed that changes all of a selection.
-func bulkDeed(d deed, found, do bulk) deed {
-	on := func(work bulk) func(context.Context, *actions, timer.TenantID, string) (string, error) {
-		return func(ctx context.Context, a *actions, _ timer.TenantID, filter string) (string, error) {
-			s, err := selected(ctx, filter)
-			if err != nil {
-				return "", err
-			}
-			text, err := work(ctx, a, s)
-			if errors.Is(err, errMore) {
-				text += "\nNot all: ask again."
-			}
-			return text, err
-		}
-	}
-	d.Of, d.found, d.do = "filter", on(found), on(do)
-	return d
-}
-
-// lettersDeed returns a deed that changes all dead letters of a selection.
-func lettersDeed(d deed, what, did string, work removal) deed {
-	d.Back = "/dead-letters"
-	return bulkDeed(d, func(ctx context.Context, a *actions, s selection) (text string, err error) {
-		err = a.visit(ctx, func(ctx context.Context, letters *deadletter.Service) error {
-			sum, err := letters.List(ctx, s.letters(), func(deadletter.Message) error { return nil })
-			if text = count(int64(sum.Done), "dead letter") + " " + s.String() + "."; err != nil && sum.Done > 0 {
-				text, err = "At least "+text, nil
-			}
+// remove removes the selected dead letters, as far as there is time, and says how many. There
+// is a line for each that was refused and stays.
+func (a *actions) remove(ctx context.Context, how removal, s selection) (text string, err error) {
+	var refused []string
+	err = a.do(ctx, how.Verb+" dead letters", s.Tenant, s.String(), func() (string, error) {
+		var sum deadletter.Summary
+		err := a.visit(ctx, func(ctx context.Context, letters *deadletter.Service) (err error) {
+			sum, err = how.work(letters, ctx, s.letters(), func(r deadletter.Result) {
+				if r.Why != nil {
+					refused = append(refused, string(r.Message.Tenant)+" "+timer.Quote(r.Message.ID)+" stays: "+r.Why.Error())
+				}
+			})
 			return err
 		})
-		return text, a.visitFailed(ctx, err)
-	}, func(ctx context.Context, a *actions, s selection) (text string, err error) {
-		var refused []string
-		err = a.do(ctx, what, s.Tenant, s.String(), func() (string, error) {
-			var done int
-			done, refused, err = a.removeAll(ctx, s, work)
-			text = count(int64(done), "dead letter") + " " + did + ", " + num(int64(len(refused))) + " refused."
-			return text, a.visitFailed(ctx, partly(done, err))
-		})
-		return strings.Join(append([]string{text}, refused[:min(len(refused), shownRefused)]...), "\n"), err
+		if err == nil && s.ID != "" && sum.Done == 0 {
+			if len(refused) > 0 {
+				return "", conflict(http.StatusConflict, "refused", refused[0])
+			}
+			return "", errNoDeadLetter
+		}
+		text = count(int64(sum.Done), "dead letter") + " " + how.Did + ", " + num(int64(len(refused))) + " refused."
+		return text, partly(sum.Done, err)
 	})
+	return strings.Join(append([]string{text}, refused[:min(len(refused), shownRefused)]...), "\n"), err
 }
 
-// parkedDeed returns a deed that changes all parked events of a selection.
-func parkedDeed(d deed, what, did string, change func(*actions) func(context.Context, ...int64) (int, error)) deed {
-	d.Back, d.Service = "/parked", true
-	return bulkDeed(d, func(ctx context.Context, a *actions, s selection) (string, error) {
-		seqs, err := a.seqs(ctx, s)
-		return count(int64(len(seqs)), "parked event") + " " + s.String() + ".", err
-	}, func(ctx context.Context, a *actions, s selection) (text string, err error) {
-		err = a.operate(ctx, what, s.Tenant, s.String(), func(ctx context.Context) (string, error) {
-			// The numbers are read before any event is changed, since an event that is
-			// refused again is parked again.
-			seqs, err := a.seqs(ctx, s)
-			n, done := 0, 0
-			for part := range slices.Chunk(seqs, parkedBatch) {
-				if err == nil {
-					n, err = change(a)(ctx, part...)
-					done += n
-				}
-			}
-			text = num(int64(done)) + " of " + num(int64(len(seqs))) + " events " + did + "."
-			return text, partly(done, err)
-		})
-		return text, err
+// countLetters counts the selected dead letters for people.
+func (a *actions) countLetters(ctx context.Context, s selection) (text string, err error) {
+	err = a.visit(ctx, func(ctx context.Context, letters *deadletter.Service) error {
+		sum, err := letters.List(ctx, s.letters(), func(deadletter.Message) error { return nil })
+		if text = count(int64(sum.Done), "dead letter") + " " + s.String() + "."; err != nil && sum.Done > 0 {
+			text, err = "At least "+text, nil
+		}
+		return err
 	})
+	return text, err
+}
+
+// A parkedChange is a way to change parked events.
+type parkedChange struct {
+	Verb, Did string
+	change    func(a *actions, ctx context.Context, seqs ...int64) (int, error)
+}
+
+// These are the changes of parked events.
+var (
+	retryParked = parkedChange{"retry", "in the outbox again", func(a *actions, ctx context.Context, seqs ...int64) (int, error) {
+		return a.service.Retry(ctx, seqs...)
+	}}
+	discardParked = parkedChange{"discard", "deleted for good", func(a *actions, ctx context.Context, seqs ...int64) (int, error) {
+		return a.operator.DiscardParked(ctx, seqs...)
+	}}
+)
+
+// changeParked changes the selected parked events, and says how many.
+func (a *actions) changeParked(ctx context.Context, how parkedChange, s selection) (text string, err error) {
+	err = a.operate(ctx, how.Verb+" parked events", s.Tenant, s.String(), func(ctx context.Context) (string, error) {
+		// The numbers are read before any event is changed, since an event that is refused
+		// again is parked again.
+		seqs, err := a.seqs(ctx, s)
+		n, done := 0, 0
+		for part := range slices.Chunk(seqs, parkedBatch) {
+			if err == nil {
+				n, err = how.change(a, ctx, part...)
+				done += n
+			}
+		}
+		if err == nil && s.ID != "" && done == 0 {
+			err = errNoParked
+		}
+		text = num(int64(done)) + " of " + num(int64(len(seqs))) + " events " + how.Did + "."
+		return text, partly(done, err)
+	})
+	return text, err
+}
+
+// countParked counts the selected parked events for people.
+func (a *actions) countParked(ctx context.Context, s selection) (string, error) {
+	seqs, err := a.seqs(ctx, s)
+	return count(int64(len(seqs)), "parked event") + " " + s.String() + ".", err
+}
+
+// seqs returns the numbers of the selected parked events, in the order in which they were
+// parked.
+func (a *actions) seqs(ctx context.Context, s selection) (seqs []int64, err error) {
+	if s.ID != "" {
+		seq, _ := strconv.ParseInt(s.ID, 10, 64) // no event has the number 0
+		e, err := parkedEvent(ctx, a.timers, s.Tenant, seq)
+		return []int64{e.Seq}, err
+	}
+	for after := int64(0); ; {
+		page, next, err := s.parked(ctx, a.timers, after, timer.MaxPage)
+		for _, e := range page {
+			seqs = append(seqs, e.Seq)
+		}
+		if after = next; next == 0 || err != nil {
+			slices.Sort(seqs)
+			return seqs, err
+		}
+	}
 }
 
 // partly returns an error, joined with errMore if a part was done before.
@@ -97,33 +137,4 @@ func partly(done int, err error) error {
 		return errors.Join(errMore, err)
 	}
 	return err
-}
-
-// removeAll replays or discards the selected dead letters, as far as there is time. It
-// returns how many, and a line for each that was refused and stays.
-func (a *actions) removeAll(ctx context.Context, s selection, work removal) (done int, refused []string, err error) {
-	err = a.visit(ctx, func(ctx context.Context, letters *deadletter.Service) error {
-		sum, err := work(letters, ctx, s.letters(), func(r deadletter.Result) {
-			if r.Why != nil {
-				refused = append(refused, string(r.Message.Tenant)+" "+timer.Quote(r.Message.ID)+" stays: "+r.Why.Error())
-			}
-		})
-		done = sum.Done
-		return err
-	})
-	return done, refused, err
-}
-
-// seqs returns the numbers of the selected parked events.
-func (a *actions) seqs(ctx context.Context, s selection) (seqs []int64, err error) {
-	for after := int64(0); ; {
-		page, next, err := s.parked(ctx, a.timers, after, timer.MaxPage)
-		for _, e := range page {
-			seqs = append(seqs, e.Seq)
-		}
-		if after = next; next == 0 || err != nil {
-			slices.Sort(seqs) // they are retried in the order in which they were parked
-			return seqs, err
-		}
-	}
 }

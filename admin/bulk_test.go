@@ -46,13 +46,13 @@ func TestAllOfASelectionAtOnce(t *testing.T) {
 	for _, test := range []struct {
 		deed, filter, token, asks, answers, left string
 	}{
-		{"replay-all", "tenant=globex", "acme", "404 ", "404 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
-		{"replay-all", "tenant=acme;reason=not_json", "full", "400 ", "400 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
-		{"discard-all", "since=yesterday", "full", "400 ", "422 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
-		{"discard-all", "correlation=req-9", "full", "0 dead letters of all tenants, correlation id &#34;req-9&#34;.", "0 dead letters discarded, 0 refused.", "a-0 a-1 a-2 a-3 a-json g-1 "},
-		{"discard-all", "reason=not_json&since=2026-01-01", "full", "1 dead letter of all tenants, reason &#34;not_json&#34;, since &#34;2026-01-01T00:00:00.000Z&#34;.", "Done.</b> 1 dead letter discarded, 0 refused.</p>", "a-0 a-1 a-2 a-3 g-1 "},
-		{"replay-all", "", "acme", "4 dead letters of acme.", "Done.</b> 3 dead letters replayed, 1 refused.\nacme &#34;a-3&#34; stays: it was replayed 3 times already</p>", "a-3 g-1 "},
-		{"discard-all", "", "full", "2 dead letters of all tenants.", "Done.</b> 2 dead letters discarded, 0 refused.", ""},
+		{"replay", "tenant=globex", "acme", "404 ", "404 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
+		{"replay", "tenant=acme;reason=not_json", "full", "400 ", "400 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
+		{"discard", "since=yesterday", "full", "400 ", "422 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
+		{"discard", "correlation=req-9", "full", "0 dead letters of all tenants, correlation id &#34;req-9&#34;.", "0 dead letters discarded, 0 refused.", "a-0 a-1 a-2 a-3 a-json g-1 "},
+		{"discard", "reason=not_json&since=2026-01-01", "full", "1 dead letter of all tenants, reason &#34;not_json&#34;, since &#34;2026-01-01T00:00:00.000Z&#34;.", "Done.</b> 1 dead letter discarded, 0 refused.</p>", "a-0 a-1 a-2 a-3 g-1 "},
+		{"replay", "", "acme", "4 dead letters of acme.", "Done.</b> 3 dead letters replayed, 1 refused.\nacme &#34;a-3&#34; stays: it was replayed 3 times already</p>", "a-3 g-1 "},
+		{"discard", "", "full", "2 dead letters of all tenants.", "Done.</b> 2 dead letters discarded, 0 refused.", ""},
 	} {
 		asks, answers := bulk(t, s, test.deed, test.filter, test.token)
 		if !strings.Contains(asks, test.asks) || !strings.Contains(answers, test.answers) {
@@ -79,7 +79,7 @@ func TestBulkOfASlowBrokerSaysThatItIsNotAll(t *testing.T) {
 		} {
 			b := slow{gochannel.New(gochannel.Options{}, quiet), letters}
 			s := admin.New(quiet, admin.Options{Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b})
-			asks, answers := bulk(t, s, "discard-all", "tenant=acme", "")
+			asks, answers := bulk(t, s, "discard", "tenant=acme", "")
 			for i, body := range []string{asks, answers} {
 				code, says, _ := strings.Cut(want[i], " ")
 				if !strings.HasPrefix(body, code) || !strings.Contains(body, says) {
@@ -118,10 +118,10 @@ func TestAllParkedEventsAtOnce(t *testing.T) {
 	t.Parallel()
 	s, store := operated(t, nil)
 	for _, test := range []struct{ deed, filter, token, asks, answers string }{
-		{"retry-all-parked", "tenant=globex", "acme", "404 ", "404 "},
-		{"retry-all-parked", "reason=small", "full", "0 parked events of all tenants, reason", "Done.</b> 0 of 0 events in the outbox again."},
-		{"retry-all-parked", "", "acme", "1 parked event of acme.", "Done.</b> 1 of 1 events in the outbox again."},
-		{"discard-all-parked", "reason=LARGE", "full", "1 parked event of all tenants", "Done.</b> 1 of 1 events deleted for good."},
+		{"retry-parked", "tenant=globex", "acme", "404 ", "404 "},
+		{"retry-parked", "reason=small", "full", "0 parked events of all tenants, reason", "Done.</b> 0 of 0 events in the outbox again."},
+		{"retry-parked", "", "acme", "1 parked event of acme.", "Done.</b> 1 of 1 events in the outbox again."},
+		{"discard-parked", "reason=LARGE", "full", "1 parked event of all tenants", "Done.</b> 1 of 1 events deleted for good."},
 	} {
 		asks, answers := bulk(t, s, test.deed, test.filter, test.token)
 		if !strings.Contains(asks, test.asks) || !strings.Contains(answers, test.answers) {
@@ -135,7 +135,7 @@ func TestAllParkedEventsAtOnce(t *testing.T) {
 		opt.Timers, opt.Service = manyEvents{opt.Timers}, &failsToRetry{opt.Service, 3}
 	})
 	const part = "Done in part.</b> 600 of 1,234 events in the outbox again.\nNot all: ask again.</p>"
-	if _, answers := bulk(t, s, "retry-all-parked", "tenant=acme", "full"); !strings.HasPrefix(answers, "200") || !strings.Contains(answers, part) {
+	if _, answers := bulk(t, s, "retry-parked", "tenant=acme", "full"); !strings.HasPrefix(answers, "200") || !strings.Contains(answers, part) {
 		t.Errorf("no %q in\n%s", part, answers)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -56,7 +55,7 @@ func (a *actions) deadLetters(ctx context.Context, f deadletter.Filter, after st
 	if some && errors.Is(err, context.DeadlineExceeded) { // the broker was too slow to get to after
 		return nil, "", errManyDeadLetters
 	}
-	return page, "", a.visitFailed(ctx, err)
+	return page, "", err
 }
 
 // newestDeadLetters returns a page of the dead letters that fit a filter, newest first,
@@ -93,7 +92,7 @@ func (a *actions) newestDeadLetters(
 	if len(newest) > limit {
 		newest, next = newest[:limit], newest[limit-1].at
 	}
-	return all(newest, func(p placed) deadletter.Message { return p.letter }), next, partial, a.visitFailed(ctx, err)
+	return all(newest, func(p placed) deadletter.Message { return p.letter }), next, partial, err
 }
 
 // deadLetter returns the dead letter of a tenant with an id.
@@ -110,7 +109,7 @@ func (a *actions) deadLetter(ctx context.Context, tenant timer.TenantID, id stri
 	case len(found) > 0:
 		return found[0], nil
 	case err != nil:
-		return deadletter.Message{}, a.visitFailed(ctx, err)
+		return deadletter.Message{}, err
 	}
 	return deadletter.Message{}, errNoDeadLetter
 }
@@ -133,54 +132,12 @@ func (a *actions) visit(ctx context.Context, do func(context.Context, *deadlette
 	case a.visits <- struct{}{}:
 		defer func() { <-a.visits }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return errBrokerSilent
 	}
-	return do(ctx, deadletter.New(a.broker))
-}
-
-// replay publishes the original of a dead letter of a tenant once more, and removes the dead
-// letter. After [deadletter.MaxReplays] replays it is refused.
-func (a *actions) replay(ctx context.Context, tenant timer.TenantID, deadLetterID string) error {
-	return a.remove(ctx, "replay dead letter", tenant, deadLetterID, (*deadletter.Service).Replay)
-}
-
-// discard removes a dead letter of a tenant for good.
-func (a *actions) discard(ctx context.Context, tenant timer.TenantID, deadLetterID string) error {
-	return a.remove(ctx, "discard dead letter", tenant, deadLetterID, (*deadletter.Service).Discard)
-}
-
-// remove replays or discards a dead letter.
-func (a *actions) remove(ctx context.Context, what string, tenant timer.TenantID, id string, work removal) error {
-	if tenant == "" {
-		return huma.Error422UnprocessableEntity("name the tenant of the dead letter") // all were visited
-	}
-	return a.do(ctx, what, tenant, string(tenant)+" "+timer.Quote(id), func() (string, error) {
-		var last deadletter.Result
-		var sum deadletter.Summary
-		err := a.visit(ctx, func(ctx context.Context, s *deadletter.Service) (err error) {
-			sum, err = work(s, ctx, deadletter.Filter{Tenant: tenant, IDs: []string{id}, Limit: 1},
-				func(r deadletter.Result) { last = r })
-			return err
-		})
-		switch {
-		case err != nil:
-			return "", a.visitFailed(ctx, err)
-		case sum.Refused > 0:
-			return "", conflict(http.StatusConflict, "refused", "the dead letter stays as it is: "+last.Why.Error())
-		case sum.Done == 0:
-			return "", errNoDeadLetter
-		case last.ID != "":
-			return fmt.Sprintf("%s as %s", last.Did, last.ID), nil
-		}
-		return last.Did, nil
-	})
-}
-
-// visitFailed returns the problem for dead letters that could not be visited.
-func (a *actions) visitFailed(ctx context.Context, err error) error {
-	if code, _ := explain(err); err == nil || code != 0 {
+	err := do(ctx, deadletter.New(a.broker))
+	if code, _ := explain(err); err == nil || code != 0 || errors.Is(err, errFull) {
 		return err
 	}
 	a.log.WarnContext(ctx, "dead letters were not read", "error", err)
-	return errBrokerSilent
+	return errors.Join(errBrokerSilent, err)
 }

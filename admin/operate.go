@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -66,31 +64,6 @@ func (a *actions) resume(ctx context.Context, tenant timer.TenantID) error {
 // allTenants stands for all tenants in the audit log.
 const allTenants = "all tenants"
 
-// retryParked puts a parked event back into the outbox.
-func (a *actions) retryParked(ctx context.Context, seq int64) error {
-	return a.parked(ctx, "retry parked event", seq, func(ctx context.Context) (int, error) { return a.service.Retry(ctx, seq) })
-}
-
-// discardParked deletes a parked event for good.
-func (a *actions) discardParked(ctx context.Context, seq int64) error {
-	return a.parked(ctx, "discard parked event", seq, func(ctx context.Context) (int, error) { return a.operator.DiscardParked(ctx, seq) })
-}
-
-// parked changes a parked event, if it belongs to the tenant of the request.
-func (a *actions) parked(ctx context.Context, what string, seq int64, change func(context.Context) (int, error)) error {
-	tenant := accessOf(ctx).tenant
-	return a.operate(ctx, what, tenant, strconv.FormatInt(seq, 10), func(ctx context.Context) (string, error) {
-		if _, err := parkedEvent(ctx, a.timers, tenant, seq); err != nil {
-			return "", err
-		}
-		changed, err := change(ctx)
-		if err == nil && changed == 0 {
-			err = errNoParked
-		}
-		return fmt.Sprintf("%d of 1", changed), err
-	})
-}
-
 // parkedEvent returns the parked event with a number, of a tenant or of all if it is empty.
 func parkedEvent(ctx context.Context, timers timer.Reader, tenant timer.TenantID, seq int64) (timer.ParkedEvent, error) {
 	page, err := timers.Parked(ctx, tenant, seq+1, 1)
@@ -105,25 +78,18 @@ func parkedEvent(ctx context.Context, timers timer.Reader, tenant timer.TenantID
 
 // forget deletes all timers and parked events of a tenant. It returns how many timers, even
 // if there is an error, which is errMore if there was no time for all. It needs the token of
-// all tenants. It goes on when the client hangs up, but ends when the server stops.
+// all tenants.
 func (a *actions) forget(ctx context.Context, tenant timer.TenantID) (sum timer.Counts, err error) {
 	more := false
 	err = a.do(ctx, "forget tenant", "", string(tenant), func() (string, error) {
 		if a.service == nil {
 			return "", errNoService
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
+		ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 		defer cancel()
-		go func() {
-			select {
-			case <-a.stopping:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
 		sum, err = a.service.Forget(ctx, tenant)
 		deleted := count(sum.Total(), "timer") + " deleted"
-		if more = err != nil && sum.Total() > 0 && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)); more {
+		if more = errors.Is(err, context.DeadlineExceeded) && sum.Total() > 0; more {
 			return deleted + ", not all", nil
 		}
 		return deleted, err

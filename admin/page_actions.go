@@ -6,12 +6,10 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -27,9 +25,9 @@ type deed struct {
 	Choices []string // values of the field that people choose from
 	Typed   bool     // people type the field on the page that asks
 	Empty   string   // meaning of an empty field; empty: the field is required
-	Back    string   // path of the page to go on with
+	Back    string   // path of the page to go on with; default that of the tenants
 
-	OfTenant bool // it is about a tenant, which the request names
+	OfTenant bool // it is about a tenant, which the request must name
 	Service  bool // it changes the service, and is not a command to the broker
 	// found describes the target; nil: it is known.
 	found func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (string, error)
@@ -47,101 +45,96 @@ var deeds = map[string]deed{
 	},
 	"cancel-prefix":     cancelMany("prefix", "Service calls that begin with", func(prefix string) timer.Selection { return timer.Selection{Prefix: prefix} }),
 	"cancel-correlated": cancelMany("correlation", "Correlation id", func(id string) timer.Selection { return timer.Selection{CorrelationID: id} }),
-	"replay": {
-		Title: "Replay a dead letter", Button: "Replay this dead letter", Of: "id", Label: "Dead letter", OfTenant: true, Back: "/dead-letters",
-		Means: "The original command goes to the broker once more, and the dead letter is removed. If the command fails again it becomes a new dead letter.",
-		do: func(ctx context.Context, a *actions, tenant timer.TenantID, id string) (string, error) {
-			return "The original command is at the broker, and the dead letter is removed.", a.replay(ctx, tenant, id)
-		},
-	},
-	"discard": {
-		Title: "Discard a dead letter", Button: "Discard this dead letter", Danger: true, Of: "id", Label: "Dead letter", OfTenant: true, Back: "/dead-letters",
-		Means: "The dead letter is removed for good. What its command asked for will not happen.",
-		do: func(ctx context.Context, a *actions, tenant timer.TenantID, id string) (string, error) {
-			return "The dead letter is removed for good.", a.discard(ctx, tenant, id)
-		},
-	},
-	"retry-parked": {
-		Title: "Retry a parked event", Button: "Retry this event", Of: "seq", Label: "Parked event", Back: "/parked", Service: true,
-		Means: "The event goes back into the outbox and is published as if it were new. If the broker refuses it again it is parked again.",
-		do:    onParked("The event is in the outbox again.", (*actions).retryParked),
-	},
-	"discard-parked": {
-		Title: "Discard a parked event", Button: "Discard this event", Danger: true, Of: "seq", Label: "Parked event", Back: "/parked", Service: true,
-		Means: "The event is deleted for good: its consumers never learn that this timer has fired, or expired.",
-		do:    onParked("The event is deleted for good.", (*actions).discardParked),
-	},
-	"pause":         pauseDeed("for all tenants", "No timer of any tenant fires", deed{Back: "/"}),
-	"pause-tenant":  pauseDeed("of this tenant", "No timer of this tenant fires", deed{Back: "/tenants", OfTenant: true}),
-	"resume":        resumeDeed("for all tenants", "Timers fire again on all nodes, first the timers that became due meanwhile. A tenant that is paused by name stays so.", deed{Back: "/"}),
-	"resume-tenant": resumeDeed("of this tenant", "Its timers fire again on all nodes, first the timers that became due meanwhile.", deed{Back: "/tenants", OfTenant: true}),
-	"refire":        refireDeed(deed{Back: "/"}),
-	"refire-tenant": refireDeed(deed{Back: "/tenants", OfTenant: true}),
-	"forget":        forgetDeed(),
-	"replay-all": lettersDeed(deed{
-		Title: "Replay many dead letters", Button: "Replay these dead letters",
+	"replay": lettersDeed(replay, deed{
+		Title: "Replay dead letters", Button: "Replay what is selected",
 		Means: "The original commands go to the broker once more, and their dead letters are removed. A command that fails again becomes a new dead letter.",
-	}, "replay dead letters", "replayed", (*deadletter.Service).Replay),
-	"discard-all": lettersDeed(deed{
-		Title: "Discard many dead letters", Button: "Discard these dead letters", Danger: true,
+	}),
+	"discard": lettersDeed(discard, deed{
+		Title: "Discard dead letters", Button: "Discard what is selected", Danger: true,
 		Means: "The dead letters are removed for good. What their commands asked for will not happen.",
-	}, "discard dead letters", "discarded", (*deadletter.Service).Discard),
-	"retry-all-parked": parkedDeed(deed{
-		Title: "Retry many parked events", Button: "Retry these events",
+	}),
+	"retry-parked": parkedDeed(retryParked, deed{
+		Title: "Retry parked events", Button: "Retry what is selected",
 		Means: "The events go back into the outbox and are published as if they were new. An event that the broker refuses again is parked again, with the reason.",
-	}, "retry parked events", "in the outbox again", func(a *actions) func(context.Context, ...int64) (int, error) { return a.service.Retry }),
-	"discard-all-parked": parkedDeed(deed{
-		Title: "Discard many parked events", Button: "Discard these events", Danger: true,
+	}),
+	"discard-parked": parkedDeed(discardParked, deed{
+		Title: "Discard parked events", Button: "Discard what is selected", Danger: true,
 		Means: "The events are deleted for good: their consumers never learn that these timers have fired, or expired.",
-	}, "discard parked events", "deleted for good", func(a *actions) func(context.Context, ...int64) (int, error) { return a.operator.DiscardParked }),
+	}),
+	"pause": {
+		Title: "Pause firing", Button: "Pause firing", Danger: true, Service: true,
+		Of: "for", Label: "For how long", Choices: []string{"15m", "1h", "4h", "24h"}, Empty: "until it is resumed",
+		Means: "No timer fires, on all nodes, until firing is resumed or the pause ends. Commands are taken, and nothing is lost: what becomes due meanwhile fires then, late.",
+		do: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
+			until := time.Time{}
+			if text != "" {
+				length, err := time.ParseDuration(text)
+				if err != nil {
+					return "", huma.Error400BadRequest("the length of the pause is no duration")
+				}
+				until = time.Now().Add(length)
+			}
+			return "No timer of " + cmp.Or(string(tenant), allTenants) + " fires until " + cmp.Or(stamp(until), "firing is resumed") + ".", a.pause(ctx, tenant, until)
+		},
+	},
+	"resume": {
+		Title: "Resume firing", Button: "Resume firing", Service: true,
+		Means: "Timers fire again on all nodes, first the timers that became due meanwhile. A tenant that is paused by name is resumed by name.",
+		do: func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
+			return "Timers fire again.", a.resume(ctx, tenant)
+		},
+	},
+	"refire": {
+		Title: "Publish events again", Button: "Publish them again", Service: true,
+		Of: "since", Label: "Of timers that fired or expired in the last", Choices: []string{"10m", "30m", "1h", "4h", "24h"},
+		Means: "For consumers that lost events, or a broker that lost stored messages. Each event keeps its id: a consumer that remembers it drops it. At most 2,000 a second are published. The verb refire takes any time, and a prefix.",
+		do: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
+			length, err := time.ParseDuration(text)
+			if err != nil {
+				return "", huma.Error400BadRequest("choose how far back the events are wanted")
+			}
+			did, err := a.refire(ctx, timer.Refire{TenantID: tenant, Since: time.Now().Add(-length)})
+			line := count(int64(did.Events), "event") + " published again"
+			if did.Next != "" {
+				return line + ", not all: the verb refire goes on until the end.", errMore
+			}
+			return line + ". Timers that fired or expired before " + did.CompleteFrom + " may be deleted.", err
+		},
+	},
+	"forget": forgetDeed(),
 }
 
-// pauseDeed returns the deed that pauses firing.
-func pauseDeed(of, means string, d deed) deed {
-	d.Title, d.Button, d.Danger, d.Service = "Pause firing", "Pause firing "+of, true, true
-	d.Of, d.Label, d.Choices, d.Empty = "for", "For how long", []string{"15m", "1h", "4h", "24h"}, "until it is resumed"
-	d.Means = means + ", on all nodes, until firing is resumed or the pause ends. Commands are taken, and nothing is lost: what becomes due meanwhile fires then, late."
-	d.do = func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
-		if text == "" {
-			return means + " until you resume.", a.pause(ctx, tenant, time.Time{})
+// bulkDeed returns a deed that changes all of a selection.
+func bulkDeed(d deed, found, do func(context.Context, *actions, selection) (string, error)) deed {
+	on := func(work func(context.Context, *actions, selection) (string, error)) func(context.Context, *actions, timer.TenantID, string) (string, error) {
+		return func(ctx context.Context, a *actions, _ timer.TenantID, filter string) (string, error) {
+			s, err := selected(ctx, filter)
+			if err != nil {
+				return "", err
+			}
+			text, err := work(ctx, a, s)
+			if errors.Is(err, errMore) {
+				text += "\nNot all: ask again."
+			}
+			return text, err
 		}
-		length, err := time.ParseDuration(text)
-		if err != nil {
-			return "", huma.Error400BadRequest("the length of the pause is no duration")
-		}
-		until := time.Now().Add(length)
-		return means + " until " + stamp(until) + ", or until you resume.", a.pause(ctx, tenant, until)
 	}
+	d.Of, d.found, d.do = "filter", on(found), on(do)
 	return d
 }
 
-// resumeDeed returns the deed that ends a pause.
-func resumeDeed(of, means string, d deed) deed {
-	d.Title, d.Button, d.Means, d.Service = "Resume firing", "Resume firing "+of, means, true
-	d.do = func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
-		return "Timers fire again.", a.resume(ctx, tenant)
-	}
-	return d
+// lettersDeed returns a deed that removes dead letters.
+func lettersDeed(how removal, d deed) deed {
+	d.Back = "/dead-letters"
+	return bulkDeed(d, func(ctx context.Context, a *actions, s selection) (string, error) { return a.countLetters(ctx, s) },
+		func(ctx context.Context, a *actions, s selection) (string, error) { return a.remove(ctx, how, s) })
 }
 
-// refireDeed returns the deed that publishes events again.
-func refireDeed(d deed) deed {
-	d.Title, d.Button, d.Service = "Publish events again", "Publish them again", true
-	d.Of, d.Label, d.Choices = "since", "Of timers that fired or expired in the last", []string{"10m", "30m", "1h", "4h", "24h"}
-	d.Means = "For consumers that lost events, or a broker that lost stored messages. Each event keeps its id: a consumer that remembers it drops it. At most 2,000 a second are published. The verb refire takes any time, and a prefix."
-	d.do = func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
-		length, err := time.ParseDuration(text)
-		if err != nil {
-			return "", huma.Error400BadRequest("choose how far back the events are wanted")
-		}
-		did, err := a.refire(ctx, timer.Refire{TenantID: tenant, Since: time.Now().Add(-length)})
-		line := count(int64(did.Events), "event") + " published again"
-		if did.Next != "" {
-			return line + ", not all: the verb refire goes on until the end.", errMore
-		}
-		return line + ". Timers that fired or expired before " + did.CompleteFrom + " may be deleted.", err
-	}
-	return d
+// parkedDeed returns a deed that changes parked events.
+func parkedDeed(how parkedChange, d deed) deed {
+	d.Back, d.Service = "/parked", true
+	return bulkDeed(d, func(ctx context.Context, a *actions, s selection) (string, error) { return a.countParked(ctx, s) },
+		func(ctx context.Context, a *actions, s selection) (string, error) { return a.changeParked(ctx, how, s) })
 }
 
 // forgetDeed returns the deed that deletes all data of a tenant. People must type its name.
@@ -198,17 +191,6 @@ func cancelMany(field, label string, of func(string) timer.Selection) deed {
 			}
 			return line + ".", err
 		},
-	}
-}
-
-// onParked returns a function that changes the parked event with a number.
-func onParked(did string, change func(*actions, context.Context, int64) error) func(context.Context, *actions, timer.TenantID, string) (string, error) {
-	return func(ctx context.Context, a *actions, _ timer.TenantID, seq string) (string, error) {
-		n, err := strconv.ParseInt(seq, 10, 64)
-		if err != nil || n <= 0 {
-			return "", errNoParked
-		}
-		return did, change(a, ctx, n)
 	}
 }
 
@@ -284,7 +266,7 @@ func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (pa
 	case d.OfTenant && form.Get("tenant") == "":
 		return found, huma.Error400BadRequest("the tenant is missing")
 	}
-	a := &asked{deed: d, Name: name, Tenant: timer.TenantID(form.Get("tenant")), What: form.Get(d.Of), Return: p.opt.Prefix + d.Back}
+	a := &asked{deed: d, Name: name, Tenant: timer.TenantID(form.Get("tenant")), What: form.Get(d.Of), Return: p.opt.Prefix + cmp.Or(d.Back, "/tenants")}
 	if d.Of == "call" {
 		a.Return = p.timerPath(timer.Key{TenantID: a.Tenant, ServiceCallID: timer.ServiceCallID(a.What)})
 	}
@@ -292,7 +274,9 @@ func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (pa
 		a.Return = p.opt.Prefix + "/timers?" + url.Values{"tenant": {string(a.Tenant)}, "prefix": {form.Get("prefix")}}.Encode()
 	}
 	if d.Of == "filter" {
-		a.Return += "?" + a.What
+		filter, _ := url.ParseQuery(a.What) // selected reports a mistake
+		filter.Del("id")
+		a.Return += "?" + filter.Encode()
 	}
 	found.Body = a
 	_, err := only(ctx, form.Get("tenant"))

@@ -108,6 +108,9 @@ type deadLetter struct {
 	Spent bool   // it can't be replayed again
 }
 
+// Query returns the query of a form that selects only this dead letter.
+func (d deadLetter) Query() string { return selection{Tenant: d.Tenant, ID: d.ID}.Query() }
+
 func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) {
 	after := r.URL.Query().Get("after")
 	l := &deadLetterList{Reasons: reasons}
@@ -142,6 +145,11 @@ type parkedRow struct {
 	timer.ParkedEvent
 	Shown string
 	Cut   bool
+}
+
+// Query returns the query of a form that selects only this event.
+func (e parkedRow) Query() string {
+	return selection{Tenant: e.TenantID, ID: strconv.FormatInt(e.Seq, 10)}.Query()
 }
 
 func (p *pages) parked(ctx context.Context, r *http.Request) (page, error) {

@@ -23,24 +23,24 @@ func TestPagesDoWhatTheyOffer(t *testing.T) {
 		t.Fatal(parked, err)
 	}
 	for _, test := range []struct{ deed, form, says string }{
-		{"pause", "", "Done.</b> No timer of any tenant fires until you resume."},
+		{"pause", "", "Done.</b> No timer of all tenants fires until firing is resumed."},
 		{"resume", "", "Done.</b> Timers fire again"},
-		{"pause-tenant", "tenant=acme&for=1h", "Done.</b> No timer of this tenant fires until 20"},
-		{"resume-tenant", "tenant=acme", "Done.</b> Timers fire again"},
+		{"pause", "tenant=acme&for=1h", "Done.</b> No timer of acme fires until 20"},
+		{"resume", "tenant=acme", "Done.</b> Timers fire again"},
 		{"pause", "for=long", "Not done:</b> the length of the pause is no duration"},
-		{"replay", "tenant=acme&id=letter-1", "Done.</b> The original command is at the broker"},
-		{"discard", "tenant=acme&id=letter-2", "Done.</b> The dead letter is removed for good."},
-		{"discard", "tenant=acme&id=letter-2", "Not done:</b> there is no such dead letter"},
+		{"replay", "filter=tenant%3Dacme%26id%3Dletter-1", "Done.</b> 1 dead letter replayed, 0 refused."},
+		{"discard", "filter=tenant%3Dacme%26id%3Dletter-2", "Done.</b> 1 dead letter discarded, 0 refused."},
+		{"discard", "filter=tenant%3Dacme%26id%3Dletter-2", "Not done:</b> there is no such dead letter"},
 		{"cancel", "tenant=acme&call=order-3", "Done.</b> The command"},
 		{"cancel", "tenant=acme&call=order-1", "Not done:</b> already reached at 20"},
 		{"cancel", "tenant=acme&call=never", "Not done:</b> there is no such timer"},
 		{"cancel", "tenant=acme&call=a+b", "Not done:</b> "},
 		{"cancel-prefix", "tenant=acme&prefix=order-", "to cancel 2 timers is at the broker"},
 		{"cancel-correlated", "tenant=acme&correlation=req-9", "to cancel 0 timers is at the broker"},
-		{"retry-parked", fmt.Sprint("seq=", parked[0].Seq), "Done.</b> The event is in the outbox again."},
-		{"discard-parked", fmt.Sprint("seq=", parked[1].Seq), "Done.</b> The event is deleted for good."},
-		{"discard-parked", fmt.Sprint("seq=", parked[1].Seq), "Not done:</b> there is no such parked event"},
-		{"discard-parked", "seq=none", "Not done:</b> there is no such parked event"},
+		{"retry-parked", fmt.Sprint("filter=id%3D", parked[0].Seq), "Done.</b> 1 of 1 events in the outbox again."},
+		{"discard-parked", fmt.Sprint("filter=id%3D", parked[1].Seq), "Done.</b> 1 of 1 events deleted for good."},
+		{"discard-parked", fmt.Sprint("filter=id%3D", parked[1].Seq), "Not done:</b> there is no such parked event"},
+		{"discard-parked", "filter=id%3Dnone", "Not done:</b> there is no such parked event"},
 	} {
 		form, err := url.ParseQuery(test.form)
 		if err != nil {
@@ -64,7 +64,7 @@ func TestPagesChangeOneTenantWithItsToken(t *testing.T) {
 		code       int
 	}{
 		{"/do/cancel", "tenant=globex&call=order-1", 404},
-		{"/do/discard", "tenant=globex&id=any", 404},
+		{"/do/discard", "filter=tenant%3Dglobex%26id%3Dany", 404},
 		{"/do/forget", "tenant=acme&confirm=acme", 403},
 		{"/do/pause", "", 403},
 		{"/do/cancel", "tenant=acme&call=order-3", 200},
@@ -149,11 +149,9 @@ func TestPagesRefuseWhatIsNoForm(t *testing.T) {
 	}{
 		{"/do/pause", "a=%zz", 400},
 		{"/do/pause", "a=" + strings.Repeat("x", 80_000), 413},
-		{"/do/discard", "id=1", 400},
-		{"/do/replay", "id=1", 400},
 		{"/do/forget", "", 400},
 		{"/do/cancel", "call=order-1", 400},
-		{"/do/discard", "id=nothing&tenant=acme", 404},
+		{"/do/discard", "filter=tenant%3Dacme%26id%3Dnothing", 404},
 	} {
 		w := request(s, "POST", test.path, test.body, "Content-Type", "application/x-www-form-urlencoded")
 		if w.Code != test.code || strings.Contains(w.Body.String(), "Done.") {
@@ -255,8 +253,8 @@ func TestPagesWithoutABrokerChangeTheService(t *testing.T) {
 	}
 	seq := fmt.Sprint(parked[1].Seq)
 	for path, want := range map[string]string{
-		"/parked": "/do/retry-parked?tenant=acme&amp;seq=" + seq, "/tenants": "/do/forget?tenant=acme", "/": "/do/pause",
-		"/do/retry-parked?tenant=acme&seq=" + seq: "Retry this event",
+		"/parked": "/do/retry-parked?filter=id%3d" + seq + "%26tenant%3dacme", "/tenants": "/do/forget?tenant=acme", "/": "/do/pause",
+		"/do/retry-parked?filter=id%3D" + seq: "1 parked event of all tenants, id",
 	} {
 		if code, body := get(s, path, token...); code != 200 || !strings.Contains(body, want) || strings.Contains(body, "only reads") {
 			t.Errorf("%s: %d, want %s\n%s", path, code, want, body)
@@ -268,7 +266,7 @@ func TestPagesWithoutABrokerChangeTheService(t *testing.T) {
 	if code, body := get(s, "/do/cancel?tenant=acme&call=order-3", token...); code != 503 || !strings.Contains(body, "this needs a broker") {
 		t.Errorf("cancel: %d %s", code, body)
 	}
-	if code, body := submit(s, "/do/retry-parked", url.Values{"seq": {seq}}, token...); code != 200 || !strings.Contains(body, "Done.") {
+	if code, body := submit(s, "/do/retry-parked", url.Values{"filter": {"id=" + seq}}, token...); code != 200 || !strings.Contains(body, "Done.") {
 		t.Errorf("retry: %d %s", code, body)
 	}
 	if left, err := store.Parked(t.Context(), "", 0, 10); err != nil || len(left) != 1 {

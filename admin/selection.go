@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/url"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ type selection struct {
 	Tenant      timer.TenantID
 	Reason      string // of a dead letter; of a parked event a part of it, in upper or lower case
 	Correlation string // id
+	ID          string // of one dead letter, or the number of one parked event
 	Since       string // as people typed it
 	From        time.Time
 }
@@ -40,7 +42,7 @@ func selected(ctx context.Context, query string) (s selection, err error) {
 		return s, huma.Error400BadRequest("the form can't be read")
 	}
 	get := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	s = selection{Reason: get("reason"), Correlation: get("correlation"), Since: get("since")}
+	s = selection{Reason: get("reason"), Correlation: get("correlation"), ID: get("id"), Since: get("since")}
 	if s.Tenant, err = only(ctx, get("tenant")); err != nil {
 		return s, err
 	}
@@ -50,13 +52,15 @@ func selected(ctx context.Context, query string) (s selection, err error) {
 
 // Query returns the query of the form.
 func (s selection) Query() string {
-	return url.Values{"tenant": {string(s.Tenant)}, "reason": {s.Reason}, "correlation": {s.Correlation}, "since": {s.Since}}.Encode()
+	v := url.Values{"tenant": {string(s.Tenant)}, "reason": {s.Reason}, "correlation": {s.Correlation}, "id": {s.ID}, "since": {s.Since}}
+	maps.DeleteFunc(v, func(_ string, text []string) bool { return text[0] == "" })
+	return v.Encode()
 }
 
 // String describes the selection for people.
 func (s selection) String() string {
 	text := "of " + cmp.Or(string(s.Tenant), allTenants)
-	for _, of := range [][2]string{{"reason", s.Reason}, {"correlation id", s.Correlation}, {"since", stamp(s.From)}} {
+	for _, of := range [][2]string{{"reason", s.Reason}, {"correlation id", s.Correlation}, {"id", s.ID}, {"since", stamp(s.From)}} {
 		if of[1] != "" {
 			text += ", " + of[0] + " " + timer.Quote(of[1])
 		}
@@ -69,6 +73,9 @@ func (s selection) letters() deadletter.Filter {
 	f := deadletter.Filter{Tenant: s.Tenant, Correlation: s.Correlation, Since: s.From}
 	if s.Reason != "" {
 		f.Reasons = []timer.Reason{timer.Reason(s.Reason)}
+	}
+	if s.ID != "" {
+		f.IDs, f.Limit = []string{s.ID}, 1
 	}
 	return f
 }

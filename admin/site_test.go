@@ -80,8 +80,8 @@ var shown = map[string]string{
 	"/audit":                                "What people changed",
 	"/do/cancel?tenant=acme&call=order-01":  "Cancel this timer",
 	"/do/cancel-prefix?tenant=acme&prefix=order-0": "10 timers to cancel",
-	"/do/discard-all-parked?filter=tenant%3Dacme":  "2 parked events of acme",
-	"/do/replay-all?filter=tenant%3Dacme":          "2 dead letters of acme",
+	"/do/discard-parked?filter=tenant%3Dacme":      "2 parked events of acme",
+	"/do/replay?filter=tenant%3Dacme":              "2 dead letters of acme",
 	"/do/forget?tenant=globex":                     "Type the name of the tenant",
 	"/do/nothing":                                  "there is no such action",
 }
