@@ -106,12 +106,12 @@ func New(log *slog.Logger, opt Options) *Server {
 		s.routes.handle("GET /metrics", adminToken, opt.Metrics.ServeHTTP)
 	}
 	if opt.Timers != nil {
-		s.api = newAPI(log, opt, s.actions)
+		s.api = newAPI(log, opt, s.actions, s.routes)
 		s.api.describe(s.routes)
 		showDocs(s.routes, opt.Prefix)
 		newPages(log, opt, s.actions).serve(s.routes)
 	}
-	pages := http.MaxBytesHandler(s.routes.mux, maxBody)
+	pages := http.MaxBytesHandler(s.routes, maxBody)
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case s.api != nil && ofAPI(r):

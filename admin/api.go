@@ -37,8 +37,7 @@ type api struct {
 	broker      broker.Broker
 	actions     *actions
 	log         *slog.Logger
-	mux         *http.ServeMux
-	rules       map[string]rule // by method and path
+	routes      *routes
 	failed      func(error)     // may be nil
 	listening   connections
 	huma        huma.API
@@ -74,7 +73,7 @@ func nameFirst(_ huma.Context, _ string, answer any) (any, error) {
 }
 
 // newAPI returns an api. Clients see prefix in front of its paths.
-func newAPI(log *slog.Logger, opt Options, actions *actions) *api {
+func newAPI(log *slog.Logger, opt Options, actions *actions, on *routes) *api {
 	c := huma.DefaultConfig("Timer service", apiVersion)
 	c.Info.Description = "Reads timers of any tenant, and publishes commands. Every answer that is not 2xx is a problem as of RFC 9457."
 	if opt.Prefix != "" {
@@ -87,8 +86,8 @@ func newAPI(log *slog.Logger, opt Options, actions *actions) *api {
 	c.RejectUnknownQueryParameters = true // a misspelled filter must not match everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
 	c.Security = []map[string][]string{{}, {"token": {}}}
-	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, history: opt.History, broker: opt.Broker, actions: actions, log: log, mux: http.NewServeMux(), rules: make(map[string]rule), failed: opt.Failed}
-	a.huma = huma.NewAPI(c, guarded{humago.NewAdapter(a.mux, ""), a})
+	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, history: opt.History, broker: opt.Broker, actions: actions, log: log, routes: on, failed: opt.Failed}
+	a.huma = huma.NewAPI(c, humago.NewAdapter(on, ""))
 	a.addTimers()
 	a.addTenants()
 	a.addCommands()
@@ -117,7 +116,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, none)
 		return
 	}
-	h, pattern := a.mux.Handler(r)
+	h, pattern := a.routes.Handler(r)
 	if pattern != "" {
 		limit := int64(maxCommand)
 		if pattern == http.MethodPost+" "+commandsPath {
@@ -129,7 +128,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		a.mux.ServeHTTP(w, r)
+		a.routes.ServeHTTP(w, r)
 		return
 	}
 	refused := httptest.NewRecorder()
@@ -194,7 +193,7 @@ func answerOf[T any](a *api, contentType, description string) *huma.Response {
 
 // complete adds to an operation the parts that all operations have.
 func (a *api) complete(op huma.Operation, rule rule) huma.Operation {
-	op.Metadata = map[string]any{ruleKey: rule}
+	a.routes.rules[op.Method+" "+op.Path] = rule
 	op.Errors = append(op.Errors, errorsOf...)
 	if strings.Contains(op.Path, "{") {
 		op.Errors = append(op.Errors, http.StatusNotFound)

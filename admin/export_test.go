@@ -1,13 +1,10 @@
 package admin
 
-import "maps"
-
 // Rules returns the rules of all routes, and those operations that are described and
 // have none.
 func (s *Server) Rules() (rules map[string]string, without []string) {
 	names := map[rule]string{public: "anybody", anyToken: "any", tenantToken: "tenant", filtered: "filtered", adminToken: "all"}
-	all := maps.Clone(s.routes.rules)
-	maps.Copy(all, s.api.rules)
+	all := s.routes.rules
 	for path, item := range s.api.huma.OpenAPI().Paths {
 		for method, described := range map[string]bool{
 			"GET": item.Get != nil, "PUT": item.Put != nil, "POST": item.Post != nil, "DELETE": item.Delete != nil, "PATCH": item.Patch != nil,

@@ -21,19 +21,27 @@ const (
 	adminToken                  // only the token of all tenants
 )
 
-// Routes are the routes of a server. A rule is checked before the handler runs.
+// Routes are the routes of a server, those of the API too. A rule is checked before the
+// handler runs.
 type routes struct {
-	mux   *http.ServeMux
+	*http.ServeMux
 	rules map[string]rule // by pattern
 }
 
-func newRoutes() *routes { return &routes{mux: http.NewServeMux(), rules: make(map[string]rule)} }
+func newRoutes() *routes { return &routes{http.NewServeMux(), make(map[string]rule)} }
 
 // handle adds a route for the requests that a rule allows. The pattern is one of
-// [http.ServeMux]; with [tenantToken] it has {tenant}.
+// [http.ServeMux], but may end with a verb; with [tenantToken] it has {tenant}.
 func (rs *routes) handle(pattern string, rule rule, answer http.HandlerFunc) {
 	rs.rules[pattern] = mustHave(rule, pattern)
-	rs.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+	rs.HandleFunc(pattern, answer)
+}
+
+// HandleFunc adds a route whose rule is known already. A route without a rule is a mistake in
+// this package.
+func (rs *routes) HandleFunc(pattern string, answer func(http.ResponseWriter, *http.Request)) {
+	rule := mustHave(rs.rules[pattern], pattern)
+	rs.ServeMux.HandleFunc(verbPath(pattern), func(w http.ResponseWriter, r *http.Request) {
 		if err := rule.check(accessOf(r.Context()), r.PathValue("tenant")); err != nil {
 			refuse(w, r, err.GetStatus(), err.Error())
 			return
@@ -63,31 +71,6 @@ func (r rule) check(who access, tenant string) huma.StatusError {
 		return errOtherTenant
 	}
 	return errOneTenant
-}
-
-// ruleKey is the key of the [rule] in the metadata of an operation.
-const ruleKey = "rule"
-
-// guarded is an adapter that checks the rule of an operation before its handler runs.
-type guarded struct {
-	huma.Adapter
-	api *api
-}
-
-// Handle adds an operation. An operation without a rule is a mistake in this package.
-func (g guarded) Handle(op *huma.Operation, answer func(huma.Context)) {
-	route := op.Method + " " + op.Path
-	rule, _ := op.Metadata[ruleKey].(rule)
-	g.api.rules[route] = mustHave(rule, route)
-	at := *op
-	at.Path = verbPath(op.Path)
-	g.Adapter.Handle(&at, func(c huma.Context) {
-		if err := rule.check(accessOf(c.Context()), c.Param("tenant")); err != nil {
-			_ = huma.WriteErr(g.api.huma, c, err.GetStatus(), err.Error()) // fails if the client has gone
-			return
-		}
-		answer(c)
-	})
 }
 
 // verbPath returns the path under which the mux registers a path that ends with a verb, as

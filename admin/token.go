@@ -229,7 +229,7 @@ func (s *Server) isLocal(r *http.Request) bool {
 // isOpen reports whether a request is for a route that needs no token. A path that the mux
 // would clean first does not count.
 func (s *Server) isOpen(r *http.Request) bool {
-	_, pattern := s.routes.mux.Handler(r)
+	_, pattern := s.routes.Handler(r)
 	return s.routes.rules[pattern] == public && path.Clean(r.URL.Path) == r.URL.Path
 }
 
