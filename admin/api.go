@@ -38,7 +38,7 @@ type api struct {
 	actions     *actions
 	log         *slog.Logger
 	routes      *routes
-	failed      func(error)     // may be nil
+	failed      func(error) // may be nil
 	listening   connections
 	huma        huma.API
 }

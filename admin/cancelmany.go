@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/event-service-agent/timer-service/client"
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -23,7 +21,7 @@ const (
 // A ManyCanceled is a CancelTimers and the timers that it selects.
 type ManyCanceled struct {
 	ID          string         `json:"id,omitempty" doc:"Id of the command. The timers that it canceled have it as commandId."`
-	Result      string         `json:"result" enum:"counted,published,canceled" doc:"counted: a dry run, nothing was published. published: the broker has stored the command. canceled, with wait: it took effect."`
+	Result      string         `json:"result" enum:"counted,published" doc:"counted: a dry run, nothing was published. published: the broker has stored the command."`
 	TenantID    timer.TenantID `json:"tenantId"`
 	TimestampMS int64          `json:"timestampMs"`
 	Timers      int            `json:"timers" doc:"How many timers it selects that were waiting when it was asked for."`
@@ -37,7 +35,6 @@ type (
 		CorrelationID string                `query:"correlationId" maxLength:"128" doc:"The timers that carry it."`
 		Calls         []timer.ServiceCallID `query:"call,explode" doc:"The timers of these service calls, up to 500."`
 		DryRun        bool                  `query:"dryRun" doc:"Only count them."`
-		Wait          string                `query:"wait" doc:"How long to wait until they are canceled, at most 20s." example:"5s"`
 		TraceParent   string                `header:"traceparent"`
 		TraceState    string                `header:"tracestate"`
 	}
@@ -53,25 +50,16 @@ func (a *api) addCancelMany() {
 		Summary: "Publish a CancelTimers: cancel the timers of a prefix, of a correlation id, or of service calls. Exactly one of the three must be given",
 	}
 	change(a, op, tenantToken, func(ctx context.Context, in *cancelManyInput) (*cancelManyOutput, error) {
-		wait, err := parseWait(in.Wait)
-		if err != nil {
-			return nil, err
-		}
 		c := timer.CancelTimers{
 			TenantID: timer.TenantID(in.Tenant), Of: timer.Selection{Calls: in.Calls, Prefix: in.Prefix, CorrelationID: in.CorrelationID},
 			Trace: CommandQuery{TraceParent: in.TraceParent, TraceState: in.TraceState}.trace(),
 		}
 		answer, err := a.actions.cancelMany(ctx, c, in.DryRun)
-		switch {
-		case err != nil:
-			return nil, err
-		case in.DryRun:
-			return &cancelManyOutput{http.StatusOK, answer}, nil
-		case wait > 0 && a.awaitCanceled(ctx, wait, c.Of, answer):
-			answer.Result = timer.DidCancel.String()
-			return &cancelManyOutput{http.StatusOK, answer}, nil
+		status := http.StatusAccepted
+		if in.DryRun {
+			status = http.StatusOK
 		}
-		return &cancelManyOutput{http.StatusAccepted, answer}, nil
+		return &cancelManyOutput{status, answer}, err
 	})
 }
 
@@ -157,31 +145,5 @@ func (a *actions) listOf(of timer.Selection) func(context.Context, timer.Filter)
 			}
 		}
 		return page, nil
-	}
-}
-
-// errWaits says that a timer that is to be canceled still waits.
-var errWaits = errors.New("a timer waits that is to be canceled")
-
-// awaitCanceled waits, page by page, until a command has canceled all that it selects, and
-// reports whether it has.
-func (a *api) awaitCanceled(ctx context.Context, wait time.Duration, of timer.Selection, sent ManyCanceled) bool {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	c := timer.CancelTimers{TenantID: sent.TenantID, Version: timer.Version{TimestampMS: sent.TimestampMS, CommandID: sent.ID}, Of: of}
-	f := c.Filter()
-	for {
-		err := timer.EachPage(ctx, &f, a.actions.listOf(of), func(entries []timer.Entry) error {
-			if slices.ContainsFunc(entries, func(e timer.Entry) bool { return e.Version.Compare(c.Version) < 0 }) {
-				return errWaits
-			}
-			return nil
-		})
-		if err == nil {
-			return true
-		}
-		if !pause.For(ctx, outcomeInterval) {
-			return false
-		}
 	}
 }

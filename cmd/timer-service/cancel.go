@@ -28,6 +28,9 @@ func (c cancelCmd) Validate() error {
 	if many == (c.Call != "") || c.DryRun && !many {
 		return errors.New("name a service call, or give --prefix or --correlated, which --dry-run needs")
 	}
+	if many && c.Wait {
+		return errors.New("--wait goes with a service call")
+	}
 	return nil
 }
 
@@ -41,7 +44,7 @@ keeps a tombstone, so that an older ScheduleTimer that arrives later has no effe
 With --wait it waits until the command was handled. The exit code is 1 if the timer is
 not canceled then.
 
-With --prefix or --correlated all such timers that wait are canceled, and counted.
+With --prefix or --correlated it counts all such timers that wait, and cancels them.
 
 Examples:
 
@@ -67,15 +70,12 @@ func (c *cancelCmd) Run(ctx context.Context, e *env, s *apiclient.Client) error 
 
 // many cancels the timers that a prefix or a correlation id selects.
 func (c *cancelCmd) many(ctx context.Context, e *env, s *apiclient.Client) error {
-	query := c.query("prefix", c.Prefix, "correlationId", string(c.Correlated), "dryRun", yes(c.DryRun))
+	query := apiclient.Query("prefix", c.Prefix, "correlationId", string(c.Correlated), "dryRun", yes(c.DryRun))
 	sent, err := apiclient.Do[admin.ManyCanceled](ctx, s, http.MethodDelete, apiclient.Path("tenants", string(c.Tenant), "timers")+query, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Tenant, err)
 	}
 	e.out.print(&manyCanceled{sent})
-	if c.Wait && sent.Result == resultPublished {
-		return c.timeout(c.Tenant, "list "+string(c.Tenant)+" --state Scheduled")
-	}
 	return nil
 }
 

@@ -162,10 +162,13 @@ func TestCancelCancelsManyTimers(t *testing.T) {
 		await(t, environ, call, "Scheduled")
 	}
 	do(t, environ, "cancel", "acme", "--prefix", "order-1.", "--dry-run").wants(t, exitOK).prints(t, "counted    2 timers of acme\n", "order-1.a  due 20")
-	do(t, environ, "cancel", "acme", "--prefix", "order-1.", "--wait", "-o", "json").wants(t, exitOK).prints(t, `"result":"canceled"`, `"timers":2`)
-	do(t, environ, "cancel", "acme", "--correlated", "req-order-10", "--wait").wants(t, exitOK).prints(t, "canceled   1 timers of acme  id ")
+	do(t, environ, "cancel", "acme", "--prefix", "order-1.", "-o", "json").wants(t, exitOK).prints(t, `"result":"published"`, `"timers":2`)
+	do(t, environ, "cancel", "acme", "--correlated", "req-order-10").wants(t, exitOK).prints(t, "published  1 timers of acme  id ")
+	for _, call := range []string{"order-1.a", "order-1.b", "order-10"} {
+		await(t, environ, call, "Canceled")
+	}
 	do(t, environ, "list", "acme", "--state", "Scheduled").wants(t, exitOK).says(t, "no timers")
-	for _, args := range [][]string{{}, {"x", "--prefix", "y"}, {"--prefix", "x", "--correlated", "y"}, {"x", "--dry-run"}, {"--prefix", "x", "--dry-run", "--wait"}} {
+	for _, args := range [][]string{{}, {"x", "--prefix", "y"}, {"--prefix", "x", "--correlated", "y"}, {"x", "--dry-run"}, {"--prefix", "x", "--wait"}} {
 		do(t, environ, append([]string{"cancel", "acme"}, args...)...).wants(t, exitUsage)
 	}
 }
