@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -33,14 +32,16 @@ type actions struct {
 	audit    *audit
 	log      *slog.Logger
 	stopping chan struct{} // closed when the server stops; nil: it never stops
-	visits   chan struct{} // holds one value for each visit to dead letters
-	visitors sync.Map      // tenants whose token is visiting
+	visits   shares        // requests that read dead letters: each reads all of a tenant
+	streams  shares        // connections that listen
 }
 
 func newActions(log *slog.Logger, opt Options) *actions {
 	return &actions{
 		timers: opt.Timers, broker: opt.Broker, operator: opt.Operator, service: opt.Service, maxAhead: option.Positive(opt.MaxClockAhead, 24*time.Hour),
-		audit: &audit{log: log}, log: log, visits: make(chan struct{}, maxVisits),
+		audit: &audit{log: log}, log: log,
+		visits:  shares{most: 8, mostOfTenant: 1, full: errAllVisit, fullOfTenant: errTenantVisits},
+		streams: shares{most: 50, mostOfTenant: 10, full: errAllListen, fullOfTenant: errTenantListens},
 	}
 }
 
@@ -226,7 +227,10 @@ var (
 	errNoReceipts      = huma.Error422UnprocessableEntity("there are no receipts: set receipts (TIMER_RECEIPTS=true) for the service")
 	errManyDeadLetters = huma.Error503ServiceUnavailable("too many dead letters to read up to this page: replay or discard the oldest first")
 	errNoDeadLetter    = huma.Error404NotFound("there is no such dead letter")
-	errVisiting        = huma.Error429TooManyRequests("another request of your tenant reads dead letters already: try again when it has ended")
+	errTenantVisits    = huma.Error429TooManyRequests("another request of your tenant reads dead letters already: try again when it has ended")
+	errAllVisit        = huma.Error503ServiceUnavailable("too many requests read dead letters already: try again when one has ended")
+	errTenantListens   = huma.Error429TooManyRequests("10 connections of your tenant listen already: end one first")
+	errAllListen       = huma.Error503ServiceUnavailable("too many connections listen already: try again later")
 	errOtherTenant     = huma.Error404NotFound("there is nothing of this tenant that your token may see")
 	errOneTenant       = huma.Error403Forbidden("your token is for one tenant, and this is for operators: it needs http_token")
 )

@@ -39,7 +39,6 @@ type api struct {
 	log         *slog.Logger
 	routes      *routes
 	failed      func(error) // may be nil
-	listening   connections
 	huma        huma.API
 }
 

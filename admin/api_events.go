@@ -45,7 +45,7 @@ func (a *api) addEvents(events *Events) {
 		if err != nil {
 			return nil, err
 		}
-		end, refused := a.listening.begin(accessOf(ctx).tenant)
+		end, refused := a.actions.streams.begin(accessOf(ctx).tenant)
 		if refused != nil {
 			return nil, refused
 		}

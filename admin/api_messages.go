@@ -88,7 +88,7 @@ func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResp
 	if err != nil {
 		return nil, err
 	}
-	end, refused := a.listening.begin(accessOf(ctx).tenant)
+	end, refused := a.actions.streams.begin(accessOf(ctx).tenant)
 	if refused != nil {
 		return nil, refused
 	}

@@ -14,10 +14,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-const (
-	visitTimeout = 10 * time.Second // for reading the dead letters of a broker
-	maxVisits    = 4                // at once: each reads all dead letters of a tenant
-)
+// visitTimeout is how long reading the dead letters of a broker may take.
+const visitTimeout = 10 * time.Second
 
 // pageTimeouts are the timeouts of pages that take longer than [readTimeout].
 var pageTimeouts = map[string]time.Duration{"/dead-letters": visitTimeout, "/do/{deed}": visitTimeout}
@@ -120,20 +118,13 @@ func (a *actions) visit(ctx context.Context, do func(context.Context, *deadlette
 	if a.broker == nil {
 		return errNoBroker
 	}
-	if tenant := accessOf(ctx).tenant; tenant != "" {
-		if _, visits := a.visitors.LoadOrStore(tenant, true); visits {
-			return errVisiting
-		}
-		defer a.visitors.Delete(tenant)
+	end, refused := a.visits.begin(accessOf(ctx).tenant)
+	if refused != nil {
+		return refused
 	}
+	defer end()
 	ctx, cancel := context.WithTimeout(ctx, visitTimeout)
 	defer cancel()
-	select {
-	case a.visits <- struct{}{}:
-		defer func() { <-a.visits }()
-	case <-ctx.Done():
-		return errBrokerSilent
-	}
 	err := do(ctx, deadletter.New(a.broker))
 	if code, _ := explain(err); err == nil || code != 0 || errors.Is(err, errFull) {
 		return err

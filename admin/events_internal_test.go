@@ -63,10 +63,10 @@ func TestSlowListenerIsDropped(t *testing.T) {
 // TestListenersAreBounded to fifty.
 func TestListenersAreBounded(t *testing.T) {
 	t.Parallel()
-	var c connections
+	s := &newActions(nil, Options{}).streams
 	var first func()
 	for i := range 51 {
-		end, err := c.begin("")
+		end, err := s.begin("")
 		if (err == nil) != (i < 50) {
 			t.Errorf("listener %d: %v", i, err)
 		}
@@ -75,7 +75,7 @@ func TestListenersAreBounded(t *testing.T) {
 		}
 	}
 	first()
-	if _, err := c.begin(""); err != nil {
+	if _, err := s.begin(""); err != nil {
 		t.Error("there is no place for another one:", err)
 	}
 }

@@ -10,16 +10,12 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 const (
 	sessionCookie = "timer_session"
 	sessionAge    = 12 * time.Hour
-	maxSessions   = 1000
-
-	maxTenantSessions = 20 // of them with the tokens of one tenant
+	maxSessions   = 20 // of one token, so that no token ends the sessions of another one
 )
 
 // A session stands for a token that was shown on the login page. It ends when the
@@ -27,7 +23,6 @@ const (
 type session struct {
 	id      tokenHash // hash of the cookie's value
 	token   tokenHash
-	tenant  timer.TenantID // that the token is for
 	expires time.Time
 }
 
@@ -37,28 +32,23 @@ type sessions struct {
 	all []session // in the order in which they began
 }
 
-// begin returns the value of a cookie for a new session. If there are too many sessions, the
-// oldest one ends. If the tenant has too many, its oldest one ends.
-func (s *sessions) begin(token tokenHash, tenant timer.TenantID, now time.Time) string {
+// begin returns the value of a cookie for a new session. If the token has too many sessions,
+// its oldest one ends.
+func (s *sessions) begin(token tokenHash, now time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first, its := -1, 0
-	for i, one := range s.all {
-		if one.tenant != tenant {
+	left := maxSessions - 1
+	for i, one := range slices.Backward(s.all) {
+		if one.token != token {
 			continue
 		}
-		if its++; its == 1 {
-			first = i
+		if left--; left < 0 {
+			s.all = slices.Delete(s.all, i, i+1)
+			break
 		}
 	}
-	switch {
-	case tenant != "" && its >= maxTenantSessions:
-		s.all = slices.Delete(s.all, first, first+1)
-	case len(s.all) >= maxSessions:
-		s.all = slices.Delete(s.all, 0, 1)
-	}
 	value := rand.Text()
-	s.all = append(s.all, session{hashOf(value), token, tenant, now.Add(sessionAge)})
+	s.all = append(s.all, session{hashOf(value), token, now.Add(sessionAge)})
 	return value
 }
 
@@ -141,9 +131,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	switch s.tokens.status(token, s.addressOf(r)) {
 	case http.StatusOK:
 		if !s.tokens.none {
-			hash := hashOf(token)
-			tenant, _ := s.tokens.of(hash)
-			s.setCookie(w, r, s.sessions.begin(hash, tenant, time.Now()), sessionAge)
+			s.setCookie(w, r, s.sessions.begin(hashOf(token), time.Now()), sessionAge)
 		}
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	case http.StatusTooManyRequests:

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/time/rate"
 
@@ -27,8 +26,6 @@ const (
 	wrongTokens = 10     // from one address, at once
 	wrongRate   = 0.2    // and so many a second
 	maxGuessers = 10_000 // addresses that are remembered
-	maxInUse    = 10_000 // pairs of a token and an address that are remembered
-	inUse       = time.Hour
 )
 
 // A tokenHash stands for a token in memory.
@@ -44,17 +41,10 @@ type tokens struct {
 
 	mu       sync.Mutex
 	guessers map[string]*rate.Limiter // by address
-	used     map[use]time.Time        // when each was last right
-}
-
-// A use is the use of a token from an address.
-type use struct {
-	token   tokenHash
-	address string
 }
 
 func newTokens(token string) *tokens {
-	t := &tokens{full: hashOf(token), none: token == "", guessers: make(map[string]*rate.Limiter), used: make(map[use]time.Time)}
+	t := &tokens{full: hashOf(token), none: token == "", guessers: make(map[string]*rate.Limiter)}
 	t.tenants.Store(new(map[tokenHash]timer.TenantID))
 	return t
 }
@@ -71,32 +61,24 @@ func (t *tokens) of(hash tokenHash) (tenant timer.TenantID, right bool) {
 }
 
 // status returns 200 if a token is right, and 401 if it is not. It returns 429 for both if
-// the address has sent too many wrong tokens. A token that was right from this address within
-// the last hour passes even then, because otherwise one client behind a proxy would lock out
-// all others. A token that is short enough to be guessed is not remembered.
+// the address has sent too many wrong tokens, unless the token is right and too long to be
+// guessed, because otherwise one client behind a proxy would lock out all others.
 func (t *tokens) status(token, address string) int {
-	if t.none {
+	_, right := t.of(hashOf(token))
+	if t.none || right && len(token) >= config.MinToken {
 		return http.StatusOK
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, this := time.Now(), use{hashOf(token), address}
-	_, right := t.of(this.token)
-	last, used := t.used[this]
 	guesser := t.guessers[address]
-	if guesser != nil && guesser.Tokens() < 1 && !(right && used && now.Sub(last) < inUse) {
+	switch {
+	case guesser != nil && guesser.Tokens() < 1:
 		return http.StatusTooManyRequests
-	}
-	if right {
-		if len(token) >= config.MinToken {
-			t.remember(this, now)
-		}
+	case right:
 		return http.StatusOK
-	}
-	if token == "" {
+	case token == "":
 		return http.StatusUnauthorized
-	}
-	if guesser == nil {
+	case guesser == nil:
 		if len(t.guessers) >= maxGuessers {
 			clear(t.guessers)
 		}
@@ -105,17 +87,6 @@ func (t *tokens) status(token, address string) int {
 	}
 	guesser.Allow()
 	return http.StatusUnauthorized
-}
-
-// remember records that a token was right. The lock must be held.
-func (t *tokens) remember(this use, now time.Time) {
-	if len(t.used) >= maxInUse {
-		for other := range t.used { // any one
-			delete(t.used, other)
-			break
-		}
-	}
-	t.used[this] = now
 }
 
 // UseTenantTokens replaces the tokens of tenants. Each token sees and changes its tenant
