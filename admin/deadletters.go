@@ -3,9 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -56,60 +53,13 @@ func (a *actions) deadLetters(ctx context.Context, f deadletter.Filter, after st
 	return page, "", err
 }
 
-// newestDeadLetters returns a page of the dead letters that fit a filter, newest first,
-// before the place where the page before ended. It also returns the place where this page
-// ends, if there are more. It reads all dead letters, since a broker has them in the order of
-// its logs. If there was no time for that, partial is true, and the page has the newest of
-// the dead letters that were read.
-func (a *actions) newestDeadLetters(
-	ctx context.Context, f deadletter.Filter, before string, limit int,
-) (page []deadletter.Message, next string, partial bool, err error) {
-	type placed struct {
-		at     string
-		letter deadletter.Message
-	}
-	var newest []placed
-	some := false
-	err = a.visit(ctx, func(ctx context.Context, s *deadletter.Service) error {
-		_, err := s.List(ctx, f, func(m deadletter.Message) error {
-			some = true
-			at := fmt.Sprintf("%013d %s", max(m.LastAt.UnixMilli(), 0), m.ID)
-			if before != "" && at >= before {
-				return nil
-			}
-			i, _ := slices.BinarySearchFunc(newest, at, func(p placed, at string) int { return strings.Compare(at, p.at) })
-			newest = slices.Insert(newest, i, placed{at, m})
-			newest = newest[:min(len(newest), limit+1)]
-			return nil
-		})
-		return err
-	})
-	if some && errors.Is(err, context.DeadlineExceeded) {
-		partial, err = true, nil
-	}
-	if len(newest) > limit {
-		newest, next = newest[:limit], newest[limit-1].at
-	}
-	return all(newest, func(p placed) deadletter.Message { return p.letter }), next, partial, err
-}
-
 // deadLetter returns the dead letter of a tenant with an id.
 func (a *actions) deadLetter(ctx context.Context, tenant timer.TenantID, id string) (deadletter.Message, error) {
-	var found []deadletter.Message
-	err := a.visit(ctx, func(ctx context.Context, s *deadletter.Service) error {
-		_, err := s.List(ctx, deadletter.Filter{Tenant: tenant, IDs: []string{id}}, func(m deadletter.Message) error {
-			found = append(found, m)
-			return errFull
-		})
-		return err
-	})
-	switch {
-	case len(found) > 0:
-		return found[0], nil
-	case err != nil:
-		return deadletter.Message{}, err
+	found, _, err := a.deadLetters(ctx, selection{Tenant: tenant, ID: id}.letters(), "", 1)
+	if err == nil && len(found) == 0 {
+		err = errNoDeadLetter
 	}
-	return deadletter.Message{}, errNoDeadLetter
+	return append(found, deadletter.Message{})[0], err
 }
 
 // visit calls do with the dead letters, until the deadline. The token of a tenant has one

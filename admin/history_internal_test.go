@@ -80,7 +80,7 @@ func TestOverviewShowsAnOutageWhileItLasts(t *testing.T) {
 	o := overview{Stats: timer.Stats{Outbox: 1, DueAt: now.Add(-40 * time.Second)}}
 	samples := o.measure(h, now, nil)
 	o.judge()
-	if words := draw(samples).Words; o.Waiting != 40*time.Second || o.P99 <= objective || o.Tone != "bad" || !strings.Contains(words, "The worst was 40 s") {
+	if words := draw(samples).Words; o.Waiting != 40*time.Second || o.P99 <= objective || o.Tone != "bad" || !strings.Contains(words, "The worst was 40s") {
 		t.Errorf("%+v, %s", o, words)
 	}
 	o = overview{}

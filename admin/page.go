@@ -60,7 +60,6 @@ type view struct {
 	Now       time.Time
 	Health    Health
 	Firing    timer.Pauses     // of all and of tenants, as far as the request may see them
-	Limited   bool             // there are quotas
 	Throttled []timer.TenantID // over a quota, as far as the request may see them
 	Links     []link
 }
@@ -80,7 +79,6 @@ var links = []link{
 	{"tenants", "/tenants", "Tenants", false},
 	{"dead-letters", "/dead-letters", "Dead letters", false},
 	{"parked", "/parked", "Parked events", false},
-	{"quotas", "/quotas", "Quotas", false},
 	{"nodes", "/nodes", "Nodes", true},
 	{"audit", "/audit", "Audit", true},
 	{"docs", "/docs", "API", false},
@@ -108,7 +106,6 @@ func (p *pages) serve(on *routes) {
 	p.get(on, "/tenants", filtered, p.tenants)
 	p.get(on, "/dead-letters", filtered, p.deadLetters)
 	p.get(on, "/parked", filtered, p.parked)
-	p.get(on, "/quotas", filtered, p.quotas)
 	p.get(on, "/nodes", adminToken, p.nodes)
 	p.get(on, "/audit", adminToken, p.audit)
 	p.act(on)
@@ -179,7 +176,7 @@ func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	v := view{
 		page: found, Prefix: p.opt.Prefix, Self: p.opt.Prefix + r.URL.RequestURI(), Search: r.URL.Query().Get("q"),
 		ReadOnly: !commands && !operates, Commands: commands, Operates: operates,
-		One: one != "", Session: p.opt.Token != "", Now: now, Health: p.opt.Monitor.Health(), Firing: firing, Limited: p.opt.Quotas != nil, Throttled: throttled, Links: links,
+		One: one != "", Session: p.opt.Token != "", Now: now, Health: p.opt.Monitor.Health(), Firing: firing, Throttled: throttled, Links: links,
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if found.Code != 0 {

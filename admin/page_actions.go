@@ -266,18 +266,13 @@ func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (pa
 	case d.OfTenant && form.Get("tenant") == "":
 		return found, huma.Error400BadRequest("the tenant is missing")
 	}
-	a := &asked{deed: d, Name: name, Tenant: timer.TenantID(form.Get("tenant")), What: form.Get(d.Of), Return: p.opt.Prefix + cmp.Or(d.Back, "/tenants")}
-	if d.Of == "call" {
-		a.Return = p.timerPath(timer.Key{TenantID: a.Tenant, ServiceCallID: timer.ServiceCallID(a.What)})
-	}
-	if d.Back == "/timers" {
-		a.Return = p.opt.Prefix + "/timers?" + url.Values{"tenant": {string(a.Tenant)}, "prefix": {form.Get("prefix")}}.Encode()
-	}
+	back := form
 	if d.Of == "filter" {
-		filter, _ := url.ParseQuery(a.What) // selected reports a mistake
-		filter.Del("id")
-		a.Return += "?" + filter.Encode()
+		back, _ = url.ParseQuery(form.Get(d.Of)) // selected reports a mistake
+		back.Del("id")
 	}
+	a := &asked{deed: d, Name: name, Tenant: timer.TenantID(form.Get("tenant")), What: form.Get(d.Of)}
+	a.Return = p.opt.Prefix + cmp.Or(d.Back, "/tenants") + "?" + back.Encode()
 	found.Body = a
 	_, err := only(ctx, form.Get("tenant"))
 	if err == nil && d.found != nil && r.Method == http.MethodGet {

@@ -6,9 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
-	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -50,12 +47,7 @@ func (p *pages) pager(r *http.Request, after string) (links pager) {
 // A tenantList is a page of tenants.
 type tenantList struct {
 	pager
-	Rows []tenantRow
-}
-
-type tenantRow struct {
-	timer.TenantCounts
-	Overdue timer.Overdue
+	Rows []timer.TenantCounts
 }
 
 func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
@@ -65,28 +57,17 @@ func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
 	if err := optional(string(after), after.Validate()); err != nil {
 		return found, err
 	}
-	var rows []timer.TenantCounts
-	var err error
 	if one := accessOf(ctx).tenant; one != "" {
-		var stats timer.Stats
-		stats, err = p.opt.Timers.Stats(ctx, one)
-		rows = []timer.TenantCounts{{TenantID: one, Counts: stats.Counts}}
-	} else {
-		rows, err = p.opt.Timers.Tenants(ctx, after, tenantsPerPage)
+		stats, err := p.opt.Timers.Stats(ctx, one)
+		l.Rows = []timer.TenantCounts{{TenantID: one, Counts: stats.Counts}}
+		return found, err
 	}
-	now := time.Now()
-	for _, t := range rows {
-		row := tenantRow{TenantCounts: t}
-		if t.Scheduled > 0 && err == nil {
-			row.Overdue, err = p.opt.Timers.Overdue(ctx, t.TenantID, now)
-		}
-		l.Rows = append(l.Rows, row)
-	}
+	rows, err := p.opt.Timers.Tenants(ctx, after, tenantsPerPage)
 	next := ""
 	if len(rows) == tenantsPerPage {
 		next = string(rows[len(rows)-1].TenantID)
 	}
-	l.pager = p.pager(r, next)
+	l.Rows, l.pager = rows, p.pager(r, next)
 	return found, err
 }
 
@@ -96,7 +77,6 @@ type deadLetterList struct {
 	pager
 	Reasons    []timer.Reason // that people choose from
 	NameTenant bool           // the broker lists only the dead letters of one tenant
-	Partial    bool           // there was no time to read all of them
 	Rows       []deadLetter
 }
 
@@ -112,18 +92,14 @@ type deadLetter struct {
 func (d deadLetter) Query() string { return selection{Tenant: d.Tenant, ID: d.ID}.Query() }
 
 func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) {
-	after := r.URL.Query().Get("after")
 	l := &deadLetterList{Reasons: reasons}
 	found := page{Name: "dead_letters.html", Title: "Dead letters", Nav: "dead-letters", Body: l}
-	if strings.ContainsFunc(after, unicode.IsControl) { // ids may come from other programs
-		return found, errBadAfter
-	}
 	var err error
 	if l.selection, err = selected(ctx, r.URL.RawQuery); err != nil {
 		return found, err
 	}
-	rows, next, partial, err := p.actions.newestDeadLetters(ctx, l.letters(), after, rowsPerPage)
-	l.Partial, l.pager = partial, p.pager(r, next)
+	rows, next, err := p.actions.deadLetters(ctx, l.letters(), r.URL.Query().Get("after"), rowsPerPage)
+	l.pager = p.pager(r, next)
 	for _, m := range rows {
 		text, cut := readable(m.Body)
 		l.Rows = append(l.Rows, deadLetter{m, text, cut, m.Replays >= deadletter.MaxReplays || m.Truncated})
@@ -179,24 +155,6 @@ func (p *pages) parked(ctx context.Context, r *http.Request) (page, error) {
 // audit lists the changes that people made.
 func (p *pages) audit(context.Context, *http.Request) (page, error) {
 	return page{Name: "audit.html", Title: "Audit", Nav: "audit", Live: true, Body: p.actions.audit.recent()}, nil
-}
-
-// A quotaList is a page of tenants with their quotas.
-type quotaList struct {
-	pager
-	Quotas Quotas
-}
-
-// quotas lists the quotas and the usage of tenants.
-func (p *pages) quotas(ctx context.Context, r *http.Request) (page, error) {
-	after := timer.TenantID(r.URL.Query().Get("after"))
-	found := page{Name: "quotas.html", Title: "Quotas", Nav: "quotas", Live: true}
-	if err := optional(string(after), after.Validate()); err != nil {
-		return found, err
-	}
-	list, err := quotasOf(ctx, p.opt.Timers, p.opt.Quotas, accessOf(ctx).tenant, after, tenantsPerPage)
-	found.Body = &quotaList{p.pager(r, list.Next), list}
-	return found, err
 }
 
 // nodes lists the instances that share the database.

@@ -3,9 +3,9 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,19 +15,17 @@ import (
 // rowsPerPage is how many rows a table has.
 const rowsPerPage = 50
 
+// everDue is a time before which all timers are due.
+var everDue = time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // A timerList is a page of timers, with the filter of the request.
 type timerList struct {
 	pager
-	Tenant, Prefix, State, From, Before, Within, Correlation string
-	States                                                   []timer.State
-	Spans                                                    []choice
-	Rows                                                     []timer.Entry
-	Waits                                                    timer.TenantID // the tenant of all timers, if one of them waits
+	Tenant, Prefix, State, From, Before, Correlation string
+	States                                           []timer.State
+	Rows                                             []timer.Entry
+	Waits                                            timer.TenantID // the tenant of all timers, if one of them waits
 }
-
-type choice struct{ Value, Text string }
-
-var spans = []choice{{"0s", "overdue now"}, {"1h", "overdue, or due within an hour"}, {"24h", "overdue, or due within a day"}, {"168h", "overdue, or due within a week"}, {"87600h", "all that wait"}}
 
 // only returns the tenant that a request is about: the tenant that it names, or the only
 // tenant that it may see.
@@ -48,33 +46,18 @@ func only(ctx context.Context, asked string) (timer.TenantID, error) {
 // timers lists the timers of a tenant, or the timers of all tenants that are due next.
 func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
 	get := r.URL.Query().Get
-	l := &timerList{
-		Prefix: strings.TrimSpace(get("prefix")), State: get("state"), From: get("from"), Before: get("before"), Within: get("within"),
-		States: timer.States[:], Spans: spans,
-	}
+	l := &timerList{Prefix: strings.TrimSpace(get("prefix")), State: get("state"), From: get("from"), Before: get("before"), States: timer.States[:]}
 	found := page{Name: "timers.html", Title: "Timers", Nav: "timers", Live: true, Body: l}
 	tenant, err := only(ctx, strings.TrimSpace(get("tenant")))
-	if err != nil {
+	from, badFrom := day(l.From)
+	before, badBefore := day(l.Before)
+	if err := cmp.Or(err, badFrom, badBefore); err != nil {
 		return found, err
 	}
 	l.Tenant = string(tenant)
-	var filter timer.Filter
+	filter := timer.Filter{TenantID: tenant, Prefix: l.Prefix, State: timer.State(l.State), After: get("after"), DueFrom: from, DueBefore: before, Limit: rowsPerPage}
 	if tenant == "" {
-		within, err := time.ParseDuration(l.Within)
-		if err != nil {
-			l.Within, within = "87600h", 87600*time.Hour
-		}
-		filter = timer.Filter{DueBefore: time.Now().Add(within), After: get("after"), Limit: rowsPerPage}
-	} else {
-		from, badFrom := day(l.From)
-		before, badBefore := day(l.Before)
-		filter = timer.Filter{TenantID: tenant, Prefix: l.Prefix, State: timer.State(l.State), After: get("after"), DueFrom: from, DueBefore: before, Limit: rowsPerPage}
-		if filter.State != "" && !slices.Contains(l.States, filter.State) {
-			return found, timer.Invalid(timer.ReasonBadField, "state is none of Scheduled, Reached, Expired and Canceled")
-		}
-		if err := cmp.Or(badFrom, badBefore); err != nil {
-			return found, err
-		}
+		filter = timer.Filter{DueBefore: everDue, After: filter.After, Limit: rowsPerPage}
 	}
 	list, err := p.opt.Timers.List(ctx, filter)
 	if err != nil {
@@ -110,13 +93,7 @@ func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 		return found, nil
 	}
 	if who := accessOf(ctx).tenant; timer.TenantID(text).Validate() == nil && (who == "" || who == timer.TenantID(text)) {
-		stats, err := p.opt.Timers.Stats(ctx, timer.TenantID(text))
-		if err != nil {
-			return found, err
-		}
-		if stats.Counts != (timer.Counts{}) {
-			l.Tenant = text
-		}
+		l.Tenant = text
 	}
 	if timer.ValidateID("correlationId", text) != nil {
 		return found, nil
@@ -124,7 +101,7 @@ func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 	var err error
 	l.Rows, err = p.correlated(ctx, accessOf(ctx).tenant, text)
 	l.Waits = waiting(l.Rows)
-	if len(l.Rows) == 1 && l.Tenant == "" {
+	if len(l.Rows) == 1 {
 		return page{Location: p.timerPath(l.Rows[0].Key)}, err
 	}
 	return found, err
@@ -146,27 +123,20 @@ func waiting(rows []timer.Entry) (tenant timer.TenantID) {
 	return tenant
 }
 
-// correlated returns timers with a correlation id, of a tenant or of all if it is empty.
-func (p *pages) correlated(ctx context.Context, tenant timer.TenantID, id string) ([]timer.Entry, error) {
-	all, err := p.opt.Timers.List(ctx, timer.Filter{CorrelationID: id, Limit: timer.MaxPage})
-	found := all.Entries
-	if err != nil || tenant == "" {
-		return found, err
-	}
-	if len(found) < timer.MaxPage { // there are no more
-		return slices.DeleteFunc(found, func(e timer.Entry) bool { return e.TenantID != tenant }), nil
-	}
-	// Other tenants may have so many timers with this id that the tenant's own are not among
-	// them.
+// correlated returns timers with a correlation id, of a tenant or of all if it is empty: about
+// as many as one page of the database has.
+func (p *pages) correlated(ctx context.Context, tenant timer.TenantID, id string) (found []timer.Entry, err error) {
 	filter := timer.Filter{TenantID: tenant, CorrelationID: id, Limit: timer.MaxPage}
-	for found = nil; ; {
-		list, err := p.opt.Timers.List(ctx, filter)
-		found = append(found, list.Entries...)
-		if err != nil || list.Next == "" || len(found) >= timer.MaxPage {
-			return found, err
+	err = timer.EachPage(ctx, &filter, p.opt.Timers.List, func(entries []timer.Entry) error {
+		if found = append(found, entries...); len(found) >= timer.MaxPage {
+			return errFull
 		}
-		filter.After = list.Next
+		return nil
+	})
+	if errors.Is(err, errFull) {
+		err = nil
 	}
+	return found, err
 }
 
 // timerPath returns the path of a timer's page. A service call may be "..", so it is not a

@@ -2,15 +2,14 @@ package admin
 
 import (
 	"cmp"
-	"fmt"
 	"html/template"
 	"reflect"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -21,8 +20,6 @@ var words = template.FuncMap{
 	"when":     func(at, now time.Time) when { return when{at, now} },
 	"count":    func(n reflect.Value, thing string) string { return count(n.Int(), thing) }, // of any type of integer
 	"table":    func(rows []timer.Entry, prefix string, now time.Time) table { return table{rows, prefix, now} },
-	"left":     leftText,
-	"ms":       func(n int64) time.Duration { return time.Duration(n) * time.Millisecond },
 	"overdue":  func(n int64) string { return atLeast(n, timer.MaxOverdue) },
 	"upcoming": func(n int64) string { return atLeast(n, timer.MaxUpcoming) },
 }
@@ -56,14 +53,6 @@ func atLeast(n, limit int64) string {
 	return num(n)
 }
 
-// leftText says how much of a rate is left, or that none is.
-func leftText(left *float64) string {
-	if left == nil {
-		return "–"
-	}
-	return num(int64(*left))
-}
-
 // perSecond returns a rate.
 func perSecond(n int64, d time.Duration) string {
 	rate := float64(n) / max(d.Seconds(), 1)
@@ -76,35 +65,20 @@ func perSecond(n int64, d time.Duration) string {
 	return num(int64(rate + 0.5))
 }
 
-// span returns a duration in at most two units.
+// span returns a duration as exactly as people want to know it.
 func span(d time.Duration) string {
-	if d < 0 {
-		return "-" + span(-d)
+	exact := time.Minute
+	switch late := d.Abs(); {
+	case late < time.Second:
+		exact = time.Millisecond
+	case late < time.Minute:
+		exact = 100 * time.Millisecond
+	case late < time.Hour:
+		exact = time.Second
+	case late >= 48*time.Hour:
+		exact = 24 * time.Hour
 	}
-	two := func(unit time.Duration, name string, smaller time.Duration, smallerName string) string {
-		text := fmt.Sprintf("%d %s", d/unit, name)
-		if rest := d % unit / smaller; rest > 0 && d/unit < 100 {
-			text += fmt.Sprintf(" %d %s", rest, smallerName)
-		}
-		return text
-	}
-	switch {
-	case d == 0:
-		return "0 ms"
-	case d < time.Millisecond:
-		return "below 1 ms"
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	case d < time.Minute:
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(d/(100*time.Millisecond))/10), ".0") + " s"
-	case d < time.Hour:
-		return two(time.Minute, "min", time.Second, "s")
-	case d < 48*time.Hour:
-		return two(time.Hour, "h", time.Minute, "min")
-	case d < 2*365*24*time.Hour:
-		return two(24*time.Hour, "d", time.Hour, "h")
-	}
-	return fmt.Sprintf("%.1f years", d.Hours()/24/365.25)
+	return config.FormatDuration(d.Truncate(exact))
 }
 
 // at returns a time for people.

@@ -103,7 +103,7 @@ func TestNoRouteShowsOtherTenants(t *testing.T) {
 		}
 	}
 	for _, route := range []string{
-		"GET /timers", "GET /timer", "GET /search", "GET /tenants", "GET /parked", "GET /dead-letters", "GET /quotas", "GET /metrics",
+		"GET /timers", "GET /timer", "GET /search", "GET /tenants", "GET /parked", "GET /dead-letters", "GET /metrics",
 		"GET /v1/tenants/{tenant}/timers/{call}", "GET /v1/tenants/{tenant}/timers", "GET /v1/timers", "GET /v1/tenants", "GET /v1/parked", "GET /v1/parked/{seq}",
 		"GET /v1/tenants/{tenant}/dead-letters", "GET /v1/tenants/{tenant}/dead-letters/{id}", "GET /v1/dead-letters", "GET /v1/upcoming", "GET /v1/quotas",
 	} {
