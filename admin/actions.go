@@ -22,7 +22,7 @@ const publishTimeout = 5 * time.Second
 
 // Actions are all changes that people make, by the API and on pages. Each checks the access
 // of the request and writes to the audit log. An error is a [huma.StatusError] or one that
-// [api.problem] knows; its text is for people.
+// [explain] knows; its text is for people.
 type actions struct {
 	timers   timer.Reader
 	broker   broker.Broker  // nil: no broker, and what needs one is refused
@@ -31,6 +31,7 @@ type actions struct {
 	maxAhead time.Duration  // how far ahead of the clock a command may be
 	audit    *audit
 	log      *slog.Logger
+	failed   func(error)   // called with errors that an answer hides; may be nil
 	stopping chan struct{} // closed when the server stops; nil: it never stops
 	visits   shares        // requests that read dead letters: each reads all of a tenant
 	streams  shares        // connections that listen
@@ -39,7 +40,7 @@ type actions struct {
 func newActions(log *slog.Logger, opt Options) *actions {
 	return &actions{
 		timers: opt.Timers, broker: opt.Broker, operator: opt.Operator, service: opt.Service, maxAhead: option.Positive(opt.MaxClockAhead, 24*time.Hour),
-		audit: &audit{log: log}, log: log,
+		audit: &audit{log: log}, log: log, failed: opt.Failed,
 		visits:  shares{most: 8, mostOfTenant: 1, full: errAllVisit, fullOfTenant: errTenantVisits},
 		streams: shares{most: 50, mostOfTenant: 10, full: errAllListen, fullOfTenant: errTenantListens},
 	}
@@ -61,14 +62,16 @@ func (a *actions) allow(ctx context.Context, tenant timer.TenantID) error {
 	return nil
 }
 
-// do runs a change if the request may make it, and adds it to the audit log.
+// do runs a change if the request may make it, and adds it to the audit log if it has a name.
 func (a *actions) do(ctx context.Context, what string, tenant timer.TenantID, target string, do func() (result string, err error)) error {
 	err := a.allow(ctx, tenant)
 	result := ""
 	if err == nil {
 		result, err = do()
 	}
-	a.audit.add(ctx, what, target, result, err)
+	if what != "" {
+		a.audit.add(ctx, what, target, result, err)
+	}
 	return err
 }
 

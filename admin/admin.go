@@ -12,7 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
+	_ "net/http/pprof" // adds the profiles to http.DefaultServeMux
 	"net/netip"
 	"os"
 	"slices"
@@ -97,10 +97,7 @@ func New(log *slog.Logger, opt Options) *Server {
 		s.routes.handle("GET /debug/pprof", adminToken, func(w http.ResponseWriter, r *http.Request) { // the mux would drop the prefix
 			http.Redirect(w, r, opt.Prefix+"/debug/pprof/", http.StatusTemporaryRedirect)
 		})
-		s.routes.handle("GET /debug/pprof/", adminToken, pprof.Index)
-		for name, show := range map[string]http.HandlerFunc{"cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace} {
-			s.routes.handle("GET /debug/pprof/"+name, adminToken, show)
-		}
+		s.routes.handle("GET /debug/pprof/", adminToken, http.DefaultServeMux.ServeHTTP)
 	}
 	if opt.Metrics != nil {
 		s.routes.handle("GET /metrics", adminToken, opt.Metrics.ServeHTTP)
@@ -250,16 +247,17 @@ func (s *Server) Run(ctx context.Context) error {
 // policy lets a page load only from this server.
 const policy = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 
-// safeHeaders sets the headers that forbid browsers to frame a page, to guess its type, or to
-// keep it.
+// safe are the headers that forbid browsers to frame a page, to guess its type, or to keep it.
+var safe = map[string]string{
+	"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin", "Content-Security-Policy": policy, "Cache-Control": "no-store",
+}
+
+// safeHeaders sets the headers of [safe].
 func safeHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "same-origin")
-		h.Set("Content-Security-Policy", policy)
-		h.Set("Cache-Control", "no-store")
+		for name, value := range safe {
+			w.Header().Set(name, value)
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -1,11 +1,9 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -85,7 +83,7 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, on *routes) *api {
 	c.RejectUnknownQueryParameters = true // a misspelled filter must not match everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
 	c.Security = []map[string][]string{{}, {"token": {}}}
-	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, history: opt.History, broker: opt.Broker, actions: actions, log: log, routes: on, failed: opt.Failed}
+	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, history: opt.History, broker: opt.Broker, actions: actions, log: log, routes: on}
 	a.huma = huma.NewAPI(c, humago.NewAdapter(on, ""))
 	a.addTimers()
 	a.addTenants()
@@ -117,16 +115,6 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h, pattern := a.routes.Handler(r)
 	if pattern != "" {
-		limit := int64(maxCommand)
-		if pattern == http.MethodPost+" "+commandsPath {
-			limit = MaxCommandsBytes + 1
-		}
-		body, err := io.ReadAll(io.LimitReader(r.Body, limit))
-		if err != nil { // huma would answer 500
-			writeProblem(w, http.StatusBadRequest, "the body of the request breaks off")
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
 		a.routes.ServeHTTP(w, r)
 		return
 	}
@@ -205,20 +193,26 @@ func (a *api) complete(op huma.Operation, rule rule) huma.Operation {
 	return op
 }
 
-// problem returns an error as an answer. The text of a database error stays in the log.
+// problem returns an error as an answer.
 func (a *api) problem(ctx context.Context, id string, err error) error {
 	var status huma.StatusError
 	if errors.As(err, &status) {
 		return status
 	}
-	if code, text := explain(err); code != 0 {
-		return huma.NewError(code, text)
+	return huma.NewError(a.actions.answer(ctx, id, err))
+}
+
+// answer returns the status and the text with which an error is answered. The text of an
+// error that is not about the request stays in the log.
+func (a *actions) answer(ctx context.Context, what string, err error) (code int, text string) {
+	if code, text = explain(err); code != 0 {
+		return code, text
 	}
-	a.log.WarnContext(ctx, "a request was not answered", "operation", id, "error", err)
+	a.log.WarnContext(ctx, "a request was not answered", "operation", what, "error", err)
 	if a.failed != nil {
 		a.failed(err)
 	}
-	return huma.Error503ServiceUnavailable("the database did not answer: see /readyz?verbose, and try again")
+	return http.StatusServiceUnavailable, "the database or the broker did not answer: see /readyz?verbose, and try again"
 }
 
 // explain returns the status and the text of an error that is about the request. For any
@@ -232,7 +226,7 @@ func explain(err error) (code int, text string) {
 	case errors.As(err, &invalid):
 		return http.StatusUnprocessableEntity, invalid.Detail
 	case errors.Is(err, timer.ErrNotFound):
-		return http.StatusNotFound, "the tenant has no such timer"
+		return http.StatusNotFound, "there is no such timer"
 	case errors.Is(err, broker.ErrNameTenant):
 		return http.StatusUnprocessableEntity, broker.ErrNameTenant.Error()
 	case errors.Is(err, broker.ErrDenied):

@@ -2,9 +2,7 @@ package admin_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http/httptest"
 	"net/url"
 	"runtime"
 	"strings"
@@ -273,21 +271,5 @@ func TestBrokerThatIsAway(t *testing.T) {
 		if code != 503 || !strings.Contains(fmt.Sprint(got), "the broker did not answer") {
 			t.Errorf("%s: %d %v", query, code, got)
 		}
-	}
-}
-
-// brokenBody is the body of a client that goes away.
-type brokenBody struct{}
-
-// Read fails.
-func (brokenBody) Read([]byte) (int, error) { return 0, errors.New("malformed chunked encoding") }
-
-// TestBodyThatBreaksOff is a mistake of the client.
-func TestBodyThatBreaksOff(t *testing.T) {
-	t.Parallel()
-	r := httptest.NewRequest("PUT", "http://localhost/v1/tenants/acme/timers/new", brokenBody{})
-	w := httptest.NewRecorder()
-	if serving(t, seeded(t)).ServeHTTP(w, r); w.Code != 400 || w.Header().Get("Content-Type") != "application/problem+json" {
-		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

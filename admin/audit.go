@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -39,10 +40,8 @@ func (a *audit) add(ctx context.Context, what, target, result string, err error)
 	switch {
 	case err != nil && isRefusal(err):
 		result = "refused: " + err.Error()
-	case err != nil && result != "":
-		result = "failed: " + err.Error() + "; " + result
 	case err != nil:
-		result = "failed: " + err.Error()
+		result = strings.TrimSuffix("failed: "+err.Error()+"; "+result, "; ")
 	}
 	result = cmp.Or(result, "done")
 	done := action{At: time.Now(), Who: accessOf(ctx).who, What: what, Target: target, Result: result}

@@ -48,7 +48,7 @@ func TestAllOfASelectionAtOnce(t *testing.T) {
 	}{
 		{"replay", "tenant=globex", "acme", "404 ", "404 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
 		{"replay", "tenant=acme;reason=not_json", "full", "400 ", "400 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
-		{"discard", "since=yesterday", "full", "400 ", "422 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
+		{"discard", "since=yesterday", "full", "422 ", "422 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
 		{"discard", "correlation=req-9", "full", "0 dead letters of all tenants, correlation id &#34;req-9&#34;.", "0 dead letters discarded, 0 refused.", "a-0 a-1 a-2 a-3 a-json g-1 "},
 		{"discard", "reason=not_json&since=2026-01-01", "full", "1 dead letter of all tenants, reason &#34;not_json&#34;, since &#34;2026-01-01T00:00:00.000Z&#34;.", "Done.</b> 1 dead letter discarded, 0 refused.</p>", "a-0 a-1 a-2 a-3 g-1 "},
 		{"replay", "", "acme", "4 dead letters of acme.", "Done.</b> 3 dead letters replayed, 1 refused.\nacme &#34;a-3&#34; stays: it was replayed 3 times already</p>", "a-3 g-1 "},

@@ -151,20 +151,20 @@ func (e *Events) decided(d handlers.Decision) {
 		At: stamp(time.Now()), TenantID: d.TenantID, ServiceCallID: d.ServiceCallID, ID: d.ID, CorrelationID: d.CorrelationID, DueAt: stamp(d.DueAt),
 		Reason: d.Reason, Detail: d.Detail,
 	}
-	switch d.Outcome {
-	case timer.DidSchedule.String(), timer.DidReschedule.String():
-		e.send("scheduled", h)
-	case timer.DidCancel.String():
-		e.send("canceled", h)
-	case handlers.OutcomeInvalid:
-		e.send("dead-lettered", h)
-	case handlers.OutcomeOverQuota, handlers.OutcomeFailed:
-		h.Reason = d.Outcome
-		e.send("rejected", h)
-	default:
-		h.Reason = d.Outcome
-		e.send("ignored", h)
+	name, known := outcomes[d.Outcome]
+	if !known {
+		name = "ignored"
 	}
+	if name == "ignored" || name == "rejected" {
+		h.Reason = d.Outcome
+	}
+	e.send(name, h)
+}
+
+// outcomes are the names of events of commands, by their outcome. Other commands are ignored.
+var outcomes = map[string]string{
+	timer.DidSchedule.String(): "scheduled", timer.DidReschedule.String(): "scheduled", timer.DidCancel.String(): "canceled",
+	handlers.OutcomeInvalid: "dead-lettered", handlers.OutcomeOverQuota: "rejected", handlers.OutcomeFailed: "rejected",
 }
 
 // happeningOf returns the content of an event's message as a Happening at a time.

@@ -106,7 +106,7 @@ func within(samples []sample, d time.Duration) []sample {
 }
 
 // lateness returns how late events were from the first sample to the last. The waiting timers
-// count too, as if their due times were spread evenly between now and the oldest one.
+// count too, each as if it were as late as the oldest of them.
 func lateness(samples []sample, waiting int64) app.Lateness {
 	first, last := samples[0], samples[len(samples)-1]
 	l := last.late
@@ -119,21 +119,10 @@ func lateness(samples []sample, waiting int64) app.Lateness {
 	for _, s := range samples[1:] {
 		l.Max = max(l.Max, s.worst)
 	}
-	if last.waiting <= 0 || waiting <= 0 {
-		return l
-	}
-	left, below := waiting, time.Duration(0)
-	for i, bound := range append(app.LatenessBounds(), last.waiting) {
-		n := min(left, int64(float64(waiting)*float64(min(bound, last.waiting)-below)/float64(last.waiting)+0.5))
-		if bound >= last.waiting {
-			n = left
-		}
-		l.Buckets[i] += n
-		l.Events += n
-		if left -= n; left == 0 {
-			break
-		}
-		below = bound
+	if last.waiting > 0 {
+		i, _ := slices.BinarySearch(app.LatenessBounds(), last.waiting)
+		l.Buckets[i] += waiting
+		l.Events += waiting
 	}
 	return l
 }

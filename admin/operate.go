@@ -42,7 +42,7 @@ var (
 )
 
 // errMore says that not all could be changed in time.
-var errMore = huma.Error503ServiceUnavailable("some are left, for they are many: ask again")
+var errMore = huma.Error503ServiceUnavailable("not all: ask again")
 
 // pause pauses firing of a tenant, or of all tenants, until a time, or without an end if that
 // is zero. It needs the token of all tenants, because with its own token a tenant could also
@@ -80,7 +80,6 @@ func parkedEvent(ctx context.Context, timers timer.Reader, tenant timer.TenantID
 // if there is an error, which is errMore if there was no time for all. It needs the token of
 // all tenants.
 func (a *actions) forget(ctx context.Context, tenant timer.TenantID) (sum timer.Counts, err error) {
-	more := false
 	err = a.do(ctx, "forget tenant", "", string(tenant), func() (string, error) {
 		if a.service == nil {
 			return "", errNoService
@@ -88,15 +87,11 @@ func (a *actions) forget(ctx context.Context, tenant timer.TenantID) (sum timer.
 		ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 		defer cancel()
 		sum, err = a.service.Forget(ctx, tenant)
-		deleted := count(sum.Total(), "timer") + " deleted"
-		if more = errors.Is(err, context.DeadlineExceeded) && sum.Total() > 0; more {
-			return deleted + ", not all", nil
+		if errors.Is(err, context.DeadlineExceeded) && sum.Total() > 0 {
+			err = errMore
 		}
-		return deleted, err
+		return count(sum.Total(), "timer") + " deleted", err
 	})
-	if more {
-		err = errMore
-	}
 	return sum, err
 }
 

@@ -143,23 +143,17 @@ func (p *pages) may(ctx context.Context) (commands, operates bool) {
 // A trouble says why a page can't be shown.
 type trouble struct{ What, Advice string }
 
-// failed returns a page about an error. The text of a database error stays in the log.
+// failed returns a page about an error.
 func (p *pages) failed(ctx context.Context, asked page, err error) page {
-	failed := page{Name: "trouble.html", Title: asked.Title, Nav: asked.Nav}
-	code, text := explain(err)
+	code, text := p.actions.answer(ctx, asked.Title, err)
+	t := trouble{What: text}
 	switch {
 	case errors.Is(err, timer.ErrNotFound):
-		failed.Code, failed.Body = http.StatusNotFound, trouble{"There is no such timer.", "It was never stored, or it was deleted after its retention. Compare tenant and service call: both are case-sensitive."}
-	case errors.Is(err, timer.ErrInvalid):
-		failed.Code, failed.Body = http.StatusBadRequest, trouble{What: text}
-	case code != 0:
-		failed.Code, failed.Body = code, trouble{What: text}
-	default:
-		p.log.WarnContext(ctx, "a page was not shown", "page", asked.Title, "error", err)
-		failed.Code, failed.Body = http.StatusServiceUnavailable, trouble{"The database or the broker did not answer.", "The overview says which, and what to do. The log has the error."}
+		t.Advice = "It was never stored, or it was deleted after its retention. Compare tenant and service call: both are case-sensitive."
+	case code == http.StatusServiceUnavailable:
+		t.Advice = "The overview says what does not work, and what to do. The log has the error."
 	}
-	failed.Title = cmp.Or(failed.Title, "Not shown")
-	return failed
+	return page{Name: "trouble.html", Title: cmp.Or(asked.Title, "Not shown"), Nav: asked.Nav, Code: code, Body: t}
 }
 
 func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {

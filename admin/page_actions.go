@@ -226,10 +226,7 @@ func (p *pages) act(on *routes) {
 		a.Did, err = a.do(r.Context(), p.actions, a.Tenant, a.What)
 		if a.InPart = errors.Is(err, errMore); err != nil && !a.InPart {
 			a.Did = ""
-			if found.Code, a.Failed = explain(err); found.Code == 0 {
-				found.Code, a.Failed = http.StatusServiceUnavailable, "The database or the broker did not answer; the log has the error."
-				p.log.WarnContext(r.Context(), "an action failed", "action", a.Name, "error", err)
-			}
+			found.Code, a.Failed = p.actions.answer(r.Context(), a.Name, err)
 		}
 		p.write(w, r, found)
 	})

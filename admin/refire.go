@@ -54,27 +54,23 @@ func (a *api) addRefire() {
 // the place where the next request goes on if that was not all.
 func (a *actions) refire(ctx context.Context, which timer.Refire) (Refired, error) {
 	var did timer.Refired
-	target := string(cmp.Or(which.TenantID, allTenants)) + " since " + stamp(which.Since)
-	publish := func() (string, error) {
+	what := "publish events again"
+	if which.DryRun {
+		what = "" // changes nothing
+	}
+	err := a.do(ctx, what, "", string(cmp.Or(which.TenantID, allTenants))+" since "+stamp(which.Since), func() (_ string, err error) {
 		if a.service == nil {
 			return "", errNoService
 		}
 		ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 		defer cancel()
-		var err error
-		did, err = a.service.Refire(ctx, which)
-		if errors.Is(err, context.DeadlineExceeded) && did.Next != "" {
-			return count(int64(did.Events), "event") + ", not all", nil
+		if did, err = a.service.Refire(ctx, which); errors.Is(err, context.DeadlineExceeded) && did.Next != "" {
+			err = errMore
 		}
 		return count(int64(did.Events), "event"), err
-	}
-	var err error
-	if which.DryRun {
-		if err = a.allow(ctx, ""); err == nil {
-			_, err = publish()
-		}
-	} else {
-		err = a.do(ctx, "publish events again", "", target, publish)
+	})
+	if errors.Is(err, errMore) { // the answer says so
+		err = nil
 	}
 	shown := Refired{Events: did.Events, Next: did.Next, Until: stamp(did.Until), CompleteFrom: stamp(did.CompleteFrom)}
 	for _, e := range did.First {

@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -82,19 +83,15 @@ func verbPath(path string) string {
 	return path
 }
 
+// verb matches a path that ends with a verb.
+var verb = regexp.MustCompile(`^(.*):(replay|retry)$`)
+
 // splitVerb makes the verb at the end of the path of a POST a segment of its own.
 func splitVerb(r *http.Request) {
-	path := r.URL.EscapedPath()
-	i := strings.LastIndexByte(path, ':')
-	if r.Method != http.MethodPost || i <= strings.LastIndexByte(path, '/') {
-		return
+	if found := verb.FindStringSubmatch(r.URL.EscapedPath()); found != nil && r.Method == http.MethodPost {
+		r.URL.Path = strings.TrimSuffix(r.URL.Path, ":"+found[2]) + "/:" + found[2]
+		r.URL.RawPath = found[1] + "/:" + found[2]
 	}
-	verb := path[i:]
-	if verb != ":replay" && verb != ":retry" {
-		return
-	}
-	r.URL.Path = strings.TrimSuffix(r.URL.Path, verb) + "/" + verb
-	r.URL.RawPath = path[:i] + "/" + verb
 }
 
 // isClean reports whether the mux takes the path of a request as it is. Otherwise the mux

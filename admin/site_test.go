@@ -68,7 +68,7 @@ var shown = map[string]string{
 	"/timer?tenant=acme&call=order-1":       "Parked",
 	"/timer?tenant=acme&call=order-2":       "will not fire",
 	"/timer?tenant=acme&call=order-3":       "overdue",
-	"/timer?tenant=acme&call=order-9":       "There is no such timer",
+	"/timer?tenant=acme&call=order-9":       "there is no such timer",
 	"/search?q=" + url.QueryEscape(hostile): "Timers that carry the correlation id",
 	"/search?q=nothing":                     "No timer carries",
 	"/search?q=acme":                        "If this is a tenant",
