@@ -189,10 +189,7 @@ func (a *api) forget(ctx context.Context, in *forgetInput) (*forgetOutput, error
 }
 
 func (a *api) nodes(ctx context.Context, _ *struct{}) (*nodesOutput, error) {
-	if a.actions.service == nil {
-		return nil, errNoService
-	}
-	nodes, err := a.actions.service.Nodes(ctx)
+	nodes, err := a.actions.nodes(ctx)
 	return &nodesOutput{Nodes{all(nodes, func(n timer.Node) Node {
 		return Node{n.ID, n.Host, n.PID, n.Version, stamp(n.Started), stamp(n.Seen), n.Self}
 	})}}, err

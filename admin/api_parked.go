@@ -91,12 +91,8 @@ func (a *api) parkedList(ctx context.Context, in *parkedListInput) (*parkedListO
 		return nil, err
 	}
 	s := selection{Tenant: tenant, Reason: in.Reason, Correlation: in.CorrelationID, From: since}
-	page, next, err := s.parked(ctx, a.timers, in.After, in.Limit)
-	out := &parkedListOutput{ParkedEvents{Parked: all(page, showParked)}}
-	if next > 0 {
-		out.Body.Next = strconv.FormatInt(next, 10)
-	}
-	return out, err
+	page, next, err := s.parked(ctx, a.timers, strconv.FormatInt(in.After, 10), in.Limit)
+	return &parkedListOutput{ParkedEvents{all(page, showParked), next}}, err
 }
 
 func (a *api) parkedEvent(ctx context.Context, in *parkedInput) (*parkedOutput, error) {

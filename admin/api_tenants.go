@@ -132,12 +132,17 @@ func (a *api) tenants(ctx context.Context, in *tenantsInput) (*tenantsOutput, er
 	if err != nil {
 		return nil, err
 	}
-	page, err := a.timers.Tenants(ctx, timer.TenantID(in.After), in.Limit)
-	out := &tenantsOutput{Tenants{Tenants: all(page, func(t timer.TenantCounts) Tenant { return showTenant(t.TenantID, t.Counts, pauses, now) })}}
-	if len(page) == in.Limit {
-		out.Body.Next = string(page[in.Limit-1].TenantID)
+	page, next, err := tenantsAfter(ctx, a.timers, timer.TenantID(in.After), in.Limit)
+	return &tenantsOutput{Tenants{all(page, func(t timer.TenantCounts) Tenant { return showTenant(t.TenantID, t.Counts, pauses, now) }), next}}, err
+}
+
+// tenantsAfter returns a page of tenants after one, and where the next page begins.
+func tenantsAfter(ctx context.Context, timers timer.Reader, after timer.TenantID, limit int) (page []timer.TenantCounts, next string, err error) {
+	page, err = timers.Tenants(ctx, after, limit)
+	if len(page) == limit {
+		next = string(page[limit-1].TenantID)
 	}
-	return out, err
+	return page, next, err
 }
 
 // statsOf returns the counts of a tenant, or of all tenants if it is empty, and what of them

@@ -119,12 +119,12 @@ func (a *actions) seqs(ctx context.Context, s selection) (seqs []int64, err erro
 		e, err := parkedEvent(ctx, a.timers, s.Tenant, seq)
 		return []int64{e.Seq}, err
 	}
-	for after := int64(0); ; {
+	for after := ""; ; {
 		page, next, err := s.parked(ctx, a.timers, after, timer.MaxPage)
 		for _, e := range page {
 			seqs = append(seqs, e.Seq)
 		}
-		if after = next; next == 0 || err != nil {
+		if after = next; next == "" || err != nil {
 			slices.Sort(seqs)
 			return seqs, err
 		}

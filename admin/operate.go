@@ -95,6 +95,14 @@ func (a *actions) forget(ctx context.Context, tenant timer.TenantID) (sum timer.
 	return sum, err
 }
 
+// nodes returns the instances that share the database.
+func (a *actions) nodes(ctx context.Context) ([]timer.Node, error) {
+	if a.service == nil {
+		return nil, errNoService
+	}
+	return a.service.Nodes(ctx)
+}
+
 // operate changes the service, within its timeout.
 func (a *actions) operate(ctx context.Context, what string, tenant timer.TenantID, target string, change func(context.Context) (string, error)) error {
 	return a.do(ctx, what, tenant, target, func() (string, error) {

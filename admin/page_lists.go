@@ -1,14 +1,10 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
-	"unicode/utf8"
-
-	"github.com/danielgtaylor/huma/v2"
+	"strings"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
@@ -19,9 +15,6 @@ const (
 	tenantsPerPage = 50
 	shownBody      = 8 << 10 // bytes of a body that are shown
 )
-
-// errBadAfter refuses the address of a page that no earlier page has linked.
-var errBadAfter = huma.Error400BadRequest("after names no page: begin again with the first")
 
 // A pager links a page of a list to others.
 type pager struct {
@@ -62,11 +55,7 @@ func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
 		l.Rows = []timer.TenantCounts{{TenantID: one, Counts: stats.Counts}}
 		return found, err
 	}
-	rows, err := p.opt.Timers.Tenants(ctx, after, tenantsPerPage)
-	next := ""
-	if len(rows) == tenantsPerPage {
-		next = string(rows[len(rows)-1].TenantID)
-	}
+	rows, next, err := tenantsAfter(ctx, p.opt.Timers, after, tenantsPerPage)
 	l.Rows, l.pager = rows, p.pager(r, next)
 	return found, err
 }
@@ -77,19 +66,8 @@ type deadLetterList struct {
 	pager
 	Reasons    []timer.Reason // that people choose from
 	NameTenant bool           // the broker lists only the dead letters of one tenant
-	Rows       []deadLetter
+	Rows       []deadletter.Message
 }
-
-// A deadLetter is a dead letter for people.
-type deadLetter struct {
-	deadletter.Message
-	Shown string // the body, or its beginning
-	Cut   bool   // Shown is not the whole body
-	Spent bool   // it can't be replayed again
-}
-
-// Query returns the query of a form that selects only this dead letter.
-func (d deadLetter) Query() string { return selection{Tenant: d.Tenant, ID: d.ID}.Query() }
 
 func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) {
 	l := &deadLetterList{Reasons: reasons}
@@ -99,11 +77,7 @@ func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) 
 		return found, err
 	}
 	rows, next, err := p.actions.deadLetters(ctx, l.letters(), r.URL.Query().Get("after"), rowsPerPage)
-	l.pager = p.pager(r, next)
-	for _, m := range rows {
-		text, cut := readable(m.Body)
-		l.Rows = append(l.Rows, deadLetter{m, text, cut, m.Replays >= deadletter.MaxReplays || m.Truncated})
-	}
+	l.Rows, l.pager = rows, p.pager(r, next)
 	if l.NameTenant = errors.Is(err, broker.ErrNameTenant); l.NameTenant {
 		err = nil
 	}
@@ -114,41 +88,18 @@ func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) 
 type parkedList struct {
 	selection
 	pager
-	Rows []parkedRow
-}
-
-type parkedRow struct {
-	timer.ParkedEvent
-	Shown string
-	Cut   bool
-}
-
-// Query returns the query of a form that selects only this event.
-func (e parkedRow) Query() string {
-	return selection{Tenant: e.TenantID, ID: strconv.FormatInt(e.Seq, 10)}.Query()
+	Rows []timer.ParkedEvent
 }
 
 func (p *pages) parked(ctx context.Context, r *http.Request) (page, error) {
-	after, bad := strconv.ParseInt(cmp.Or(r.URL.Query().Get("after"), "0"), 10, 64)
 	l := &parkedList{}
 	found := page{Name: "parked.html", Title: "Parked events", Nav: "parked", Body: l}
-	if bad != nil || after < 0 {
-		return found, errBadAfter
-	}
 	var err error
 	if l.selection, err = selected(ctx, r.URL.RawQuery); err != nil {
 		return found, err
 	}
-	rows, next, err := l.selection.parked(ctx, p.opt.Timers, after, rowsPerPage)
-	for _, e := range rows {
-		text, cut := readable(e.Body)
-		l.Rows = append(l.Rows, parkedRow{e, text, cut})
-	}
-	place := ""
-	if next > 0 {
-		place = strconv.FormatInt(next, 10)
-	}
-	l.pager = p.pager(r, place)
+	rows, next, err := l.selection.parked(ctx, p.opt.Timers, r.URL.Query().Get("after"), rowsPerPage)
+	l.Rows, l.pager = rows, p.pager(r, next)
 	return found, err
 }
 
@@ -159,22 +110,20 @@ func (p *pages) audit(context.Context, *http.Request) (page, error) {
 
 // nodes lists the instances that share the database.
 func (p *pages) nodes(ctx context.Context, _ *http.Request) (page, error) {
-	found := page{Name: "nodes.html", Title: "Nodes", Nav: "nodes", Live: true}
-	if p.opt.Service == nil {
-		return found, errNoService
-	}
-	nodes, err := p.opt.Service.Nodes(ctx)
-	found.Body = nodes
-	return found, err
+	nodes, err := p.actions.nodes(ctx)
+	return page{Name: "nodes.html", Title: "Nodes", Nav: "nodes", Live: true, Body: nodes}, err
 }
 
-// readable returns a body as text, and whether it was cut.
-func readable(body []byte) (text string, cut bool) {
-	if len(body) > shownBody {
-		body, cut = body[:shownBody], true
-		for i := 1; i < utf8.UTFMax && !utf8.Valid(body); i++ {
-			body = body[:shownBody-i]
-		}
+// A body is the body of a message for people.
+type body struct {
+	Text string // the whole, or its beginning
+	Cut  bool   // Text is not the whole
+}
+
+// readable returns the body of a message for people.
+func readable(text []byte) body {
+	if len(text) <= shownBody {
+		return body{string(text), false}
 	}
-	return string(body), cut
+	return body{strings.ToValidUTF8(string(text[:shownBody]), ""), true}
 }

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -24,7 +23,6 @@ type timerList struct {
 	Tenant, Prefix, State, From, Before, Correlation string
 	States                                           []timer.State
 	Rows                                             []timer.Entry
-	Waits                                            timer.TenantID // the tenant of all timers, if one of them waits
 }
 
 // only returns the tenant that a request is about: the tenant that it names, or the only
@@ -46,7 +44,7 @@ func only(ctx context.Context, asked string) (timer.TenantID, error) {
 // timers lists the timers of a tenant, or the timers of all tenants that are due next.
 func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
 	get := r.URL.Query().Get
-	l := &timerList{Prefix: strings.TrimSpace(get("prefix")), State: get("state"), From: get("from"), Before: get("before"), States: timer.States[:]}
+	l := &timerList{Prefix: strings.TrimSpace(get("prefix")), State: get("state"), From: get("from"), Before: get("before"), Correlation: strings.TrimSpace(get("correlation")), States: timer.States[:]}
 	found := page{Name: "timers.html", Title: "Timers", Nav: "timers", Live: true, Body: l}
 	tenant, err := only(ctx, strings.TrimSpace(get("tenant")))
 	from, badFrom := day(l.From)
@@ -55,7 +53,7 @@ func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
 		return found, err
 	}
 	l.Tenant = string(tenant)
-	filter := timer.Filter{TenantID: tenant, Prefix: l.Prefix, State: timer.State(l.State), After: get("after"), DueFrom: from, DueBefore: before, Limit: rowsPerPage}
+	filter := timer.Filter{TenantID: tenant, Prefix: l.Prefix, State: timer.State(l.State), CorrelationID: l.Correlation, After: get("after"), DueFrom: from, DueBefore: before, Limit: rowsPerPage}
 	if tenant == "" {
 		filter = timer.Filter{DueBefore: everDue, After: filter.After, Limit: rowsPerPage}
 	}
@@ -78,7 +76,8 @@ func day(text string) (time.Time, error) {
 	return timeOf("time", text)
 }
 
-// search redirects to a timer, or lists the timers with a correlation id.
+// search redirects to a timer, or to the timers of a tenant with a correlation id, or lists
+// those of several tenants.
 func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 	text := strings.TrimSpace(r.URL.Query().Get("q"))
 	l := &timerList{Correlation: text}
@@ -89,52 +88,22 @@ func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 			return page{Location: p.timerPath(key)}, nil
 		}
 	}
-	if text == "" {
-		return found, nil
-	}
-	if who := accessOf(ctx).tenant; timer.TenantID(text).Validate() == nil && (who == "" || who == timer.TenantID(text)) {
+	who := accessOf(ctx).tenant
+	if timer.TenantID(text).Validate() == nil && (who == "" || who == timer.TenantID(text)) {
 		l.Tenant = text
 	}
 	if timer.ValidateID("correlationId", text) != nil {
 		return found, nil
 	}
-	var err error
-	l.Rows, err = p.correlated(ctx, accessOf(ctx).tenant, text)
-	l.Waits = waiting(l.Rows)
-	if len(l.Rows) == 1 {
-		return page{Location: p.timerPath(l.Rows[0].Key)}, err
-	}
-	return found, err
-}
-
-// waiting returns the tenant of some timers, if one of them waits and all belong to one
-// tenant.
-func waiting(rows []timer.Entry) (tenant timer.TenantID) {
-	waits := false
-	for i, e := range rows {
-		if i > 0 && e.TenantID != tenant {
-			return ""
-		}
-		tenant, waits = e.TenantID, waits || e.State == timer.Scheduled
-	}
-	if !waits {
-		return ""
-	}
-	return tenant
-}
-
-// correlated returns timers with a correlation id, of a tenant or of all if it is empty: about
-// as many as one page of the database has.
-func (p *pages) correlated(ctx context.Context, tenant timer.TenantID, id string) (found []timer.Entry, err error) {
-	filter := timer.Filter{TenantID: tenant, CorrelationID: id, Limit: timer.MaxPage}
-	err = timer.EachPage(ctx, &filter, p.opt.Timers.List, func(entries []timer.Entry) error {
-		if found = append(found, entries...); len(found) >= timer.MaxPage {
-			return errFull
-		}
-		return nil
-	})
-	if errors.Is(err, errFull) {
-		err = nil
+	list, err := p.opt.Timers.List(ctx, timer.Filter{TenantID: who, CorrelationID: text, Limit: timer.MaxPage})
+	l.Rows = list.Entries
+	switch n := len(l.Rows); {
+	case err != nil || n == 0 && list.Next == "":
+	case n == 1:
+		return page{Location: p.timerPath(l.Rows[0].Key)}, nil
+	case who != "" || n < timer.MaxPage && l.Rows[0].TenantID == l.Rows[n-1].TenantID:
+		who = cmp.Or(who, l.Rows[0].TenantID)
+		return page{Location: p.opt.Prefix + "/timers?" + url.Values{"tenant": {string(who)}, "correlation": {text}}.Encode()}, nil
 	}
 	return found, err
 }

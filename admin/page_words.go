@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"fmt"
 	"html/template"
 	"reflect"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -16,6 +18,11 @@ import (
 // words are the functions with which templates write numbers and times.
 var words = template.FuncMap{
 	"num": num, "span": span, "at": at, "clock": clock, "iso": stamp, "ago": ago, "part": partName,
+	"readable": readable,
+	"query": func(tenant timer.TenantID, id any) string {
+		return selection{Tenant: tenant, ID: fmt.Sprint(id)}.Query()
+	},
+	"spent":    func(m deadletter.Message) bool { return m.Replays >= deadletter.MaxReplays || m.Truncated },
 	"ago0":     func(t, now time.Time) time.Duration { return now.Sub(t).Truncate(time.Second) },
 	"when":     func(at, now time.Time) when { return when{at, now} },
 	"count":    func(n reflect.Value, thing string) string { return count(n.Int(), thing) }, // of any type of integer

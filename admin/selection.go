@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -85,14 +86,16 @@ func (s selection) fits(e timer.ParkedEvent) bool {
 	return strings.Contains(strings.ToLower(e.Reason), strings.ToLower(s.Reason)) && (s.Correlation == "" || s.Correlation == e.CorrelationID) && !e.ParkedAt.Before(s.From)
 }
 
-// parked returns a page of the selected parked events, newest first, before a number or from
-// the newest on if it is 0. It also returns the number before which the next page begins, if
-// there may be one. If few of very many events are selected, a page may be short.
-func (s selection) parked(ctx context.Context, timers timer.Reader, before int64, limit int) (page []timer.ParkedEvent, next int64, err error) {
+// parked returns a page of the selected parked events, newest first, before the place where
+// the page before ended, or from the newest on if that is empty. It also returns the place
+// where this page ends, if there may be another one. If few of very many events are selected,
+// a page may be short.
+func (s selection) parked(ctx context.Context, timers timer.Reader, after string, limit int) (page []timer.ParkedEvent, next string, err error) {
+	before, _ := strconv.ParseInt(after, 10, 64) // 0 if it is no place
 	for range parkedReads {
 		rows, err := timers.Parked(ctx, s.Tenant, before, limit)
 		if err != nil {
-			return nil, 0, err
+			return nil, "", err
 		}
 		for _, e := range rows {
 			before = e.Seq
@@ -100,12 +103,12 @@ func (s selection) parked(ctx context.Context, timers timer.Reader, before int64
 				page = append(page, e)
 			}
 			if len(page) == limit {
-				return page, before, nil
+				return page, strconv.FormatInt(before, 10), nil
 			}
 		}
 		if len(rows) < limit {
-			return page, 0, nil
+			return page, "", nil
 		}
 	}
-	return page, before, nil
+	return page, strconv.FormatInt(before, 10), nil
 }

@@ -54,7 +54,7 @@ func newTokens(token string) *tokens {
 func (t *tokens) of(hash tokenHash) (tenant timer.TenantID, right bool) {
 	full := subtle.ConstantTimeCompare(hash[:], t.full[:]) == 1
 	tenant, known := (*t.tenants.Load())[hash]
-	if full {
+	if full || t.none {
 		return "", true
 	}
 	return tenant, known
@@ -142,12 +142,12 @@ func withAccess(ctx context.Context, a access) context.Context {
 func (s *Server) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := access{readOnly: s.opt.ReadOnly && !s.isLocal(r), who: s.addressOf(r)}
+		pass := func() { next.ServeHTTP(w, r.WithContext(withAccess(r.Context(), who))) }
 		if s.isOpen(r) {
 			who.tenant = noAccess.tenant
-			next.ServeHTTP(w, r.WithContext(withAccess(r.Context(), who)))
+			pass()
 			return
 		}
-		pass := func() { next.ServeHTTP(w, r.WithContext(withAccess(r.Context(), who))) }
 		token := ""
 		if scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 			token = strings.TrimSpace(value)
@@ -164,8 +164,6 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 		case status == http.StatusTooManyRequests:
 			w.Header().Set("Retry-After", strconv.Itoa(int(1/wrongRate)))
 			refuse(w, r, status, "too many wrong tokens from this address: wait")
-		case s.tokens.none:
-			pass()
 		case status == http.StatusOK && right:
 			if who.tenant = tenant; tenant != "" {
 				who.who += " with the token of " + string(tenant)
