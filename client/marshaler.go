@@ -131,32 +131,6 @@ func valueOf(v any) any {
 
 // decode reads a message, and completes a command or an event with what its headers say.
 func decode(msg *message.Message) (payload any, kind string, err error) {
-	m, err := envelope.Decode(msg.Payload)
-	if err != nil {
-		return nil, "", err
-	}
-	complete := func(id *string, t *timer.Trace) { envelope.Complete(msg.Metadata.Get, id, t) }
-	switch c := m.Payload.(type) {
-	case timer.ScheduleTimer:
-		complete(&c.CorrelationID, &c.Trace)
-		return c, m.Type, nil
-	case timer.ScheduleTimers:
-		for i := range c.Commands {
-			complete(&c.Commands[i].CorrelationID, &c.Commands[i].Trace)
-		}
-		return c, m.Type, nil
-	case timer.CancelTimer:
-		complete(&c.CorrelationID, &c.Trace)
-		return c, m.Type, nil
-	case timer.CancelTimers:
-		complete(&c.CorrelationID, &c.Trace)
-		return c, m.Type, nil
-	case timer.DueTimeReached:
-		complete(&c.CorrelationID, &c.Trace)
-		return c, m.Type, nil
-	case timer.TimerExpired:
-		complete(&c.CorrelationID, &c.Trace)
-		return c, m.Type, nil
-	}
-	return m.Payload, m.Type, nil
+	m, err := envelope.DecodeWith(msg.Payload, msg.Metadata.Get)
+	return m.Payload, m.Type, err
 }

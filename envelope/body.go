@@ -85,7 +85,7 @@ func (f *fields) read(body []byte) error {
 	case bytes.HasPrefix(body, byteOrderMark):
 		return timer.Invalid(timer.ReasonNotJSON, "body begins with a byte order mark; send the JSON without it")
 	case !utf8.Valid(body):
-		return timer.Invalid(timer.ReasonNotUTF8, "body is not UTF-8 at byte %d; encode it as UTF-8", validBytes(body))
+		return timer.Invalid(timer.ReasonNotUTF8, "body is not UTF-8; encode it as UTF-8")
 	}
 	if offset := tooDeep(body, MaxDepth); offset > 0 {
 		return timer.Invalid(timer.ReasonTooDeep, "body is nested deeper than %d at byte %d; flatten it", MaxDepth, offset)
@@ -131,7 +131,7 @@ func notAnObject(body []byte) error {
 		}
 	}
 	if kind != jsontext.KindBeginObject {
-		return timer.Invalid(timer.ReasonNotJSON, "body is %s; send one JSON object", kindName(kind))
+		return timer.Invalid(timer.ReasonNotJSON, "body is %s; send one JSON object", kindNames[kind])
 	}
 	return timer.Invalid(timer.ReasonNotJSON, "body has more data after its object, at byte %d; send one object a message", d.InputOffset())
 }
@@ -168,15 +168,6 @@ func unquote(quoted []byte) []byte {
 	}
 	plain, _ := jsontext.AppendUnquote(nil, quoted) // no error: the decoder has checked it
 	return plain
-}
-
-// validBytes returns how many bytes at the beginning of b are UTF-8. B is not all UTF-8.
-func validBytes(b []byte) int {
-	valid, n := bytes.ToValidUTF8(b, []byte("?")), 0
-	for b[n] == valid[n] {
-		n++
-	}
-	return n
 }
 
 // maxOffset is the greatest distance of a zone from UTC, in seconds.

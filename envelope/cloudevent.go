@@ -67,19 +67,22 @@ func (d *decoder) check() {
 	}
 }
 
-// trace returns the trace context in the body of a CloudEvent. As in headers, a
-// malformed one counts as absent.
-func (d *decoder) trace() timer.Trace {
+// trace returns the trace context in the body of a CloudEvent, or else that of the headers. As
+// in headers, a malformed one counts as absent.
+func (d *decoder) trace() (t timer.Trace) {
 	plain := func(v value) string {
 		if len(v) == 0 || v[0] != '"' {
 			return ""
 		}
 		return string(unquote(v))
 	}
-	if d.TraceParent == nil || d.SpecVersion == nil {
-		return timer.Trace{}
+	if d.SpecVersion != nil {
+		t = traceOf(plain(d.TraceParent), plain(d.TraceState))
 	}
-	return traceOf(plain(d.TraceParent), plain(d.TraceState))
+	if t.Parent == "" {
+		t = TraceFrom(d.header)
+	}
+	return t
 }
 
 // uriCharacters matches a text of characters that a URI may have, RFC 3986, section 2.

@@ -254,7 +254,7 @@ func TestDecodeRefusesCloudEvents(t *testing.T) {
 		{"number as causation id", `"cause-1"`, `1`, timer.ReasonBadField, "causationid is a number"},
 		{"too deep", inner, inner + `"x":` + strings.Repeat("[", 15) + strings.Repeat("]", 15) + `,`, timer.ReasonTooDeep, "16"},
 		{"too large", inner, inner + `"x":"` + strings.Repeat("x", 65_536) + `",`, timer.ReasonTooLarge, "65536"},
-		{"not UTF-8", inner, inner + "\"x\":\"\xff\",", timer.ReasonNotUTF8, "byte"},
+		{"not UTF-8", inner, inner + "\"x\":\"\xff\",", timer.ReasonNotUTF8, "UTF-8"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

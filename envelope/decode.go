@@ -25,8 +25,15 @@ import (
 //
 // The result shares no memory with the body.
 func Decode(body []byte) (Message, error) {
+	return DecodeWith(body, func(string) string { return "" })
+}
+
+// DecodeWith is [Decode] of a message with headers: get returns a header by its name, or "".
+// What the body does not say of correlation and trace is taken from them.
+func DecodeWith(body []byte, get func(name string) string) (Message, error) {
 	d := decoders.Get().(*decoder)
 	defer d.release()
+	d.header = get
 	if d.err = d.read(body); d.err != nil {
 		return Message{}, d.err
 	}
@@ -44,8 +51,12 @@ func Decode(body []byte) (Message, error) {
 		}
 	}
 	m := d.message()
-	if d.err != nil {
+	switch {
+	case d.err != nil:
 		return Message{}, d.err
+	case m.Payload == nil:
+		from := OriginOf(body)
+		m.ID, m.TenantID = from.ID, from.TenantID
 	}
 	return m, nil
 }
@@ -54,6 +65,7 @@ func Decode(body []byte) (Message, error) {
 type decoder struct {
 	fields
 	names  *names
+	header func(name string) string
 	listed listed // the timer being read of a list
 	err    error  // the first mistake; values read after it are meaningless
 }
@@ -120,7 +132,6 @@ func (d *decoder) message() (m Message) {
 		d.fail(timer.Invalid(timer.ReasonMissingField, "type is empty; name the type of the message"))
 	default:
 		m.Type = string(kind)
-		d.other(&m)
 	}
 	return m
 }
@@ -266,20 +277,6 @@ func (d *decoder) event(m *Message, state timer.State, field string, at value) t
 	return e
 }
 
-// other keeps id and tenant of a message of another type, if they are valid.
-func (d *decoder) other(m *Message) {
-	id := d.identifier("id", d.ID)
-	if d.err == nil {
-		m.ID = id
-	}
-	d.err = nil
-	tenant := d.tenant()
-	if d.err == nil {
-		m.TenantID = tenant
-	}
-	d.err = nil
-}
-
 // key sets the fields of m that all messages about one timer have, and returns the timer's
 // key.
 func (d *decoder) key(m *Message) timer.Key {
@@ -311,7 +308,9 @@ func (d *decoder) common(m *Message) {
 	m.ID = d.identifier("id", d.ID)
 	m.TenantID = d.tenant()
 	m.TimestampMS = d.timestamp()
-	m.CorrelationID = d.optional(d.names.correlation, d.CorrelationID)
+	if m.CorrelationID = d.optional(d.names.correlation, d.CorrelationID); m.CorrelationID == "" {
+		m.CorrelationID = CorrelationFrom(d.header)
+	}
 	m.CausationID = d.optional(d.names.causation, d.CausationID)
 	if !d.Payload.isObject() {
 		d.fail(mistaken(d.names.payload, d.Payload.whole, "an object"))
@@ -406,23 +405,13 @@ func mistaken(field string, v value, wanted string) error {
 	case isNull(v):
 		return timer.Invalid(timer.ReasonMissingField, "%s is null; it must be %s", field, wanted)
 	}
-	return timer.Invalid(timer.ReasonBadField, "%s is %s; it must be %s", field, kindName(jsontext.Value(v).Kind()), wanted)
+	return timer.Invalid(timer.ReasonBadField, "%s is %s; it must be %s", field, kindNames[jsontext.Value(v).Kind()], wanted)
 }
 
 func isNull(v value) bool { return len(v) > 0 && v[0] == 'n' }
 
-func kindName(kind jsontext.Kind) string {
-	switch kind {
-	case jsontext.KindBeginObject:
-		return "an object"
-	case jsontext.KindBeginArray:
-		return "an array"
-	case jsontext.KindString:
-		return "a string"
-	case jsontext.KindTrue, jsontext.KindFalse:
-		return "a boolean"
-	case jsontext.KindNull:
-		return "null"
-	}
-	return "a number"
+// kindNames are the names of kinds of JSON values, for errors.
+var kindNames = map[jsontext.Kind]string{
+	jsontext.KindBeginObject: "an object", jsontext.KindBeginArray: "an array", jsontext.KindString: "a string", jsontext.KindNumber: "a number",
+	jsontext.KindTrue: "a boolean", jsontext.KindFalse: "a boolean", jsontext.KindNull: "null",
 }

@@ -96,11 +96,7 @@ func Schedule(c timer.ScheduleTimer) []byte {
 // characters takes 92 bytes, so 500 of them fit; of ids with 128 characters 354
 // do. Data count, too. Times, traces and data are treated as by [Schedule].
 func ScheduleMany(c timer.ScheduleTimers) []byte {
-	var first timer.ScheduleTimer
-	if len(c.Commands) > 0 {
-		first = c.Commands[0]
-	}
-	body := newBody(TypeScheduleTimers, timer.Key{TenantID: c.TenantID}, c.Version, first.CorrelationID)
+	body := newBody(TypeScheduleTimers, timer.Key{TenantID: c.TenantID}, c.Version, firstOf(c).CorrelationID)
 	list := []byte{'['}
 	for i, command := range c.Commands {
 		if i > 0 {
@@ -110,6 +106,14 @@ func ScheduleMany(c timer.ScheduleTimers) []byte {
 		list = append(list, withData(encode(item), "}", command.Data)...)
 	}
 	return insert(encode(body), "}}", "timers", append(list, ']'))
+}
+
+// firstOf returns the first of some commands, whose correlation and trace all have.
+func firstOf(c timer.ScheduleTimers) timer.ScheduleTimer {
+	for _, first := range c.Commands {
+		return first
+	}
+	return timer.ScheduleTimer{}
 }
 
 // Cancel encodes a command, which must be valid by [timer.CancelTimer.Validate];

@@ -117,7 +117,11 @@ func (f Format) encode(m envelopeBody, trace timer.Trace) []byte {
 // HeadersOf returns the headers of an event in this format: the result of [HeadersOf], and
 // the content type of a CloudEvent.
 func (f Format) HeadersOf(e timer.DueTimeReached) map[string]string {
-	h := HeadersOf(e)
+	return f.typed(HeadersOf(e))
+}
+
+// typed adds the content type of a CloudEvent to headers.
+func (f Format) typed(h map[string]string) map[string]string {
 	if f.CloudEvents {
 		h[HeaderContentType] = ContentTypeCloudEvents
 	}

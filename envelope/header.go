@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -52,10 +53,7 @@ func ScheduleHeaders(c timer.ScheduleTimer) map[string]string {
 // ScheduleManyHeaders returns the headers of commands encoded by [ScheduleMany].
 // They name no service call.
 func ScheduleManyHeaders(c timer.ScheduleTimers) map[string]string {
-	var first timer.ScheduleTimer
-	if len(c.Commands) > 0 {
-		first = c.Commands[0]
-	}
+	first := firstOf(c)
 	return headers(TypeScheduleTimers, c.CommandID, timer.Key{TenantID: c.TenantID}, first.CorrelationID, first.Trace)
 }
 
@@ -72,22 +70,14 @@ func CancelManyHeaders(c timer.CancelTimers) map[string]string {
 }
 
 func headers(kind, id string, key timer.Key, correlationID string, trace timer.Trace) map[string]string {
-	h := make(map[string]string, 7)
-	h[HeaderType] = kind
-	h[HeaderTenantID] = string(key.TenantID)
-	h[HeaderMessageID] = id
-	if key.ServiceCallID != "" {
-		h[HeaderServiceCallID] = string(key.ServiceCallID)
+	if trace.Parent == "" {
+		trace.State = "" // it has no meaning without a parent
 	}
-	if correlationID != "" {
-		h[HeaderCorrelationID] = correlationID
+	h := map[string]string{
+		HeaderType: kind, HeaderTenantID: string(key.TenantID), HeaderMessageID: id, HeaderServiceCallID: string(key.ServiceCallID),
+		HeaderCorrelationID: correlationID, HeaderTraceParent: trace.Parent, HeaderTraceState: trace.State,
 	}
-	if trace.Parent != "" {
-		h[HeaderTraceParent] = trace.Parent
-		if trace.State != "" {
-			h[HeaderTraceState] = trace.State
-		}
-	}
+	maps.DeleteFunc(h, func(name, value string) bool { return value == "" && name != HeaderTenantID && name != HeaderMessageID })
 	return h
 }
 

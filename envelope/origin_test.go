@@ -14,9 +14,9 @@ func TestOriginOfReadsWhatItCan(t *testing.T) {
 		name, body string
 		want       envelope.Origin
 	}{
-		{"whole message", string(golden(t, "schedule_timer.json")), envelope.Origin{ID: goldenSchedule.CommandID, CorrelationID: "req-7f3a", ServiceCallID: call}},
-		{"CloudEvent", string(golden(t, "cloudevent_schedule_timer.json")), envelope.Origin{ID: goldenSchedule.CommandID, CorrelationID: "req-7f3a", ServiceCallID: call}},
-		{"many", string(golden(t, "schedule_timers.json")), envelope.Origin{ID: goldenSchedule.CommandID, CorrelationID: "req-7f3a"}},
+		{"whole message", string(golden(t, "schedule_timer.json")), envelope.Origin{ID: goldenSchedule.CommandID, TenantID: "acme", CorrelationID: "req-7f3a", ServiceCallID: call}},
+		{"CloudEvent", string(golden(t, "cloudevent_schedule_timer.json")), envelope.Origin{ID: goldenSchedule.CommandID, TenantID: "acme", CorrelationID: "req-7f3a", ServiceCallID: call}},
+		{"many", string(golden(t, "schedule_timers.json")), envelope.Origin{ID: goldenSchedule.CommandID, TenantID: "acme", CorrelationID: "req-7f3a"}},
 		{"invalid otherwise", `{"id":"1","correlationId":"c","type":7,"payload":{"serviceCallId":"x","dueAt":"soon"}}`, envelope.Origin{ID: "1", CorrelationID: "c", ServiceCallID: "x"}},
 		{"cut after it", `{"id":"1","correlationId":"c","payl`, envelope.Origin{ID: "1", CorrelationID: "c"}},
 		{"not UTF-8 elsewhere", "{\"a\":\"\xff\",\"id\":\"1\"}", envelope.Origin{ID: "1"}},

@@ -48,11 +48,7 @@ func (f Format) Receipt(r timer.Receipt) []byte {
 
 // HeadersOfReceipt returns the headers of a receipt. They are like the headers of an event.
 func (f Format) HeadersOfReceipt(r timer.Receipt) map[string]string {
-	h := headers(string(r.Type), idOfReceipt(r), r.Key, r.CorrelationID, r.Trace)
-	if f.CloudEvents {
-		h[HeaderContentType] = ContentTypeCloudEvents
-	}
-	return h
+	return f.typed(headers(string(r.Type), idOfReceipt(r), r.Key, r.CorrelationID, r.Trace))
 }
 
 // receipt decodes a receipt.

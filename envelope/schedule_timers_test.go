@@ -128,7 +128,7 @@ func TestDecodeRefusesScheduleTimers(t *testing.T) {
 		{"the first of two mistakes, the other way round", timers, timers + `{},{"serviceCallId":"a/b","dueAt":"2030-02-01T00:00:00Z"},`, timer.ReasonMissingField, "timers[0].serviceCallId"},
 		{"too deep in a timer", second, second + `,"data":` + strings.Repeat("[", 13) + strings.Repeat("]", 13), timer.ReasonTooDeep, "16"},
 		{"duplicate key of no interest", second, second + `,"data":{"y":1,"y":2}`, timer.ReasonDuplicateKey, `"y"`},
-		{"not UTF-8 in a timer", second, second + ",\"data\":\"\xff\"", timer.ReasonNotUTF8, "byte"},
+		{"not UTF-8 in a timer", second, second + ",\"data\":\"\xff\"", timer.ReasonNotUTF8, "UTF-8"},
 		{"lone surrogate in a timer", second, second + `,"data":"\ud800"`, timer.ReasonNotJSON, "surrogate"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -13,30 +13,15 @@ import (
 // TenantOf returns the tenant in a body that may be invalid, to route its dead letter. It
 // returns [timer.NoTenant] unless the body names exactly one tenant, and that is valid. An
 // envelope names it in tenantId, and a CloudEvent in the attribute tenantid, or else in the
-// tenantId of its data. TenantOf reads as far as the body makes sense, at most [MaxBytes], and
-// never the payload of an envelope.
-func TenantOf(body []byte) timer.TenantID {
-	var m struct {
-		Envelope    mention `json:"tenantId"`
-		Attribute   mention `json:"tenantid"`
-		Data        inner   `json:"data"`
-		SpecVersion value   `json:"specversion"`
-	}
-	readAnyway(body, &m)
-	switch {
-	case m.SpecVersion == nil:
-		return m.Envelope.tenant()
-	case m.Attribute.times == 0 || m.Attribute.null:
-		return m.Data.Tenant.tenant()
-	}
-	return m.Attribute.tenant()
-}
+// tenantId of its data. TenantOf reads as far as the body makes sense, at most [MaxBytes].
+func TenantOf(body []byte) timer.TenantID { return cmp.Or(OriginOf(body).TenantID, timer.NoTenant) }
 
-// An Origin holds the ids in a body that may be invalid.
+// An Origin holds the ids in a body that may be invalid. Each is empty if there is no valid one.
 type Origin struct {
-	ID            string              // of the message; empty if there is no valid one
-	CorrelationID string              // empty if there is no valid one
-	ServiceCallID timer.ServiceCallID // empty if there is no valid one
+	ID            string // of the message
+	TenantID      timer.TenantID
+	CorrelationID string
+	ServiceCallID timer.ServiceCallID
 }
 
 // OriginOf returns the ids in a body that may be invalid. It reads like [TenantOf]: an id
@@ -44,10 +29,12 @@ type Origin struct {
 func OriginOf(body []byte) Origin {
 	var m struct {
 		ID          mention `json:"id"`
+		Tenant      mention `json:"tenantId"`
 		Correlation mention `json:"correlationId"`
 		Aggregate   mention `json:"aggregateId"`
 		Payload     inner   `json:"payload"`
 
+		CloudTenant      mention `json:"tenantid"`
 		CloudCorrelation mention `json:"correlationid"`
 		CloudSubject     mention `json:"subject"`
 		CloudData        inner   `json:"data"`
@@ -55,10 +42,13 @@ func OriginOf(body []byte) Origin {
 	}
 	readAnyway(body, &m)
 	if m.SpecVersion != nil {
-		m.Correlation, m.Aggregate, m.Payload = m.CloudCorrelation, m.CloudSubject, m.CloudData
+		m.Tenant, m.Correlation, m.Aggregate, m.Payload = m.CloudTenant, m.CloudCorrelation, m.CloudSubject, m.CloudData
+		if m.Tenant.times == 0 || m.Tenant.null {
+			m.Tenant = m.CloudData.Tenant
+		}
 	}
 	call := cmp.Or(m.Payload.Call.call(), m.Aggregate.call())
-	return Origin{ID: m.ID.identifier(), CorrelationID: m.Correlation.identifier(), ServiceCallID: call}
+	return Origin{ID: m.ID.identifier(), TenantID: m.Tenant.tenant(), CorrelationID: m.Correlation.identifier(), ServiceCallID: call}
 }
 
 // readAnyway decodes a body as far as it makes sense, at most MaxBytes of it.
@@ -85,7 +75,7 @@ func (m *mention) valid(validate func(text string) error) string {
 
 // tenant returns the tenant if the key occurs once and its value is valid.
 func (m *mention) tenant() timer.TenantID {
-	return cmp.Or(timer.TenantID(m.valid(func(text string) error { return timer.TenantID(text).Validate() })), timer.NoTenant)
+	return timer.TenantID(m.valid(func(text string) error { return timer.TenantID(text).Validate() }))
 }
 
 // call returns the service call if the key occurs once and its value is valid.

@@ -149,7 +149,7 @@ func (h *Handlers) read(d *delivery) {
 // decodeCommands decodes the envelope and makes the checks that need the service: the tenant
 // in the topic's name, the producer's clock, and the horizon.
 func (h *Handlers) decodeCommands(d *delivery, now time.Time) error {
-	m, err := envelope.Decode(d.msg.Payload)
+	m, err := envelope.DecodeWith(d.msg.Payload, d.msg.Metadata.Get)
 	if err != nil {
 		return err
 	}
@@ -203,22 +203,17 @@ func (h *Handlers) checkTimestamp(m *envelope.Message, now time.Time) error {
 	return nil
 }
 
-// checkSchedules gives commands the correlation id and the trace context in the headers of
-// the message, unless the body has them. It uses no other headers. It refuses timers that are
-// due beyond the horizon of their tenant.
+// checkSchedules refuses timers that are due beyond the horizon of their tenant.
 func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
 	if len(d.schedules) == 0 {
 		d.cancel.Receipt = h.opt.Receipts != nil
-		envelope.Complete(d.msg.Metadata.Get, &d.cancel.CorrelationID, &d.cancel.Trace)
 		return nil
 	}
-	first := &d.schedules[0]
-	envelope.Complete(d.msg.Metadata.Get, &first.CorrelationID, &first.Trace)
-	horizon := h.opt.Quotas.HorizonOr(first.TenantID, h.opt.Horizon)
+	horizon := h.opt.Quotas.HorizonOr(d.schedules[0].TenantID, h.opt.Horizon)
 	limit := now.Add(horizon)
 	for i := range d.schedules {
 		c := &d.schedules[i]
-		c.CorrelationID, c.Trace, c.Receipt = first.CorrelationID, first.Trace, h.opt.Receipts != nil
+		c.Receipt = h.opt.Receipts != nil
 		if c.DueAt.After(limit) {
 			return timer.Invalid(timer.ReasonBeyondHorizon, "%sdueAt %s is beyond the horizon of %s",
 				itemName(d.schedules, i), c.DueAt.Format(time.RFC3339), horizon)
