@@ -108,8 +108,6 @@ type TenantQuota struct {
 	Own        bool           `json:"own" doc:"It has limits of its own."`
 	Limits     Limits         `json:"limits"`
 	LiveTimers int64          `json:"liveTimers" doc:"How many timers wait to fire."`
-	AcceptLeft *float64       `json:"acceptLeft,omitempty" doc:"How many timers this instance accepts of it now; below zero it owes some."`
-	FireLeft   *float64       `json:"fireLeft,omitempty" doc:"How many timers of it may fire now on this instance."`
 	ExceededAt string         `json:"exceededAt,omitempty" format:"date-time" doc:"When it last exceeded a limit on this instance, in the last minutes."`
 }
 
@@ -243,12 +241,5 @@ func showLimits(l quota.Limits) Limits {
 }
 
 func showQuota(u quota.Usage, live int64) TenantQuota {
-	shown := TenantQuota{TenantID: u.TenantID, Own: u.Own, Limits: showLimits(u.Limits), LiveTimers: live, ExceededAt: stamp(u.Exceeded)}
-	if u.Limits.Accept.PerSecond > 0 {
-		shown.AcceptLeft = &u.Accept
-	}
-	if u.Limits.Fire.PerSecond > 0 {
-		shown.FireLeft = &u.Fire
-	}
-	return shown
+	return TenantQuota{TenantID: u.TenantID, Own: u.Own, Limits: showLimits(u.Limits), LiveTimers: live, ExceededAt: stamp(u.Exceeded)}
 }

@@ -406,7 +406,7 @@ func TestQuotasSayWhatIsUsed(t *testing.T) {
 	want := map[string]any{
 		"limited": true, "next": "globex", "default": map[string]any{"liveTimers": 10.0, "overQuota": "delay"},
 		"tenants": []any{map[string]any{
-			"tenantId": "globex", "own": true, "liveTimers": 1.0, "acceptLeft": 5.0,
+			"tenantId": "globex", "own": true, "liveTimers": 1.0,
 			"limits": map[string]any{"acceptRate": 5.0, "horizonMs": 3600000.0, "overQuota": "dead_letter"},
 		}},
 	}

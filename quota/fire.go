@@ -48,7 +48,7 @@ func (l *Limiter) allowed(tenant timer.TenantID, now time.Time) int {
 	u, s := l.usage(tenant), rate.share(l.instances())
 	u.fire.fill(now, s)
 	if u.waits && u.fire.until(s.portion(), s) > 0 {
-		l.hold(tenant, now)
+		l.held[tenant] = now
 		return 0
 	}
 	u.waits = false
@@ -62,33 +62,31 @@ func (s share) portion() float64 { return max(1, math.Floor(s.rate*portion)) }
 // when the next tenant that may have more timers due may fire again: now if one still may,
 // the zero time if there is none. Expired timers take nothing of the fire rate.
 func (l *Limiter) Fired(now time.Time, events []timer.DueTimeReached) (again time.Time) {
-	fired, expired := make(map[timer.TenantID]int), make(map[timer.TenantID]int)
+	fired, reached := make(map[timer.TenantID]int), make(map[timer.TenantID]int)
 	for i := range events {
 		fired[events[i].TenantID]++
-		if events[i].State() == timer.Expired {
-			expired[events[i].TenantID]++
+		if events[i].State() == timer.Reached {
+			reached[events[i].TenantID]++
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for tenant := range fired {
 		if u, ok := l.usages[tenant]; ok {
-			u.live.decremented = true
+			u.live.fewer = true
 		}
 	}
 	for tenant, allowed := range l.asked {
-		n := fired[tenant]
-		if n == 0 && allowed > 0 {
+		if fired[tenant] == 0 && allowed > 0 {
 			continue // the tenant has none due
 		}
 		at := now
 		if rate := l.config.Of(tenant).Fire; allowed != unlimited && rate.PerSecond > 0 {
 			u, s := l.usage(tenant), rate.share(l.instances())
-			n -= expired[tenant]
-			u.fire.take(n)
-			if n >= allowed {
+			u.fire.take(reached[tenant])
+			if reached[tenant] >= allowed {
 				u.waits = true
-				l.hold(tenant, now)
+				l.held[tenant] = now
 				at = now.Add(u.fire.until(s.portion(), s))
 			}
 		}
@@ -99,35 +97,21 @@ func (l *Limiter) Fired(now time.Time, events []timer.DueTimeReached) (again tim
 	return again
 }
 
-const (
-	// heldTime is how long a tenant counts as held after it has waited, because its events
-	// reach the broker a moment later.
-	heldTime = time.Minute
-	heldFor  = time.Second // how long a list of these tenants may be used
-)
-
-// hold records that a tenant waits for its fire rate. The lock must be held.
-func (l *Limiter) hold(tenant timer.TenantID, now time.Time) {
-	if _, known := l.held[tenant]; !known {
-		l.listedAt = time.Time{}
-	}
-	l.held[tenant] = now
-}
+// heldTime is how long a tenant counts as held after it has waited, because its events reach
+// the broker a moment later.
+const heldTime = time.Minute
 
 // Held returns the tenants that have recently waited for their fire rate, and when. Their
-// events are late because of their own limit. The caller must not change the map. A nil
-// Limiter holds none.
+// events are late because of their own limit. A nil Limiter holds none.
 func (l *Limiter) Held() map[timer.TenantID]time.Time {
 	if l == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := l.clock.Now(); len(l.held) > 0 && now.Sub(l.listedAt) > heldFor {
-		maps.DeleteFunc(l.held, func(_ timer.TenantID, at time.Time) bool { return now.Sub(at) > heldTime })
-		l.listed, l.listedAt = maps.Clone(l.held), now
-	}
-	return l.listed
+	now := l.clock.Now()
+	maps.DeleteFunc(l.held, func(_ timer.TenantID, at time.Time) bool { return now.Sub(at) > heldTime })
+	return maps.Clone(l.held)
 }
 
 // Throttled returns, in order, the tenants that have waited for their fire rate or exceeded

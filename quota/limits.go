@@ -52,36 +52,20 @@ func (c *Config) Of(tenant timer.TenantID) Limits {
 
 // Validate returns all mistakes.
 func (c *Config) Validate() error {
-	errs := c.Default.mistakes("default")
+	errs := []error{c.Default.validate("default")}
 	for _, tenant := range slices.Sorted(maps.Keys(c.Tenants)) {
-		if err := tenant.Validate(); err != nil {
-			errs = append(errs, err)
-		}
-		errs = append(errs, c.Tenants[tenant].mistakes("tenant "+string(tenant))...)
+		errs = append(errs, tenant.Validate(), c.Tenants[tenant].validate("tenant "+string(tenant)))
 	}
 	return errors.Join(errs...)
 }
 
-// mistakes returns all mistakes in the limits of a tenant.
-func (l Limits) mistakes(whose string) (errs []error) {
-	for _, rate := range []struct {
-		name string
-		Rate
-	}{{"accept", l.Accept}, {"fire", l.Fire}} {
-		if !(rate.PerSecond >= 0) || math.IsInf(rate.PerSecond, 0) || rate.Burst < 0 {
-			errs = append(errs, fmt.Errorf("%s: the %s rate %v with a burst of %d is not a rate", whose, rate.name, rate.PerSecond, rate.Burst))
-		}
+// validate returns an error if one of the limits is not a limit.
+func (l Limits) validate(whose string) error {
+	rate := func(r Rate) bool { return r.PerSecond >= 0 && !math.IsInf(r.PerSecond, 0) && r.Burst >= 0 }
+	if rate(l.Accept) && rate(l.Fire) && l.Live >= 0 && l.Horizon >= 0 && slices.Contains([]Policy{"", Delay, DeadLetter}, l.Policy) {
+		return nil
 	}
-	if l.Live < 0 {
-		errs = append(errs, fmt.Errorf("%s: %d live timers is not a limit", whose, l.Live))
-	}
-	if l.Horizon < 0 {
-		errs = append(errs, fmt.Errorf("%s: %v is not a horizon", whose, l.Horizon))
-	}
-	if l.Policy != "" && l.Policy != Delay && l.Policy != DeadLetter {
-		errs = append(errs, fmt.Errorf("%s: %q is not a policy: it is %s or %s", whose, l.Policy, Delay, DeadLetter))
-	}
-	return errs
+	return fmt.Errorf("%s: %+v are no limits: numbers must not be negative, and a policy is %s or %s", whose, l, Delay, DeadLetter)
 }
 
 // firesFreely reports whether no tenant's fire rate is limited.

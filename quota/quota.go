@@ -57,15 +57,13 @@ type Limiter struct {
 
 	counting singleflight.Group // counts the timers of a tenant
 
-	mu       sync.Mutex
-	config   Config
-	free     bool // no tenant's fire rate is limited
-	usages   map[timer.TenantID]*usage
-	sweepAt  int                          // when there are so many usages, unused ones are deleted
-	asked    map[timer.TenantID]int       // the last Allowance for tenants with a fire rate
-	held     map[timer.TenantID]time.Time // when tenants last waited for their fire rate
-	listed   map[timer.TenantID]time.Time // the tenants that [Limiter.Held] returns, as of a time
-	listedAt time.Time
+	mu      sync.Mutex
+	config  Config
+	free    bool // no tenant's fire rate is limited
+	usages  map[timer.TenantID]*usage
+	sweepAt int                          // when there are so many usages, unused ones are deleted
+	asked   map[timer.TenantID]int       // the last Allowance for tenants with a fire rate
+	held    map[timer.TenantID]time.Time // when tenants last waited for their fire rate
 }
 
 // A usage is a tenant's use of its limits.
@@ -109,21 +107,15 @@ func (l *Limiter) Use(config Config) error {
 	return nil
 }
 
-// Horizon returns how far ahead a timer of the tenant may be due, or 0 if its limits do not
-// say.
-func (l *Limiter) Horizon(tenant timer.TenantID) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.config.Of(tenant).Horizon
-}
-
-// HorizonOr is Horizon, but returns otherwise if the limits do not say, or if the Limiter is
-// nil.
+// HorizonOr returns how far ahead a timer of the tenant may be due, or otherwise if its limits
+// do not say, or if the Limiter is nil.
 func (l *Limiter) HorizonOr(tenant timer.TenantID, otherwise time.Duration) time.Duration {
 	if l == nil {
 		return otherwise
 	}
-	return cmp.Or(l.Horizon(tenant), otherwise)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(l.config.Of(tenant).Horizon, otherwise)
 }
 
 // instances returns how many instances share the tenants.

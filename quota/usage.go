@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -8,13 +9,11 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Usage has the limits of one tenant, and the use of its rates on this instance.
+// A Usage has the limits of one tenant, and when it exceeded them on this instance.
 type Usage struct {
 	TenantID timer.TenantID
 	Limits
 	Own      bool      // the limits are the tenant's own, not the default
-	Accept   float64   // timers that may be accepted now; negative: it owes tokens; 0: no limit
-	Fire     float64   // timers that may fire now, likewise
 	Exceeded time.Time // when it last exceeded a limit, in the last minutes; zero if it did not
 }
 
@@ -29,24 +28,9 @@ func (l *Limiter) Default() Limits {
 func (l *Limiter) Usage(tenant timer.TenantID) Usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limits, own := l.config.Tenants[tenant]
-	if !own {
-		limits = l.config.Default
-	}
-	u := Usage{TenantID: tenant, Limits: limits, Own: own}
-	used, now, n := l.usages[tenant], l.clock.Now(), l.instances()
-	if used == nil {
-		used = new(usage)
-	}
-	left := func(b bucket, r Rate) float64 { // of a copy, so that reading changes nothing
-		if r.PerSecond == 0 {
-			return 0
-		}
-		b.fill(now, r.share(n))
-		return b.tokens
-	}
-	u.Accept, u.Fire, u.Exceeded = left(used.accept, limits.Accept), left(used.fire, limits.Fire), used.exceeded
-	return u
+	_, own := l.config.Tenants[tenant]
+	used := cmp.Or(l.usages[tenant], new(usage))
+	return Usage{tenant, l.config.Of(tenant), own, used.exceeded}
 }
 
 // Tenants returns at most limit tenants after one, in order: the tenants with limits of their

@@ -9,31 +9,18 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// TestUsageSaysWhatIsLeft of the rates, and looking takes none of it.
-func TestUsageSaysWhatIsLeft(t *testing.T) {
+// TestUsageListsLimitsOfItsTenants: of those with limits of their own, and of those that were active.
+func TestUsageListsLimitsOfItsTenants(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	l, err := quota.New(quota.Config{
-		Default: quota.Limits{Accept: quota.Rate{PerSecond: 10}},
-		Tenants: map[timer.TenantID]quota.Limits{"globex": {Fire: quota.Rate{PerSecond: 4, Burst: 8}}, "zeta": {}},
-	}, timer.ClockFunc(func() time.Time { return now }), quota.Options{Instances: func() int { return 2 }})
+		Default: quota.Limits{Accept: quota.Rate{PerSecond: 10}}, Tenants: map[timer.TenantID]quota.Limits{"globex": {Fire: quota.Rate{PerSecond: 4}}, "zeta": {}},
+	}, clock, quota.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "order-1"}, DueAt: now.Add(time.Hour)}
-	exceeded, err := l.Allow(t.Context(), nil, false, c)
-	if err != nil || exceeded != nil {
-		t.Fatal(exceeded, err)
-	}
-	l.Done("acme", 1, timer.Result{Outcome: timer.DidSchedule})
-	for range 2 {
-		acme, globex := l.Usage("acme"), l.Usage("globex")
-		if acme.Own || acme.Accept != 4 || acme.Limits.Accept.PerSecond != 10 || acme.Fire != 0 || !globex.Own || globex.Fire != 4 {
-			t.Errorf("%+v %+v", acme, globex)
-		}
-	}
-	if l.Default().Accept.PerSecond != 10 {
-		t.Error(l.Default())
+	take(l, "acme")
+	if acme, globex := l.Usage("acme"), l.Usage("globex"); acme.Own || acme.Limits != l.Default() || !globex.Own || globex.Limits.Fire.PerSecond != 4 {
+		t.Errorf("%+v %+v", acme, globex)
 	}
 	for after, want := range map[timer.TenantID][]timer.TenantID{"": {"acme", "globex"}, "acme": {"globex", "zeta"}, "b": {"globex", "zeta"}, "zeta": {}} {
 		if got := l.Tenants(after, 2); !slices.Equal(got, want) {

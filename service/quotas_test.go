@@ -51,7 +51,7 @@ func TestQuotasAreLoadedAgain(t *testing.T) {
 			t.Helper()
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
-			if got := q.limiter.Horizon("acme"); got != horizon {
+			if got := q.limiter.HorizonOr("acme", 0); got != horizon {
 				t.Errorf("%s: horizon %v, want %v", what, got, horizon)
 			}
 			text := log.Take()
@@ -104,7 +104,7 @@ func TestQuotasAreNotLoadedHalfWritten(t *testing.T) {
 			write(step.text)
 		}
 		q.reload(t.Context())
-		if got := q.limiter.Horizon("acme"); got != step.want {
+		if got := q.limiter.HorizonOr("acme", 0); got != step.want {
 			t.Errorf("step %d: horizon %v, want %v", i, got, step.want)
 		}
 	}
