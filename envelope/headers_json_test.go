@@ -14,13 +14,13 @@ import (
 // we must read the same.
 func TestHeadersComeBack(t *testing.T) {
 	t.Parallel()
-	full := benchEvent
+	full := goldenReached
 	full.Trace = timer.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: "vendor=a\"b\\c"}
-	bare := benchEvent
+	bare := goldenReached
 	bare.CorrelationID = ""
-	odd := benchEvent
+	odd := goldenReached
 	odd.ServiceCallID, odd.CorrelationID = "a:b", "\u00e9\u2028"
-	for _, e := range []timer.DueTimeReached{benchEvent, full, bare, odd} {
+	for _, e := range []timer.DueTimeReached{goldenReached, full, bare, odd} {
 		want := envelope.HeadersOf(e)
 		text := envelope.EncodeHeaders(want)
 		var standard map[string]string

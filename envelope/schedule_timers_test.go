@@ -221,3 +221,15 @@ func TestScheduleTimersSurviveTheWire(t *testing.T) {
 		}
 	})
 }
+
+// many returns a ScheduleTimers of n commands with ids of 36 characters.
+func many(n int) timer.ScheduleTimers {
+	c := timer.ScheduleTimers{TenantID: goldenSchedule.TenantID, Version: goldenSchedule.Version}
+	for i := range n {
+		command := goldenSchedule
+		command.ServiceCallID = timer.ServiceCallID(fmt.Sprintf("0190b5a2-7c3e-7d4f-8a1b-%012d", i))
+		command.DueAt = command.DueAt.Add(time.Duration(i) * time.Second)
+		c.Commands = append(c.Commands, command)
+	}
+	return c
+}

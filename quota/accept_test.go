@@ -81,22 +81,6 @@ func TestAcceptRateIsKept(t *testing.T) {
 	})
 }
 
-// TestAcceptRateOfADay counts what a tenant gets that always wants more.
-func TestAcceptRateOfADay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := limiter(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1.0 / 7, Burst: 1}}), quota.Options{})
-		n := 0
-		for range 24 * 3600 {
-			n += taken(k, "acme")
-			time.Sleep(time.Second)
-		}
-		if want := 24*3600/7 + 1; n != want {
-			t.Errorf("%d accepted, want %d", n, want)
-		}
-	})
-}
-
 func TestInstancesShareRates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -114,22 +98,6 @@ func TestInstancesShareRates(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := taken(k, "acme"); got != 10 {
 			t.Errorf("with 3 instances %d a second, want 10", got)
-		}
-	})
-}
-
-func TestATokenIsTakenOnceACommand(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := limiter(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1, Burst: 2}}), quota.Options{})
-		for range 10 { // the store is down
-			if !take(k, "acme") {
-				t.Fatal("what failed took a token")
-			}
-			k.Done("acme", 1)
-		}
-		if got := taken(k, "acme"); got != 2 {
-			t.Errorf("%d accepted, want 2", got)
 		}
 	})
 }
@@ -190,28 +158,6 @@ func TestLimitsAreChangedAtWork(t *testing.T) {
 		}
 		if exceeded, err := k.Allow(t.Context(), new(fakeStore), true, command(call(0))); err != nil || exceeded == nil || exceeded.Policy != quota.Delay || exceeded.Detail != "accept_rate: tenant acme may have 100 timers a second accepted" {
 			t.Errorf("exceeded %+v, %v", exceeded, err)
-		}
-	})
-}
-
-// TestALimitIsLiftedMeanwhile lifts the limit between the verdict on a command and what
-// is said of it: it waits, as it would have a moment before.
-func TestALimitIsLiftedMeanwhile(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &fakeStore{lookup: time.Second}
-		k := limiter(t, of(quota.Limits{Live: 1}), quota.Options{})
-		if exceeded := send(t, k, s, call(0)); exceeded != nil {
-			t.Fatalf("%+v", exceeded)
-		}
-		time.AfterFunc(time.Second/2, func() {
-			if err := k.Use(quota.Config{}); err != nil {
-				t.Error(err)
-			}
-		})
-		exceeded := send(t, k, s, call(1))
-		if exceeded == nil || exceeded.Policy != quota.Delay || exceeded.Detail != "live_timers: tenant acme may have 1 timers waiting" {
-			t.Errorf("%+v", exceeded)
 		}
 	})
 }

@@ -352,29 +352,6 @@ func TestAllowReturnsWhatTheStoreSays(t *testing.T) {
 	})
 }
 
-// TestOneCountIsEnough has timers fire all the time while they are counted.
-func TestOneCountIsEnough(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &fakeStore{slow: time.Second}
-		k := limiter(t, of(quota.Limits{Live: 1}), quota.Options{})
-		send(t, k, s, call(0))
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		var firing sync.WaitGroup
-		firing.Go(func() {
-			for ctx.Err() == nil {
-				k.Decremented("acme")
-				time.Sleep(time.Millisecond)
-			}
-		})
-		defer firing.Wait()
-		defer cancel()
-		if exceeded, err := k.Allow(ctx, s, true, command(call(1))); exceeded == nil || err != nil {
-			t.Errorf("exceeded %+v, %v; want refused", exceeded, err)
-		}
-	})
-}
-
 // TestMessagesOfManyTimersAtTheLimit has messages accepted or refused as a whole.
 func TestMessagesOfManyTimersAtTheLimit(t *testing.T) {
 	t.Parallel()

@@ -55,28 +55,6 @@ func TestTenantsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestTenantsOfALimitThatIsGoneAreForgotten has them at their rates when the rates
-// are lifted.
-func TestTenantsOfALimitThatIsGoneAreForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := of(t, Limits{Accept: Rate{PerSecond: 0.1, Burst: 1}})
-		for i := range 100 {
-			tenant := timer.TenantID(fmt.Sprint(i))
-			allow(t, l, tenant, false)
-			l.Done(tenant, 1, timer.Result{Outcome: timer.DidSchedule})
-		}
-		if err := l.Use(Config{}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		l.sweep()
-		if n := len(l.usages); n > 0 {
-			t.Errorf("%d tenants are remembered", n)
-		}
-	})
-}
-
 // TestATenantAtItsLimitIsNotForgotten has one tenant that is at its limit and one
 // that owes, among many that are not.
 func TestATenantAtItsLimitIsNotForgotten(t *testing.T) {
