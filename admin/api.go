@@ -36,7 +36,6 @@ type api struct {
 	actions     *actions
 	log         *slog.Logger
 	routes      *routes
-	failed      func(error) // may be nil
 	huma        huma.API
 }
 
