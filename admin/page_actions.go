@@ -64,7 +64,7 @@ var deeds = map[string]deed{
 	"pause": {
 		Title: "Pause firing", Button: "Pause firing", Danger: true, Service: true,
 		Of: "for", Label: "For how long", Choices: []string{"15m", "1h", "4h", "24h"}, Empty: "until it is resumed",
-		Means: "No timer fires, on all nodes, until firing is resumed or the pause ends. Commands are taken, and nothing is lost: what becomes due meanwhile fires then, late.",
+		Means: "None of these timers fires, on all nodes, until firing is resumed or the pause ends. Commands are taken, and nothing is lost: what becomes due meanwhile fires then, late.",
 		do: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
 			until := time.Time{}
 			if text != "" {
