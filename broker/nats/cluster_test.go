@@ -199,8 +199,8 @@ func TestClusterThatLosesItsNodesLosesNothing(t *testing.T) {
 	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 }
 
-// TestReplayFromAClusterThatLosesItsNodes stops the server that leads the consumer of
-// the replay, as soon as a batch has come.
+// TestReplayFromAClusterThatLosesItsNodes stops the server that leads the stream, as soon
+// as a batch has come.
 func TestReplayFromAClusterThatLosesItsNodes(t *testing.T) {
 	longtest.Skip(t, "starts and stops the servers of a cluster")
 	t.Parallel()
@@ -221,12 +221,12 @@ func TestReplayFromAClusterThatLosesItsNodes(t *testing.T) {
 			visited[m.Number] = true
 		}
 		if stopped < 0 {
-			consumer, err := js.Consumer(t.Context(), "svc", durable+"_replay-events")
+			stream, err := js.Stream(t.Context(), "svc")
 			if err != nil {
 				return err
 			}
 			for i, opt := range c.options {
-				if opt.ServerName == consumer.CachedInfo().Cluster.Leader {
+				if opt.ServerName == stream.CachedInfo().Cluster.Leader {
 					stopped = i
 				}
 			}

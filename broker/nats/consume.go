@@ -225,7 +225,6 @@ type puller struct {
 	inbox   string        // subject that messages are sent to
 	open    int           // messages that were asked for and did not come yet
 	large   bool          // the next message is larger than maxBytes
-	noWait  bool          // requests are for available messages only; the server keeps none
 	waiting *atomic.Int64 // most requests that the server may keep now
 }
 
@@ -233,9 +232,8 @@ type puller struct {
 type pullRequest struct {
 	Batch     int           `json:"batch"`
 	MaxBytes  int           `json:"max_bytes,omitempty"` // 0: no limit
-	Expires   time.Duration `json:"expires,omitempty"`
-	Heartbeat time.Duration `json:"idle_heartbeat,omitempty"`
-	NoWait    bool          `json:"no_wait,omitempty"` // without Expires and Heartbeat
+	Expires   time.Duration `json:"expires"`
+	Heartbeat time.Duration `json:"idle_heartbeat"`
 }
 
 // ask asks for as many messages as capacity allows. While messages are still to come it
@@ -250,11 +248,7 @@ func (p *puller) ask(capacity int) error {
 	if p.large {
 		n, limit, p.large = 1, 0, false
 	}
-	request := pullRequest{Batch: n, MaxBytes: limit, NoWait: p.noWait}
-	if !p.noWait {
-		request.Expires, request.Heartbeat = pullExpires, pullHeartbeat
-	}
-	body, err := json.Marshal(request)
+	body, err := json.Marshal(pullRequest{Batch: n, MaxBytes: limit, Expires: pullExpires, Heartbeat: pullHeartbeat})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,8 @@ import (
 // stream has when the visit begins, oldest first. If visit returns true the dead letter
 // is deleted. See [broker.DeadLetters] for the contract.
 //
-// It reads one message after the other, and makes no consumer, so that it needs no more
-// permissions than to read and delete messages of the stream.
+// It makes no consumer, so that it needs no more permissions than to read and delete
+// messages of the stream.
 func (b *Broker) VisitDeadLetters(
 	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
@@ -46,36 +47,34 @@ func (b *Broker) visit(
 	if err != nil {
 		return err
 	}
-	of := tenant
-	if tenant == "" {
-		of = "*"
-	}
-	next := getRequest{Sequence: 1, Filter: b.opt.Routing.DeadLettersOf(of)}
-	for next.Sequence <= stream.State.LastSeq {
-		if err := ctx.Err(); err != nil {
+	r := reading{Broker: b, filter: b.opt.Routing.DeadLettersOf(cmp.Or(tenant, "*")), next: 1, end: stream.State.LastSeq}
+	for r.next <= r.end {
+		found, err := r.read(ctx, s)
+		if err != nil || len(found) == 0 {
 			return err
 		}
-		found, ok, err := b.get(ctx, s, b.opt.Stream, next)
-		if err != nil {
-			return err
-		}
-		if !ok || found.Sequence > stream.State.LastSeq {
-			return nil
-		}
-		next.Sequence = found.Sequence + 1
-		deadLetter := found.message()
-		if owner, ok := b.opt.Routing.DeadLetterOf(found.Subject, deadLetter); !ok || tenant != "" && owner != tenant {
-			continue // it is another tenant's, in a topic that all share
-		}
-		remove, err := visit(deadLetter)
-		if err == nil && remove {
-			err = b.remove(ctx, s, found)
-		}
-		if err != nil {
-			return err
+		for _, m := range found {
+			if err := cmp.Or(ctx.Err(), b.visitOne(ctx, s, tenant, m, visit)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// visitOne visits a dead letter, unless it is of another tenant.
+func (b *Broker) visitOne(
+	ctx context.Context, s *session, tenant timer.TenantID, found stored, visit func(deadLetter *message.Message) (bool, error),
+) error {
+	deadLetter := found.message()
+	if owner, ok := b.opt.Routing.DeadLetterOf(found.Subject, deadLetter); !ok || tenant != "" && owner != tenant {
+		return nil // it is another tenant's, in a topic that all share
+	}
+	remove, err := visit(deadLetter)
+	if err == nil && remove {
+		err = b.remove(ctx, s, found)
+	}
+	return err
 }
 
 // message returns the message as it was published.

@@ -146,32 +146,6 @@ func TestIdleServiceDoesNotAskForItsPosition(t *testing.T) {
 	})
 }
 
-// One replay waits for another. The server deletes the consumer of a replay some seconds
-// after its process was killed.
-func TestReplayWaitsForTheLeftoverOfAnother(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		e := serve(t)
-		b := ready(t, nats.Options{Server: e})
-		_, js := client(t, e)
-		publish(t, b, "event")
-		_, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{
-			Name: durable + "_replay-events", Description: "killed", FilterSubject: "svc.*.serviceCall",
-			AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: 5 * time.Second,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		if n := replayed(t, b, broker.Events); n != 1 {
-			t.Errorf("%d events", n)
-		}
-		if waited := time.Since(began); waited < time.Second || waited > time.Minute {
-			t.Errorf("waited %v", waited)
-		}
-	})
-}
-
 // used reports whether another process takes the commands.
 func used(t testing.TB, b *nats.Broker) bool {
 	t.Helper()

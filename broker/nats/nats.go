@@ -28,11 +28,12 @@
 // messages are in progress. So the messages of a killed process are redelivered within
 // 5 s. A nacked message waits at the server for its retry.
 //
-// # History (history.go, replay.go)
+// # History (history.go, read.go)
 //
 // The stream is the log. This process counts how far it has received and published.
 // The server knows how far commands were acked; the driver asks for that after messages
-// were received or settled. A replay reads with a temporary consumer, which acks nothing.
+// were received or settled. History and dead letters are read with requests for single
+// messages, many at a time, so that the server keeps no state of a reader.
 //
 // # Owners (owner.go)
 //
