@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -122,7 +120,9 @@ func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
 		natsgo.PingInterval(5 * time.Second),
 		natsgo.MaxPingsOutstanding(2),
 		natsgo.Timeout(5 * time.Second),
-		natsgo.SetCustomDialer(dialer{net.Dialer{Timeout: 5 * time.Second}}),
+		// The library writes a message, with what waits before it, at once. It holds its lock
+		// for as long, and finds no half-open connection meanwhile.
+		natsgo.FlusherTimeout(5 * time.Second),
 		natsgo.ErrorHandler(b.asyncError),
 	}, secure...)
 	if b.opt.Server != nil {
@@ -153,45 +153,6 @@ func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
 		}()
 		return nil, ctx.Err()
 	}
-}
-
-// A dialer makes connections that write steadily.
-type dialer struct{ net.Dialer }
-
-// Dial connects with a server.
-func (d dialer) Dial(network, address string) (net.Conn, error) {
-	conn, err := d.Dialer.Dial(network, address)
-	if err != nil {
-		return nil, err
-	}
-	return steady{conn}, nil
-}
-
-// writeTimeout is how long a server may take to accept writePart bytes. The client library
-// holds its lock for as long, and finds no half-open connection meanwhile.
-const (
-	writeTimeout = 5 * time.Second
-	writePart    = 64 << 10
-)
-
-// A steady connection fails if it is stuck, and not because a message is large and the
-// network slow: its timeout is that of a part of what is written.
-type steady struct{ net.Conn }
-
-// Write writes all of data.
-func (s steady) Write(data []byte) (written int, err error) {
-	for part := range slices.Chunk(data, writePart) {
-		deadline := time.Now().Add(writeTimeout) //nolint:forbidigo // sockets need a time, unlike timers
-		if err := s.SetWriteDeadline(deadline); err != nil {
-			return written, err
-		}
-		n, err := s.Conn.Write(part)
-		written += n
-		if err != nil {
-			return written, err
-		}
-	}
-	return written, nil
 }
 
 // flushTimeout is how long the end of Run waits for the server to read acks and other
@@ -334,29 +295,28 @@ type Security struct {
 // options returns the options of the connection. Its error is retried, since the file may
 // be replaced.
 func (s Security) options() (options []natsgo.Option, err error) {
-	if s.Credentials != "" {
-		options = append(options, natsgo.UserCredentials(s.Credentials))
-	}
-	if s.NKey != "" {
-		key, err := natsgo.NkeyOptionFromSeed(s.NKey)
-		if err != nil {
-			return nil, fmt.Errorf("nkey in %s: %w", s.NKey, err)
+	for _, o := range []struct {
+		set    bool
+		option natsgo.Option
+	}{
+		{s.Credentials != "", natsgo.UserCredentials(s.Credentials)},
+		{s.Username != "", natsgo.UserInfo(s.Username, s.Password)},
+		{s.Token != "", natsgo.Token(s.Token)},
+		{s.CA != "", natsgo.RootCAs(s.CA)},
+		{s.Cert != "", natsgo.ClientCert(s.Cert, s.Key)},
+	} {
+		if o.set {
+			options = append(options, o.option)
 		}
-		options = append(options, key)
 	}
-	if s.Username != "" {
-		options = append(options, natsgo.UserInfo(s.Username, s.Password))
+	if s.NKey == "" {
+		return options, nil
 	}
-	if s.Token != "" {
-		options = append(options, natsgo.Token(s.Token))
+	key, err := natsgo.NkeyOptionFromSeed(s.NKey)
+	if err != nil {
+		return nil, fmt.Errorf("nkey in %s: %w", s.NKey, err)
 	}
-	if s.CA != "" {
-		options = append(options, natsgo.RootCAs(s.CA))
-	}
-	if s.Cert != "" {
-		options = append(options, natsgo.ClientCert(s.Cert, s.Key))
-	}
-	return options, nil
+	return append(options, key), nil
 }
 
 // explain adds which credentials the server refuses, without any secret. The client
@@ -366,26 +326,23 @@ func (s Security) explain(err error, url string) error {
 		errors.Is(err, natsgo.ErrAuthRevoked) || errors.Is(err, natsgo.ErrAccountAuthExpired)
 	// A server that refuses a certificate sends an alert, or ends the connection.
 	alert := err != nil && (strings.Contains(err.Error(), "remote error: tls") || strings.Contains(err.Error(), "closed by remote after TLS handshake"))
-	what := "a client without credentials"
-	switch {
-	case alert && s.Cert != "":
-		what = "the certificate in " + s.Cert
-	case alert:
-		what = "a client without a certificate"
-	case !denied:
-		return err
-	case s.Credentials != "":
-		what = "the credentials in " + s.Credentials
-	case s.NKey != "":
-		what = "the nkey in " + s.NKey
-	case strings.Contains(url, "@"):
-		what = "the credentials in the URL"
-	case s.Username != "":
-		what = "the user name or its password"
-	case s.Token != "":
-		what = "the token"
-	case s.Cert != "":
-		what = "the certificate in " + s.Cert
+	for _, shown := range []struct {
+		refused bool
+		what    string
+	}{
+		{alert && s.Cert != "", "the certificate in " + s.Cert},
+		{alert, "a client without a certificate"},
+		{denied && s.Credentials != "", "the credentials in " + s.Credentials},
+		{denied && s.NKey != "", "the nkey in " + s.NKey},
+		{denied && strings.Contains(url, "@"), "the credentials in the URL"},
+		{denied && s.Username != "", "the user name or its password"},
+		{denied && s.Token != "", "the token"},
+		{denied && s.Cert != "", "the certificate in " + s.Cert},
+		{denied, "a client without credentials"},
+	} {
+		if shown.refused {
+			return fmt.Errorf("the server refuses %s: %w", shown.what, err)
+		}
 	}
-	return fmt.Errorf("the server refuses %s: %w", what, err)
+	return err
 }

@@ -309,8 +309,7 @@ const (
 	minAckPending = 256 // with a lower limit, messages that wait for a retry hold up others
 	minWaiting    = 16  // instances that may ask for messages at the same time
 
-	followInterval = time.Second // between two polls of a consumer that is in use
-	verifyEvery    = 10          // intervals between two polls of an idle consumer
+	followInterval = 2 * time.Second // between two polls of a consumer
 )
 
 // errMissing says that an object is missing that only an administrator makes.
@@ -348,27 +347,27 @@ func (b *Broker) ensureConsumer(ctx context.Context, s *session, durable, topic 
 	return info.Created, verifyConsumer(info.Config, want)
 }
 
-// follow polls the consumer until ctx is done. Soon after messages came or were settled, it
-// reads how far the role has acked its commands. From time to time it verifies the settings of
-// the consumer, since the server does not say when they are changed. While the consumer is
-// unfit, nothing is received. A paused consumer stays paused.
+// follow polls the consumer until ctx is done. It reads how far the role has acked its
+// commands, and verifies the settings of the consumer, since the server does not say when
+// they are changed. While the consumer is unfit, nothing is received. A paused consumer
+// stays paused.
 func (s *subscription) follow(ctx context.Context) {
 	t := time.NewTicker(followInterval)
 	defer t.Stop()
 	paused := false
-	for n := 1; ; n++ {
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 		}
 		session, err := s.broker.current()
-		if err != nil || !s.begun() || (s.role == "" || !s.hasNews()) && n%verifyEvery > 0 {
+		if err != nil || !s.begun() {
 			continue
 		}
 		info, err := s.broker.lookUpConsumer(ctx, session, s.durable)
 		if err != nil {
-			continue // a later poll asks again
+			continue // the next poll asks again
 		}
 		s.mu.Lock()
 		if s.role != "" && info.Created.Equal(s.created) {

@@ -13,10 +13,6 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// followUps is how often the server is asked up to where a role has acked, after the last
-// message came or was settled. The server counts an ack a moment after it was sent.
-const followUps = 2
-
 // A progress is how far this process has received and published in a stream, and how far
 // roles have acked it. A stream that is deleted and made again gets a new one. A nil
 // progress notes nothing.
@@ -98,16 +94,6 @@ func (b *Broker) Positions(role string) []timer.Position {
 
 // number converts a sequence or a size to the type that positions and logs use.
 func number(n uint64) int64 { return int64(min(n, 1<<62)) } //nolint:gosec // bounded
-
-// hasNews reports whether messages came or were settled recently, so that the server is
-// to be asked again. It is true for [followUps] calls.
-func (s *subscription) hasNews() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	news := s.news > 0
-	s.news = max(s.news-1, 0)
-	return news
-}
 
 // History returns b, since the stream keeps messages that were acked.
 func (b *Broker) History() (broker.History, string) { return b, "" }

@@ -3,19 +3,16 @@ package nats_test
 import (
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
-	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
-	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -109,41 +106,6 @@ func TestReplayNoticesAStreamThatIsMadeAgain(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "made again") {
 		t.Errorf("replay: %v", err)
 	}
-}
-
-// An idle service looks up its consumer only to see whether someone has changed it. It
-// asks more often after messages came or were settled.
-func TestIdleServiceDoesNotAskForItsPosition(t *testing.T) {
-	t.Parallel()
-	longtest.NotShort(t)
-	synctest.Test(t, func(t *testing.T) {
-		e := serve(t)
-		b := ready(t, nats.Options{Server: e})
-		conn, _ := client(t, e)
-		var asked atomic.Int64
-		if _, err := conn.Subscribe("$JS.API.CONSUMER.INFO.svc.*", func(*natsgo.Msg) { asked.Add(1) }); err != nil {
-			t.Fatal(err)
-		}
-		in := subscribe(t, b, role, commands)
-		for range 3 {
-			<-time.After(10 * time.Second)
-			asked.Store(0)
-			send(t, b, commands, "one")
-			expect(t, in, "one")
-			<-time.After(10 * time.Second)
-			if n := asked.Load(); n <= 1 || n > 3+1 {
-				t.Errorf("asked %d times after a message", n)
-			}
-			asked.Store(0)
-			<-time.After(10 * time.Minute)
-			if n := asked.Load(); n > 61 {
-				t.Errorf("asked %d times in ten minutes without one", n)
-			}
-		}
-		if p := b.Positions(role); len(p) != 1 || p[0].Committed != 3 || p[0].Observed != 3 {
-			t.Errorf("positions %v", p)
-		}
-	})
 }
 
 // used reports whether another process takes the commands.

@@ -1,19 +1,14 @@
 package nats
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -260,39 +255,5 @@ func TestBrokenHeadersFillNoLog(t *testing.T) {
 	b.asyncError(nil, &natsgo.Subscription{Subject: "a"}, natsgo.ErrSlowConsumer)
 	if !strings.Contains(log.String(), "slow consumer") || !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("logs %q of a slow consumer", &log)
-	}
-}
-
-// TestWritesMayTakeLongButNotBeStuck writes what is larger than one part through a pipe.
-func TestWritesMayTakeLongButNotBeStuck(t *testing.T) {
-	t.Parallel()
-	data := bytes.Repeat([]byte("x"), 10*writePart+1)
-	for name, c := range map[string]struct {
-		parts   int // parts that the server reads, each just in time
-		written int
-		err     error
-	}{
-		"a slow server":               {parts: 11, written: len(data)},
-		"a server that reads no more": {parts: 3, written: 3 * writePart, err: os.ErrDeadlineExceeded},
-		"a server that reads nothing": {err: os.ErrDeadlineExceeded},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				client, server := net.Pipe()
-				defer client.Close()
-				defer server.Close()
-				go func() {
-					for range c.parts {
-						time.Sleep(writeTimeout - time.Millisecond)
-						_, _ = io.CopyN(io.Discard, server, writePart) // the last part is shorter
-					}
-				}()
-				n, err := steady{client}.Write(data)
-				if n != c.written || !errors.Is(err, c.err) {
-					t.Errorf("%d bytes, %v, want %d, %v", n, err, c.written, c.err)
-				}
-			})
-		})
 	}
 }

@@ -51,7 +51,6 @@ type subscription struct {
 	received int           // messages so far
 	created  time.Time     // when the consumer was created
 	progress *progress     // in the stream that the consumer reads; nil if that is not known
-	news     int           // polls left in which the server is asked how far the role has acked
 	returned []*delivery   // to be returned to the server, since no handler got them before the end
 }
 
@@ -126,7 +125,6 @@ func (s *subscription) receive(d *delivery) {
 	s.bytes += d.bytes
 	s.received++
 	s.progress.note(d.sequence)
-	s.news = followUps
 	s.mu.Unlock()
 	failpoint.Here("fetched")
 	if !s.window.Add(d, d.number) {
@@ -143,7 +141,6 @@ func (s *subscription) drop(d *delivery) {
 	}
 	delete(s.held, d.position)
 	s.bytes -= d.bytes
-	s.news = followUps
 	select {
 	case s.freed <- struct{}{}:
 	default:
