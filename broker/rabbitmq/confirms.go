@@ -12,10 +12,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker/connection"
 )
 
-const (
-	maxUnconfirmed = 1000            // messages that all calls together wait for
-	lateMemory     = 2 * time.Minute // shortest time that an abandoned message is remembered
-)
+// maxUnconfirmed is the most messages that all calls together wait for.
+const maxUnconfirmed = 1000
 
 // A confirmChannel is a channel in confirm mode, with the messages that were sent on it
 // and are not confirmed. The library's own list of confirms (NotifyPublish) is in the
@@ -37,8 +35,8 @@ type confirmChannel struct {
 
 // A queueConfirms is the state of the confirms of a topic's queue.
 type queueConfirms struct {
-	latest    time.Time // when it last confirmed a message
-	abandoned []*sent   // messages without a waiting call
+	latest time.Time // when it last confirmed a message
+	stuck  *sent     // last message that was abandoned because the queue confirmed nothing
 }
 
 // A target identifies a message as the server does when it returns one. Several messages
@@ -51,7 +49,6 @@ type sent struct {
 	at       time.Time // when it was sent
 	confirm  *amqp.DeferredConfirmation
 	returned *amqp.Return
-	stuck    bool // it was abandoned because its queue confirmed nothing
 }
 
 // confirmed reports whether the server has confirmed, rejected or returned the message,
@@ -148,11 +145,6 @@ func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
 func (c *confirmChannel) result(s *sent) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.settle(s)
-}
-
-// settle is result for a caller that holds the lock.
-func (c *confirmChannel) settle(s *sent) error {
 	c.readReturns() // a message is returned before it is confirmed
 	c.forget(s)
 	c.latest = clock()
@@ -234,52 +226,28 @@ func (c *confirmChannel) ended(err error) error {
 }
 
 // abandon ends the wait of a call for a message, and returns its result. If the queue is
-// stuck no other message is sent to it until the confirm comes.
+// stuck, no other message is sent to it until the confirm comes.
 func (c *confirmChannel) abandon(s *sent, stuck bool) error {
 	c.release()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q := c.queue(s.topic)
-	q.abandoned = slices.DeleteFunc(q.abandoned, func(other *sent) bool {
-		old := other.confirmed() && s.at.Sub(other.at) > lateMemory
-		if old {
-			c.forget(other)
-		}
-		return old
-	})
-	s.stuck = stuck
-	q.abandoned = append(q.abandoned, s)
+	c.forget(s)
+	if stuck {
+		c.queue(s.topic).stuck = s
+	}
 	if err := c.conn.takesMessages(); err != nil {
 		return err
 	}
 	return errNoConfirm
 }
 
-// earlier reports whether an earlier call has already published a message, though it did
-// not wait for the confirm. It returns an error if the server still owes that confirm, or
-// confirms for other messages of a stuck queue.
-func (c *confirmChannel) earlier(m outgoing) (published bool, err error) {
+// owes returns an error while the queue of a topic owes the confirm of a message that was
+// abandoned because it was stuck.
+func (c *confirmChannel) owes(topic string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q := c.queue(m.topic)
-	if i := slices.IndexFunc(q.abandoned, func(s *sent) bool { return m.named && s.id == m.MessageId }); i >= 0 {
-		s := q.abandoned[i]
-		if !s.confirmed() {
-			return false, errNoConfirm
-		}
-		q.abandoned = slices.Delete(q.abandoned, i, i+1)
-		if c.settle(s) == nil {
-			return true, nil
-		}
+	if s := c.queue(topic).stuck; s != nil && !s.confirmed() {
+		return fmt.Errorf("%w for earlier messages of the queue", errNoConfirm)
 	}
-	late := 0
-	for _, s := range q.abandoned {
-		if s.stuck && !s.confirmed() {
-			late++
-		}
-	}
-	if late > 0 {
-		return false, fmt.Errorf("%w for %d earlier messages of the queue", errNoConfirm, late)
-	}
-	return false, nil
+	return nil
 }

@@ -30,7 +30,6 @@ type consumer struct {
 	flow    *flow        // flow of the connection; nil if the connection has other channels
 	taken   atomic.Int64 // messages that the window has taken
 	ready   atomic.Int64 // messages in the queue, by the server's last answer
-	held    atomic.Int64 // bytes of messages that wait in memory for their retry
 	asking  sync.Mutex   // held while the server is asked on the channel
 
 	mu       sync.Mutex
@@ -159,59 +158,32 @@ type delivery struct {
 	consumer   *consumer
 	retries    *retries // retries of its subscription
 	in         amqp.Delivery
-	deliveries int         // how often the message was delivered, this time included
-	held       atomic.Bool // the message waits in memory
+	deliveries int // how often the message was delivered, this time included
 }
 
 // Message returns a new message.
-func (d *delivery) Message() *message.Message {
-	d.unhold()
-	return unmarshal(d.retries.topic, &d.in)
-}
+func (d *delivery) Message() *message.Message { return unmarshal(d.retries.topic, &d.in) }
 
 // Stale reports whether the channel has ended.
-func (d *delivery) Stale() bool {
-	if !d.consumer.channel.IsClosed() {
-		return false
-	}
-	d.unhold()
-	return true
-}
+func (d *delivery) Stale() bool { return d.consumer.channel.IsClosed() }
 
 // Ack makes the server forget the message.
 func (d *delivery) Ack() {
+	d.consumer.flow.release()
 	_ = d.consumer.channel.Ack(d.in.DeliveryTag, false) // if it fails, the message is redelivered
 	failpoint.Here("acked")
 }
 
 // Return gives the message back to the server.
 func (d *delivery) Return() {
-	d.unhold()
+	d.consumer.flow.release()
 	d.consumer.giveBack(d.in.DeliveryTag)
 }
 
 // Retry publishes the message to a retry queue, and acks it when that is confirmed. If it
 // is not confirmed, the message waits in memory.
 func (d *delivery) Retry(delay time.Duration) bool {
-	if !d.Stale() && d.retries.put(d, delay, d.deliveries) {
-		return true
-	}
-	d.held.Store(true)
-	d.consumer.held.Add(int64(d.Bytes()))
-	return false
-}
-
-// unhold notes that the message does not wait in memory any more.
-func (d *delivery) unhold() {
-	if d.held.Swap(false) {
-		d.consumer.held.Add(-int64(d.Bytes()))
-	}
-}
-
-// free waits while messages that wait in memory take too much of it, as long as the
-// consumer works. Meanwhile the server keeps further messages.
-func (c *consumer) free(ctx context.Context) {
-	_ = pause.Until(ctx, func() (bool, error) { return c.held.Load() < maxInFlight || c.channel.IsClosed(), nil })
+	return !d.Stale() && d.retries.put(d, delay, d.deliveries)
 }
 
 // Bytes returns about how much memory the message takes.

@@ -7,23 +7,22 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// A flow stops reading from a connection while the messages that have come take too much
-// memory. The prefetch limits only their number, and the library keeps all of them in
-// memory.
+// A flow stops reading from a connection while the messages that have come and were not
+// handled take too much memory. The prefetch limits only their number.
 type flow struct {
 	holding context.Context // ends when nothing is to be held back any more
 	open    context.CancelFunc
 	bytes   *semaphore.Weighted
-	waiting chan int64   // bytes of each message that came and was not taken yet, in order
+	counted chan int64   // bytes of each message that has come and was not handled
 	came    atomic.Int64 // messages that have come
 }
 
 // maxHeld is the most bytes of headers and bodies in memory at which another message is
 // read.
-const maxHeld = 32 << 20
+const maxHeld = 64 << 20
 
 func newFlow() *flow {
-	f := &flow{bytes: semaphore.NewWeighted(maxHeld), waiting: make(chan int64, prefetch)}
+	f := &flow{bytes: semaphore.NewWeighted(maxHeld), counted: make(chan int64, prefetch)}
 	f.holding, f.open = context.WithCancel(context.Background())
 	return f
 }
@@ -34,14 +33,18 @@ func (f *flow) add(header int64, body uint64) {
 	f.came.Add(1)
 	bytes := min(header+int64(min(body, maxHeld)), maxHeld)
 	if f.bytes.Acquire(f.holding, bytes) == nil {
-		f.waiting <- bytes
+		f.counted <- bytes
 	}
 }
 
-// taken ends the count of the oldest message.
-func (f *flow) taken() {
+// release ends the count of a message that is handled. In the end each message is released
+// once, so that it does not matter which of the counts it ends. A nil flow counts nothing.
+func (f *flow) release() {
+	if f == nil {
+		return
+	}
 	select {
-	case bytes := <-f.waiting:
+	case bytes := <-f.counted:
 		f.bytes.Release(bytes)
 	default: // the message came when nothing was held back
 	}

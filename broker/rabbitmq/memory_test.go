@@ -50,13 +50,13 @@ func TestHeadersWaitInTheNetwork(t *testing.T) {
 		if got := out.Load(); got < maxHeld-maxHeld/4 || got > maxHeld+maxHeld/4 {
 			t.Errorf("%d bytes were read, want about %d", got, maxHeld)
 		}
-		for len(v.waiting) > 0 { // nothing is added while all wait
-			v.taken()
+		for len(v.counted) > 0 { // nothing is added while all wait
+			v.release()
 			synctest.Wait()
 		}
 		<-ended
 		if !v.bytes.TryAcquire(maxHeld) {
-			t.Error("bytes are held when all is taken")
+			t.Error("bytes are held when all is handled")
 		}
 	})
 }

@@ -32,7 +32,7 @@ func marshal(topic string, msg *message.Message) (outgoing, error) {
 	case !isShort(msg.UUID):
 		return outgoing{}, fmt.Errorf("%w: message id %s can't be a property", broker.ErrRefused, timer.Quote(msg.UUID))
 	}
-	out := outgoing{topic: topic, named: true, properties: headerBytes + len(msg.UUID), Publishing: amqp.Publishing{
+	out := outgoing{topic: topic, properties: headerBytes + len(msg.UUID), Publishing: amqp.Publishing{
 		Headers:      make(amqp.Table, len(msg.Metadata)),
 		ContentType:  jsonType,
 		DeliveryMode: amqp.Persistent,

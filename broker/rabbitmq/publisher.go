@@ -22,18 +22,17 @@ const (
 
 // A publisher publishes to the exchange. See [broker.Publisher] for its contract.
 //
-// If the confirm of a message does not come in time the message has failed. If its queue
-// is stuck, no other message is sent to that queue until the confirm comes. If the
-// confirm comes after all, publishing the message again does not send it again.
+// If the confirm of a message does not come in time the message has failed, and may be
+// published all the same. If its queue is stuck, no other message is sent to that queue
+// until the confirm comes.
 type publisher struct{ *Broker }
 
 // An outgoing is a message for the server.
 type outgoing struct {
 	topic string
 	amqp.Publishing
-	properties int  // about how many bytes its properties take
-	named      bool // MessageId identifies the message
-	index      int  // index of its result
+	properties int // about how many bytes its properties take
+	index      int // index of its result
 }
 
 // Publish publishes messages. A message waits until the queue of its topic is declared,
@@ -111,13 +110,13 @@ type unconfirmed struct {
 	index int // index of its result
 }
 
-// write sends a message, whose result is set when its confirm comes. Otherwise it returns
-// the result: nil if the message was published before, else an error.
+// write sends a message, whose result is set when its confirm comes. Else it returns why
+// the message was not sent.
 func (c *call) write(m outgoing) error {
 	if m.properties > c.confirms.maxProperties() {
 		return fmt.Errorf("%w: properties larger than the %d bytes that the server takes", broker.ErrRefused, c.confirms.maxProperties())
 	}
-	if published, err := c.confirms.earlier(m); published || err != nil {
+	if err := c.confirms.owes(m.topic); err != nil {
 		return err
 	}
 	if err := c.acquire(); err != nil {

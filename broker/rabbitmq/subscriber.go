@@ -176,7 +176,6 @@ func (s *subscription) failed(ctx context.Context, err error) (wait time.Duratio
 func (s *subscription) deliver(ctx context.Context, c *consumer) error {
 	s.broker.setFailure(s, nil)
 	for {
-		c.free(ctx)
 		select {
 		case <-ctx.Done():
 			c.flow.open() // messages that still come are given back
@@ -190,7 +189,6 @@ func (s *subscription) deliver(ctx context.Context, c *consumer) error {
 			n := deliveries(&in)
 			s.window.Add(&delivery{consumer: c, retries: s.retries, in: in, deliveries: n}, n)
 			c.taken.Add(1)
-			c.flow.taken()
 		}
 	}
 }

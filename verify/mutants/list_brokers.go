@@ -29,7 +29,7 @@ var brokers = []mutant{
 	},
 	{
 		"I1", "RabbitMQ: a message that the server returns or refuses counts as stored",
-		[]change{in("broker/rabbitmq", "confirmChannel.settle", swap("s.confirm.Acked()", "true"))},
+		[]change{in("broker/rabbitmq", "confirmChannel.result", swap("s.confirm.Acked()", "true"))},
 		test{"./broker/rabbitmq", "^TestQueueThatIsFull", ""},
 	},
 }
