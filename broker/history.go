@@ -65,8 +65,9 @@ type History interface {
 	// batch is valid until visit returns.
 	Read(ctx context.Context, kind Kind, after, upTo map[string]int64, visit func(batch []Stored) error) error
 
-	// Used reports whether a process other than this one takes the commands of a role now. A
-	// process that has died counts until the broker notices, for some seconds.
+	// Used reports whether a process takes the commands of a role now. It is for a process
+	// that does not take them yet. A process that has died counts until the broker notices,
+	// for some seconds.
 	Used(ctx context.Context, role string) (bool, error)
 }
 

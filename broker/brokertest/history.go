@@ -272,18 +272,4 @@ func usedByAnother(w *world) {
 	}
 	other.stop()
 	await(w, "one that is not used", func() bool { return !used() })
-
-	messages := w.subscribe(w, "reader", topic)
-	w.publish(w, w.commands(), many(10)...)
-	drain(w, messages, 10)
-	for range 10 {
-		if used() {
-			w.Error("used by itself")
-		}
-	}
-	third := w.start()
-	third.subscribe(w, "reader", topic)
-	await(w, "one that is used by another", used)
-	third.stop()
-	await(w, "one that is used by itself", func() bool { return !used() })
 }

@@ -55,7 +55,7 @@ func ExampleWindow() {
 		<-done
 	}
 	w.Close()
-	w.Wait(nil)
+	w.Wait(context.Background(), nil)
 	// Output:
 	// server: handled m-1
 	// server: again m-2 1m0s
@@ -70,6 +70,6 @@ func ExampleWindow_Close() {
 	stop()
 	w.Close()
 	<-done
-	w.Wait(nil)
+	w.Wait(context.Background(), nil)
 	// Output: server: for another one m-1
 }

@@ -98,7 +98,7 @@ func settle() {
 // end closes the window, and waits until nothing is in flight.
 func end(w *inflight.Window) {
 	w.Close()
-	w.Wait(nil)
+	w.Wait(context.Background(), nil)
 }
 
 func TestMessagesWaitForNoOther(t *testing.T) {
@@ -260,7 +260,7 @@ func TestAFullWindowWaits(t *testing.T) {
 				cancel()
 				<-stopped
 				w.Close()
-				w.Wait(stopped)
+				w.Wait(context.Background(), stopped)
 				for i, want := range [][2]int32{{1, 0}, {1, 0}, {1, 0}, {1, 0}, {0, 0}, {0, 1}} {
 					all[i].want(t, want[0], want[1])
 				}
@@ -343,7 +343,7 @@ func TestCloseReturnsWhatNoHandlerHas(t *testing.T) {
 		had.want(t, 0, 0)
 		m.Ack()
 		again.Nack()
-		w.Wait(nil)
+		w.Wait(context.Background(), nil)
 		had.want(t, 1, 0)
 		after.want(t, 0, 1)
 	})
@@ -358,7 +358,7 @@ func TestWaitGivesUp(t *testing.T) {
 		w.Close()
 		stop := make(chan struct{})
 		close(stop)
-		w.Wait(stop)
+		w.Wait(context.Background(), stop)
 		synctest.Wait()
 		if m.Context().Err() == nil {
 			t.Error("the context of a message outlives its window")
@@ -390,7 +390,7 @@ func TestWhatWasAckedBeforeTheEndIsAcked(t *testing.T) {
 	for _, m := range taken {
 		m.Ack()
 	}
-	w.Wait(stop)
+	w.Wait(context.Background(), stop)
 	for _, d := range all {
 		d.want(t, 1, 0)
 	}
@@ -454,7 +454,7 @@ func TestNothingIsLostBetweenAddAndClose(t *testing.T) {
 		})
 	}
 	work.Wait()
-	w.Wait(nil)
+	w.Wait(context.Background(), nil)
 	for i, d := range all {
 		got := d.acked.Load() + d.returned.Load()
 		if d.byServer && d.retried.Load() > 0 {

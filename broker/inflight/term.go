@@ -108,33 +108,13 @@ func (s *Subscriptions) Until(ctx context.Context) (_ context.Context, stop func
 // only until gone is closed, since the connection is lost then; gone may be nil. Drain
 // returns the messages that handlers still have then.
 func (s *Subscriptions) Drain(w *Window, afterClose, afterTerm time.Duration, gone <-chan struct{}) (left []Delivery) {
-	stop, idle := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(idle)
-		left = w.Wait(stop)
-	}()
-	closed, over, late := s.ctx.Done(), s.term.ctx.Done(), time.NewTimer(0)
-	late.Stop()
-	for waiting := true; waiting; {
-		select {
-		case <-idle:
-			waiting = false
-		case <-gone:
-			waiting = false
-		case <-late.C:
-			waiting = false
-		case <-over:
-			closed, over = nil, nil
-			late.Reset(afterTerm)
-		case <-closed:
-			closed = nil
-			late.Reset(afterClose)
-		}
-	}
-	late.Stop()
-	close(stop)
-	<-idle
-	return left
+	closing, stopClosing := pause.Outlive(s.ctx, 0, afterClose)
+	defer stopClosing()
+	ending, stopEnding := pause.Outlive(s.term.ctx, 0, afterTerm)
+	defer stopEnding()
+	waiting, stop := pause.WhileBoth(closing, ending)
+	defer stop()
+	return w.Wait(waiting, gone)
 }
 
 // Close ends all subscriptions and waits until their channels are closed.

@@ -50,9 +50,8 @@ type group struct {
 	committing sync.Mutex // held while offsets are computed and committed
 
 	mu              sync.Mutex
-	waiting         *sync.Cond  // of subscriptions, for a delivery in the queue
-	users           int         // subscriptions that have not ended
-	member          *kgo.Client // client that has joined last; nil before the first
+	waiting         *sync.Cond // of subscriptions, for a delivery in the queue
+	users           int        // subscriptions that have not ended
 	parts           map[partition]*assignment
 	queue           []*delivery // deliveries that wait for a window
 	queuedBytes     int

@@ -136,12 +136,10 @@ func extentsOf(ctx context.Context, admin *kadm.Client, filter string) (extents 
 	return extents, nil
 }
 
-// Used reports whether the consumer group of a role and the commands has a member other
-// than this process. A member with the name of our Instance is this process before its
-// restart.
+// Used reports whether the consumer group of a role and the commands has a member. A member
+// with the name of our Instance does not count: it is this process before its restart.
 func (b *Broker) Used(ctx context.Context, role string) (used bool, err error) {
-	id := b.commandsOf(role)
-	name := id.name()
+	name := b.commandsOf(role).name()
 	err = b.ask(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		groups, err := admin.DescribeGroups(ctx, name)
 		if err == nil && !errors.Is(groups[name].Err, kerr.GroupIDNotFound) {
@@ -150,28 +148,10 @@ func (b *Broker) Used(ctx context.Context, role string) (used bool, err error) {
 		if err != nil {
 			return fmt.Errorf("find the members of group %s: %w", name, err)
 		}
-		own := b.group(id).memberID()
 		used = slices.ContainsFunc(groups[name].Members, func(m kadm.DescribedGroupMember) bool {
-			if b.opt.Instance != "" && m.InstanceID != nil {
-				return *m.InstanceID != b.opt.Instance
-			}
-			return m.MemberID != own
+			return b.opt.Instance == "" || m.InstanceID == nil || *m.InstanceID != b.opt.Instance
 		})
 		return nil
 	})
 	return used, err
-}
-
-// memberID returns the id of this process as a member of the group, or "" if it is not a
-// member.
-func (g *group) memberID() (id string) {
-	if g == nil {
-		return ""
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.member != nil {
-		id, _ = g.member.GroupMetadata()
-	}
-	return id
 }

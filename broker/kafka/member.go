@@ -93,9 +93,6 @@ func (g *group) consume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.mu.Lock()
-	g.member = member
-	g.mu.Unlock()
 	polling, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var committing sync.WaitGroup

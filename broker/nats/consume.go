@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -70,7 +69,7 @@ func (s *subscription) consumeFrom(ctx context.Context, ses *session) error {
 		return err
 	}
 	p := puller{
-		conn: ses.conn, inbox: inbox.Subject, waiting: &s.waiting,
+		conn: ses.conn, inbox: inbox.Subject,
 		subject: s.broker.api("CONSUMER.MSG.NEXT." + s.broker.opt.Stream + "." + s.durable),
 	}
 	err = s.pull(ctx, connected, &p, in)
@@ -221,11 +220,10 @@ const (
 // "Status", which any producer may send, for a message of the server.
 type puller struct {
 	conn    *natsgo.Conn
-	subject string        // subject of requests
-	inbox   string        // subject that messages are sent to
-	open    int           // messages that were asked for and did not come yet
-	large   bool          // the next message is larger than maxBytes
-	waiting *atomic.Int64 // most requests that the server may keep now
+	subject string // subject of requests
+	inbox   string // subject that messages are sent to
+	open    int    // messages that were asked for and did not come yet
+	large   bool   // the next message is larger than maxBytes
 }
 
 // A pullRequest is a request as the server reads it, see the NATS ADR-13.
@@ -253,7 +251,6 @@ func (p *puller) ask(capacity int) error {
 		return err
 	}
 	p.open += n
-	p.waiting.Add(1)
 	return p.conn.PublishRequest(p.subject, p.inbox, body)
 }
 
@@ -291,16 +288,11 @@ func (p *puller) status(m *natsgo.Msg) error {
 		left = n
 	}
 	p.came(left)
-	p.waiting.Store(max(p.waiting.Load()-1, 0))
 	return nil
 }
 
 // came notes that n of the messages asked for came, or will not come.
-func (p *puller) came(n int) {
-	if p.open = max(p.open-n, 0); p.open == 0 {
-		p.waiting.Store(0)
-	}
-}
+func (p *puller) came(n int) { p.open = max(p.open-n, 0) }
 
 const (
 	// ackWait is how long the server waits for an ack, or for a notice that the message is

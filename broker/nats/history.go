@@ -144,17 +144,15 @@ func (b *Broker) oldestCommand(ctx context.Context, s *session) (time.Time, erro
 	return first.Time, err
 }
 
-// Used reports whether the server keeps more requests for commands of the role than this
-// process has made. It keeps the requests of a process that has ended, or is cut off,
-// until they expire after 5 s. After this process was cut off its own requests may count
-// that long, too. A process that has 2,048 messages in progress asks for no more. If it
-// settles none of them for 5 s, it does not count.
+// Used reports whether the server keeps requests for commands of the role. It keeps the
+// requests of a process that has ended, or is cut off, until they expire after 5 s. A
+// process that has 2,048 messages in progress asks for no more. If it settles none of them
+// for 5 s, it does not count.
 func (b *Broker) Used(ctx context.Context, role string) (used bool, err error) {
 	durable := b.commandsOf(role)
 	err = b.withSession(ctx, func(ctx context.Context, s *session) error {
-		ours := b.waiting(durable)
 		info, err := b.lookUpConsumer(ctx, s, durable)
-		used = int64(info.NumWaiting) > max(ours, b.waiting(durable)) // ours may have grown meanwhile
+		used = info.NumWaiting > 0
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -164,12 +162,4 @@ func (b *Broker) Used(ctx context.Context, role string) (used bool, err error) {
 		return false, fmt.Errorf("consumer %s: %w", durable, err)
 	}
 	return used, nil
-}
-
-// waiting returns the most requests of this process that the server may keep now.
-func (b *Broker) waiting(durable string) (n int64) {
-	for _, s := range b.subscriptions(durable) {
-		n += s.waiting.Load()
-	}
-	return n
 }

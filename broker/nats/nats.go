@@ -138,6 +138,7 @@ type Broker struct {
 	recent   atomic.Int64
 	progress atomic.Pointer[progress] // in the stream; nil before it was looked up
 	full     atomic.Pointer[error]    // why the stream takes no more, by the last lookup; or nil
+	trimming atomic.Bool              // consumed messages are being removed
 
 	// Only the goroutine of the keeper uses these.
 	peers []string // servers of the cluster that the last connection has named

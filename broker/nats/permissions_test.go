@@ -129,8 +129,8 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	if logs, err := s.Logs(t.Context(), role); err != nil || len(logs) != 1 {
 		t.Errorf("logs %v, %v", logs, err)
 	}
-	if used, err := s.Used(t.Context(), role); err != nil || used {
-		t.Errorf("used: %v, %v", used, err)
+	if _, err := s.Used(t.Context(), role); err != nil {
+		t.Errorf("used: %v", err)
 	}
 
 	// An event whose id a command has is delivered, and so are those in batches.

@@ -68,7 +68,7 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
 	b.full.Store(checkLimit(&info.StreamInfo))
 	if needsTrim(&info.StreamInfo) {
-		b.requestTrim()
+		b.trim(s)
 	}
 	return nil
 }

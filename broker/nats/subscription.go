@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -32,17 +31,15 @@ const (
 // (consume.go), holds each until it is settled, and gives it to the window, which
 // gives it to the handler.
 type subscription struct {
-	broker        *Broker
-	to            *subscriber
-	topic         string
-	durable       string
-	role          string // role that takes the commands; empty if the topic is not the commands
-	window        *inflight.Window
-	barrier       chan barrier
-	unfit         chan struct{} // signals that someone has changed the consumer
-	trimRequested chan struct{} // signals that consumed messages are to be removed
-	silent        bool          // heartbeats were missing; only the receiving goroutine uses it
-	waiting       atomic.Int64  // greatest number of requests that the server may keep now
+	broker  *Broker
+	to      *subscriber
+	topic   string
+	durable string
+	role    string // role that takes the commands; empty if the topic is not the commands
+	window  *inflight.Window
+	barrier chan barrier
+	unfit   chan struct{} // signals that someone has changed the consumer
+	silent  bool          // heartbeats were missing; only the receiving goroutine uses it
 
 	mu       sync.Mutex
 	held     map[position]*delivery
@@ -57,12 +54,11 @@ type subscription struct {
 func newSubscription(ctx context.Context, to *subscriber, durable, topic string) *subscription {
 	return &subscription{
 		broker: to.broker, to: to, topic: topic, durable: durable,
-		window:        inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
-		barrier:       make(chan barrier),
-		unfit:         make(chan struct{}, 1),
-		trimRequested: make(chan struct{}, 1),
-		held:          make(map[position]*delivery),
-		freed:         make(chan struct{}, 1),
+		window:  inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
+		barrier: make(chan barrier),
+		unfit:   make(chan struct{}, 1),
+		held:    make(map[position]*delivery),
+		freed:   make(chan struct{}, 1),
 	}
 }
 
@@ -78,9 +74,6 @@ func (s *subscription) run(ctx context.Context) {
 	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
 	defer unfollow()
 	parts.Go(func() { s.follow(following) })
-	if s.role != "" {
-		parts.Go(func() { s.trim(following) })
-	}
 
 	s.consume(ctx)
 	s.window.Close()

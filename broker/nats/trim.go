@@ -26,40 +26,41 @@ func aboveThreshold(info *jetstream.StreamInfo, limit int64) bool {
 	return number(info.State.Bytes) > limit/4*3
 }
 
-// requestTrim makes the subscriptions to commands remove consumed messages.
-func (b *Broker) requestTrim() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for s := range b.open {
-		select {
-		case s.trimRequested <- struct{}{}:
-		default:
-		}
+// trim removes consumed messages, unless that is under way. It does nothing unless the
+// commands are subscribed to: while a lost database is recovered, no subscription exists,
+// and the recovery needs acked messages.
+func (b *Broker) trim(s *session) {
+	role := b.commandsConsumer()
+	if role == "" || b.trimming.Load() || !b.term.Begin() {
+		return
 	}
-}
-
-// trim removes consumed messages whenever that is requested, until ctx is done. A
-// subscription calls it, not the connection: while a lost database is recovered, no
-// subscription to the commands exists, and the recovery needs acked messages.
-func (s *subscription) trim(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.trimRequested:
-		}
-		session, err := s.broker.current()
-		if err != nil || !s.begun() {
-			continue
-		}
-		blocked, err := s.broker.removeConsumed(ctx, session, s.durable)
+	b.trimming.Store(true)
+	go func() {
+		defer b.term.Done()
+		defer b.trimming.Store(false)
+		ctx, stop := b.term.Until(s)
+		defer stop()
+		blocked, err := b.removeConsumed(ctx, s, role)
 		if err != nil {
 			blocked = obstacle{reason: err.Error()}
 		}
 		if blocked.reason != "" && ctx.Err() == nil {
-			s.broker.obstacles.Note(1, []any{"stream", s.broker.opt.Stream, "because", blocked.reason}, blocked.attrs...)
+			b.obstacles.Note(1, []any{"stream", b.opt.Stream, "because", blocked.reason}, blocked.attrs...)
+		}
+	}()
+}
+
+// commandsConsumer returns the consumer of a subscription to the commands, or "" if there
+// is none.
+func (b *Broker) commandsConsumer() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.open {
+		if s.role != "" && s.begun() {
+			return s.durable
 		}
 	}
+	return ""
 }
 
 // An obstacle is a reason why messages can't be removed. Reason is empty if there is none.
