@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -161,29 +160,6 @@ func replaysTenants(w *world) {
 	}
 }
 
-func replaysNothing(w *world) {
-	kinds := []broker.Kind{broker.Commands, broker.Events, broker.DeadLetter}
-	for _, kind := range kinds {
-		if got := w.replay(w, kind); len(got) > 0 {
-			w.Errorf("%d messages where there are none", len(got))
-		}
-	}
-	t := tenant()
-	w.publish(w, w.Routing().EventsOf(t), plain("event"))
-	w.publish(w, w.Routing().DeadLettersOf(t), letter(t, "dead"))
-	w.publish(w, w.commands(), many(1)...)
-	w.handled(1)
-	for _, kind := range kinds {
-		all := w.replay(w, kind)
-		if len(all) != 1 {
-			w.Errorf("%d messages, want one", len(all))
-		}
-		if got := w.replay(w, kind, behind(all, len(all))...); len(got) > 0 {
-			w.Errorf("%d messages behind the last", len(got))
-		}
-	}
-}
-
 // large fills the log of events with more than goes into a batch.
 func (w *world) large(n int) (events []*message.Message) {
 	w.Helper()
@@ -273,35 +249,14 @@ func replayEnds(w *world) {
 	}
 	if w.features.Durable {
 		kept, _ := w.server.Broker().History()
-		err := broker.Replay(w.Context(), kept, "reader", broker.Events, nil, visit)
-		if !errors.Is(err, broker.ErrUnavailable) || visits != 1 {
-			w.Errorf("a broker that does not run: %v", err)
+		_, logs := kept.Logs(w.Context(), "reader")
+		_, used := kept.Used(w.Context(), "reader")
+		for what, err := range map[string]error{"Replay": broker.Replay(w.Context(), kept, "reader", broker.Events, nil, visit), "Logs": logs, "Used": used} {
+			if !errors.Is(err, broker.ErrUnavailable) || visits != 1 {
+				w.Errorf("%s of a broker that does not run: %v", what, err)
+			}
 		}
 	}
-}
-
-func replaysAtOnce(w *world) {
-	const n = 100
-	events := w.large(n)
-	w.backlog(n)
-	w.handled(n)
-	other := w.start()
-	var all sync.WaitGroup
-	for _, node := range []*node{w.node, other} {
-		for kind, want := range map[broker.Kind][]*message.Message{broker.Events: events, broker.Commands: many(n)} {
-			all.Go(func() {
-				var got []broker.Stored
-				if err := broker.Replay(w.Context(), node.kept(), "reader", kind, nil, func(batch []broker.Stored) error {
-					got = append(got, batch...)
-					return nil
-				}); err != nil {
-					w.Error(err)
-				}
-				wantReplay(w, "at once", got, want)
-			})
-		}
-	}
-	all.Wait()
 }
 
 func replaysThroughOutage(w *world) {

@@ -134,32 +134,6 @@ func TestASlowTailDelaysNoPublisher(t *testing.T) {
 	})
 }
 
-func TestNothingWorksBeforeRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler))
-		if err := publish(b, 0, 1); !errors.Is(err, gochannel.ErrNotRunning) {
-			t.Errorf("Publish: %v", err)
-		}
-		if err := b.Ready(t.Context()); !errors.Is(err, gochannel.ErrNotRunning) {
-			t.Errorf("Ready: %v", err)
-		}
-		s := b.Subscriber("early")
-		messages := subscribe(t, s) // but one may subscribe
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- b.Run(ctx) }()
-		synctest.Wait()
-		if err := publish(b, 0, 1); err != nil {
-			t.Error(err)
-		}
-		(<-messages).Ack()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-}
-
 func TestRoutingThatCanNotWorkEndsRun(t *testing.T) {
 	t.Parallel()
 	r := gochannel.DefaultRouting()

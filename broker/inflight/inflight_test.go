@@ -121,31 +121,6 @@ func TestMessagesWaitForNoOther(t *testing.T) {
 	})
 }
 
-func TestAHeldMessageIsDeliveredAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := inflight.New(t.Context(), inflight.Options{Messages: 1})
-		failing, second := &delivery{body: "failing"}, &delivery{body: "second"}
-		add(w, failing, second)
-		next(t, w, "failing").Nack()
-		next(t, w, "second").Ack() // what is held takes no slot
-		for i, delay := range []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 25 * time.Second} {
-			began := time.Now()
-			m := <-w.Messages()
-			if waited := time.Since(began); waited < delay*8/10 || waited > delay*12/10 {
-				t.Errorf("delivery %d after %v, want about %v", i+2, waited, delay)
-			}
-			if got := m.Metadata.Get(broker.MetaDelivery); got != fmt.Sprint(i+2) {
-				t.Errorf("delivery %s, want %d", got, i+2)
-			}
-			failing.want(t, 0, 0)
-			m.Nack()
-		}
-		(<-w.Messages()).Ack()
-		end(w)
-		failing.want(t, 1, 0)
-	})
-}
-
 func TestSettledIsAboutWhatWasInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := inflight.New(t.Context(), inflight.Options{})
@@ -174,34 +149,6 @@ func TestSettledIsAboutWhatWasInFlight(t *testing.T) {
 		if !later() {
 			t.Error("what Close returns is not settled")
 		}
-	})
-}
-
-func TestAHandlerNamesTheDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := inflight.New(t.Context(), inflight.Options{})
-		held, server := &delivery{body: "held"}, &delivery{body: "server", byServer: true}
-		add(w, held, server)
-		for _, body := range []string{"held", "server"} {
-			m := next(t, w, body)
-			broker.RetryAfter(m, 20*time.Minute)
-			m.Nack()
-		}
-		began := time.Now()
-		again := <-w.Messages()
-		if waited := time.Since(began); waited != 20*time.Minute || string(again.Payload) != "held" {
-			t.Errorf("got %s after %v", again.Payload, waited)
-		}
-		if got := time.Duration(server.retried.Load()); got != 20*time.Minute {
-			t.Errorf("the server was given the delay %v", got)
-		}
-		again.Nack() // without a delay of its own
-		began = time.Now()
-		(<-w.Messages()).Ack()
-		if waited := time.Since(began); waited > 6*time.Second {
-			t.Errorf("came again after %v, want about 5s: a delay is for one nack", waited)
-		}
-		end(w)
 	})
 }
 

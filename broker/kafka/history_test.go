@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -159,19 +158,6 @@ func TestLogsOfCommands(t *testing.T) {
 				t.Errorf("replay (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// TestHistoryNeedsAConnection asks without a connection.
-func TestHistoryNeedsAConnection(t *testing.T) {
-	t.Parallel()
-	b := kafka.New(kafka.Options{}, quiet)
-	_, logs := b.Logs(t.Context(), "reader")
-	_, used := b.Used(t.Context(), "reader")
-	for name, err := range map[string]error{"Logs": logs, "Used": used, "Replay": broker.Replay(t.Context(), b, "reader", broker.Events, nil, nil)} {
-		if !errors.Is(err, broker.ErrUnavailable) {
-			t.Errorf("%s: %v, want ErrUnavailable", name, err)
-		}
 	}
 }
 

@@ -20,11 +20,9 @@ import (
 	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
-// Intervals between two polls for new partitions or topics.
-const (
-	partitionsInterval = 5 * time.Second        // for new partitions of a topic
-	topicInterval      = 200 * time.Millisecond // for a topic that does not exist yet
-)
+// partitionsInterval is the interval between two polls for new partitions of a topic, or
+// for a topic that does not exist yet.
+const partitionsInterval = time.Second
 
 // A listener reads a topic.
 type listener struct {
@@ -82,11 +80,7 @@ func readable(ctx context.Context, admin *kadm.Client, topic string) error {
 func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool) {
 	var errs repeated
 	for ; ctx.Err() == nil; l.addPartitions(ctx) {
-		interval := partitionsInterval
-		if len(l.offsets) == 0 {
-			interval = topicInterval
-		}
-		polling, cancel := context.WithTimeout(ctx, interval)
+		polling, cancel := context.WithTimeout(ctx, partitionsInterval)
 		for polling.Err() == nil {
 			fetches := l.PollFetches(polling)
 			if err := skipTooLarge(l.Client, fetches); err != nil && errs.isNew(ctx, err) {

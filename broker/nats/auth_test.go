@@ -17,6 +17,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
+	"github.com/event-service-agent/timer-service/internal/testcert"
 )
 
 // guarded starts a server that clients authenticate with.
@@ -238,8 +239,8 @@ func newAccount(t testing.TB, operator nkeys.KeyPair, resolver *server.MemAccRes
 
 func TestServerWithACertificateOfAnotherAuthority(t *testing.T) {
 	t.Parallel()
-	ours, others := newAuthority(t), newAuthority(t)
-	s := guarded(t, &server.Options{TLSConfig: ours.server(t, nil), TLSTimeout: 5})
+	ours, others := newIdentity(t), newIdentity(t)
+	s := guarded(t, &server.Options{TLSConfig: ours.server(), TLSTimeout: 5})
 	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: others.file}},
 		"certificate signed by unknown authority", func() { replace(t, others.file, ours.file) })
 
@@ -249,20 +250,18 @@ func TestServerWithACertificateOfAnotherAuthority(t *testing.T) {
 
 func TestClientWithACertificateOfAnotherAuthority(t *testing.T) {
 	t.Parallel()
-	ours, others := newAuthority(t), newAuthority(t)
-	s := guarded(t, &server.Options{TLSConfig: ours.server(t, ours), TLSTimeout: 5, TLSVerify: true})
-	cert, key := others.issue(t, "timer-service")
-	right, rightKey := ours.issue(t, "timer-service")
-	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: ours.file, Cert: cert, Key: key}}, cert, func() {
-		replace(t, key, rightKey)
-		replace(t, cert, right)
+	ours, right, wrong := newIdentity(t), newIdentity(t), newIdentity(t)
+	s := guarded(t, &server.Options{TLSConfig: testcert.Server(ours.Certificate, right.trusts), TLSTimeout: 5, TLSVerify: true})
+	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: ours.file, Cert: wrong.file, Key: wrong.key}}, wrong.file, func() {
+		replace(t, wrong.key, right.key)
+		replace(t, wrong.file, right.file)
 	})
 }
 
 func TestNothingIsSentWithoutTLSIfAnAuthorityIsNamed(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, &server.Options{})
-	b := run(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: newAuthority(t).file}})
+	b := run(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: newIdentity(t).file}})
 	until(t, "what is wrong", func() bool {
 		err := b.Ready(t.Context())
 		if err == nil {

@@ -60,27 +60,3 @@ func ExampleNew() {
 	})
 	// Output: an event from svc.acme.serviceCall, delivery 1
 }
-
-// An administrator sees what would be made before it is made.
-func ExampleBroker_Provision() {
-	inServer(func(ctx context.Context, server *embedded.Server) error {
-		b := nats.New(nats.Options{Server: server, MaxBytes: 1 << 20}, quiet)
-		for _, dry := range []bool{true, false, false} {
-			changes, err := b.Provision(ctx, dry)
-			if err != nil {
-				return err
-			}
-			for _, c := range changes {
-				fmt.Println(dry, c.Object)
-			}
-		}
-		return nil
-	})
-	// Output:
-	// true stream svc
-	// true consumer timer-service_timer-commands
-	// true stream svc-owner
-	// false stream svc
-	// false consumer timer-service_timer-commands
-	// false stream svc-owner
-}

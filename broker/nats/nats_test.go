@@ -20,9 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	ats.Register() // else the server's clock of access times belongs to the first bubble
-	code := longtest.Waiting(m)
-	_ = os.RemoveAll(built)
-	os.Exit(code)
+	os.Exit(longtest.Waiting(m))
 }
 
 var quiet = slog.New(slog.DiscardHandler)

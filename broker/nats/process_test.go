@@ -6,10 +6,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -18,24 +16,6 @@ import (
 	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
-
-// built is the folder of the server that was built, which TestMain removes.
-var built string
-
-// binary builds the server that go.mod names, once.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "nats-server")
-	if err != nil {
-		return "", err
-	}
-	built = dir
-	path := filepath.Join(dir, "nats-server")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/nats-io/nats-server/v2").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("build the server: %w\n%s", err, out)
-	}
-	return path, err
-})
 
 // openProcess starts a server as a process of its own, which Stop kills.
 func openProcess(t testing.TB, path string) brokertest.Server {
@@ -77,19 +57,6 @@ func freePort(t testing.TB) int {
 		t.Fatal(err)
 	}
 	return port
-}
-
-// TestContractOnAProcess kills a server of the version in go.mod.
-func TestContractOnAProcess(t *testing.T) {
-	t.Parallel()
-	longtest.Skip(t, "starts and kills server processes")
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := features
-	f.FakeTime = false
-	brokertest.Run(t, f, func(t testing.TB) brokertest.Server { return openProcess(t, path) })
 }
 
 // TestContractOnAnotherProcess kills a server that is installed: an old one.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/event-service-agent/timer-service/internal/longtest"
 
@@ -82,41 +80,4 @@ func TestMessagesOfACallKeepTheirOrderWhileTheirQueueIsDeclared(t *testing.T) {
 			t.Fatalf("message %d is %s", i, m.Body)
 		}
 	}
-}
-
-// BenchmarkNewTenants publishes the first message of each of many tenants, and messages of a
-// known tenant meanwhile. It publishes messages that fail again, as the outbox does.
-func BenchmarkNewTenants(b *testing.B) {
-	const tenants = 2000
-	r := open(b)
-	r.opt.URL = r.direct
-	n := r.ready(r.opt)
-	publish(b, n, r.topic(), "known")
-	var slowest time.Duration
-	for b.Loop() {
-		var done atomic.Bool
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for !done.Load() {
-				began := time.Now()
-				publish(b, n, r.topic(), "known")
-				slowest = max(slowest, time.Since(began))
-			}
-		}()
-		for all := r.newTenants(tenants); len(all) > 0; {
-			var failed []broker.Message
-			some := min(1000, len(all))
-			for i, err := range n.Publisher().Publish(context.Background(), all[:some]...) {
-				if err != nil {
-					failed = append(failed, all[i])
-				}
-			}
-			all = append(all[some:], failed...)
-		}
-		done.Store(true)
-		<-ended
-	}
-	b.ReportMetric(float64(b.N*tenants)/b.Elapsed().Seconds(), "tenants/s")
-	b.ReportMetric(float64(slowest.Milliseconds()), "slowest-known-ms")
 }

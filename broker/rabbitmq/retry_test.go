@@ -26,55 +26,6 @@ func (r *rabbit) count(queue string) int {
 	return q.Messages
 }
 
-// Before there were retry queues 4096 messages that waited stopped all others.
-func TestMessagesThatWaitForTheirRetryWaitAtTheServer(t *testing.T) {
-	t.Parallel()
-	r := open(t)
-	b, stop := r.start(r.opt)
-	topic := r.opt.Routing.Commands
-	commands := subscribe(t, b, "timer-service", topic)
-	const waiting, good = 5_000, 100
-	var all []broker.Message
-	for range waiting {
-		all = append(all, broker.Message{Topic: topic, Message: text("over quota")})
-	}
-	for range good {
-		all = append(all, broker.Message{Topic: topic, Message: text("good")})
-	}
-	go func() {
-		for left := all; len(left) > 0 && t.Context().Err() == nil; { // a busy server does not confirm all in time
-			var again []broker.Message
-			for i, err := range b.Publisher().Publish(t.Context(), left...) {
-				if err != nil {
-					again = append(again, left[i])
-				}
-			}
-			left = again
-		}
-	}()
-	began := time.Now()
-	for acked := 0; acked < good; {
-		if msg := next(t, commands); string(msg.Payload) == "good" {
-			msg.Ack()
-			acked++
-		} else {
-			broker.RetryAfter(msg, 10*time.Minute)
-			msg.Nack()
-		}
-	}
-	t.Logf("%d messages were put off in %v", waiting, time.Since(began))
-	retries := topic + ".retry.10m"
-	until(t, "all but what is held here in the retry queue", func() bool { return r.count(retries) == waiting-256 })
-	if n := r.count(topic); n > 0 {
-		t.Errorf("%d messages are in the queue", n)
-	}
-	stop()
-	until(t, "all in the retry queue when the service is gone", func() bool { return r.count(retries) == waiting })
-	if n := r.count(topic); n > 0 {
-		t.Errorf("%d messages are in the queue", n)
-	}
-}
-
 func TestRetryIsCountedAcrossInstancesAndKeepsTheMessage(t *testing.T) {
 	t.Parallel()
 	r := open(t)
