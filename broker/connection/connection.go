@@ -23,6 +23,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/option"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 var (
@@ -77,9 +78,8 @@ type Keeper[C any] struct {
 
 	mu        sync.Mutex
 	conn      C
-	connected bool          // whether conn is a connection
-	why       error         // why the connection is not ready; nil if it is
-	changed   chan struct{} // closed when one of these changes
+	connected bool  // whether conn is a connection
+	why       error // why the connection is not ready; nil if it is
 }
 
 // New returns a Keeper. It touches no network: call [Keeper.Run].
@@ -99,9 +99,8 @@ func New[C any](opt Options[C], log *slog.Logger) *Keeper[C] {
 	}
 	return &Keeper[C]{
 		opt: opt, log: log,
-		kick:    make(chan struct{}, 1),
-		why:     fmt.Errorf("%w with %s yet", ErrNotConnected, opt.Server),
-		changed: make(chan struct{}),
+		kick: make(chan struct{}, 1),
+		why:  fmt.Errorf("%w with %s yet", ErrNotConnected, opt.Server),
 	}
 }
 
@@ -141,23 +140,18 @@ func (k *Keeper[C]) Current() (C, error) {
 
 // Await waits until the connection is ready and returns it. It returns an error if ctx is
 // done or Run has ended first.
-func (k *Keeper[C]) Await(ctx context.Context) (C, error) {
-	for {
-		k.mu.Lock()
-		conn, why, changed := k.conn, k.why, k.changed
-		k.mu.Unlock()
-		switch {
-		case why == nil:
-			return conn, nil
-		case errors.Is(why, ErrClosed):
-			return conn, why
+func (k *Keeper[C]) Await(ctx context.Context) (conn C, err error) {
+	var why error
+	err = pause.Until(ctx, func() (bool, error) {
+		if conn, why = k.state(); errors.Is(why, ErrClosed) {
+			return false, why
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return conn, fmt.Errorf("%w while waiting: %w", ctx.Err(), why)
-		}
+		return why == nil, nil
+	})
+	if ctx.Err() != nil && err != nil {
+		err = fmt.Errorf("%w while waiting: %w", ctx.Err(), why)
 	}
+	return conn, err
 }
 
 // Ready returns nil while the connection is ready and the server answers, else why not.

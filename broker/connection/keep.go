@@ -143,7 +143,5 @@ func (k *Keeper[C]) set(conn C, connected bool, why error) bool {
 	defer k.mu.Unlock()
 	same := fmt.Sprint(k.why) == fmt.Sprint(why)
 	k.conn, k.connected, k.why = conn, connected, why
-	close(k.changed)
-	k.changed = make(chan struct{})
 	return !same
 }

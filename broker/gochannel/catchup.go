@@ -2,6 +2,7 @@ package gochannel
 
 import (
 	"context"
+	"maps"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
@@ -9,9 +10,8 @@ import (
 // CatchUp waits until all messages that are queued for the role, or in flight, were acked
 // or nacked.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
-	// open holds the deliveries to wait for, with the number of their answers at the time of
-	// the call. It is nil until the role has subscribed.
-	var open map[*delivery]int
+	// open holds the deliveries to wait for. It is nil until the role has subscribed.
+	var open map[*delivery]bool
 	return pause.Until(ctx, func() (bool, error) {
 		_, away := b.Interruptions()
 		b.mu.Lock()
@@ -21,17 +21,10 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 			return false, away
 		}
 		if open == nil {
-			open = make(map[*delivery]int)
-			for d := range g.open {
-				open[d] = d.answers
-			}
+			open = maps.Clone(g.open)
 		}
-		for d, before := range open {
-			if d.answers == before {
-				return false, nil
-			}
-		}
-		return true, nil
+		maps.DeleteFunc(open, func(d *delivery, _ bool) bool { return !g.open[d] })
+		return len(open) == 0, nil
 	})
 }
 

@@ -35,7 +35,7 @@ type group struct {
 	users     int // subscribers that keep the group
 	discarded bool
 	queue     []*delivery
-	open      map[*delivery]bool // deliveries that are queued or in flight
+	open      map[*delivery]bool // deliveries that were not acked or nacked
 }
 
 // A delivery is an entry in a group. See [inflight.Delivery].
@@ -43,8 +43,6 @@ type delivery struct {
 	*entry
 	group *group
 	times int // how often it was delivered
-
-	answers int // how often it was acked, nacked or discarded; guarded by the mu of the broker
 }
 
 // Bytes returns about how much memory the message takes.
@@ -52,9 +50,6 @@ func (d *delivery) Bytes() int { return len(d.msg.Payload) + 512 }
 
 // Message returns a copy.
 func (d *delivery) Message() *message.Message {
-	d.broker.mu.Lock()
-	d.group.open[d] = true // Retry may have removed it
-	d.broker.mu.Unlock()
 	d.times++
 	c := d.msg.Copy()
 	c.Payload = bytes.Clone(d.msg.Payload) // readers may write into it
@@ -68,21 +63,20 @@ func (d *delivery) Stale() bool { return false }
 func (d *delivery) Ack() {
 	d.broker.mu.Lock()
 	defer d.broker.mu.Unlock()
-	d.answered()
-	d.settle()
+	d.discard()
 }
 
-// answered notes that the message is not in flight. The caller holds the mu of the broker.
-func (d *delivery) answered() {
+// discard forgets a message that is handled. The caller holds the mu of the broker.
+func (d *delivery) discard() {
 	delete(d.group.open, d)
-	d.answers++
+	d.settle()
 }
 
 // Retry returns false, since the window holds the message.
 func (d *delivery) Retry(time.Duration) bool {
 	d.broker.mu.Lock()
 	defer d.broker.mu.Unlock()
-	d.answered()
+	delete(d.group.open, d)
 	return false
 }
 
@@ -96,8 +90,7 @@ func (d *delivery) Return() {
 // push queues a delivery. The caller holds the mu of the broker.
 func (g *group) push(d *delivery) {
 	if g.discarded {
-		d.answered()
-		d.settle()
+		d.discard()
 		return
 	}
 	g.queue = append(g.queue, d)
@@ -231,8 +224,7 @@ func (s *subscriber) Close() error {
 		delete(b.groups[topic], s.role)
 		g.discarded = true
 		for _, d := range g.queue {
-			d.answered()
-			d.settle()
+			d.discard()
 		}
 		g.queue = nil
 	}

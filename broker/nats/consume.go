@@ -23,7 +23,7 @@ const stopTimeout = time.Second
 
 // consume receives messages until ctx is done, and starts over after each failure.
 func (s *subscription) consume(ctx context.Context) {
-	defer s.broker.setSubscriptionError(s, nil)
+	defer s.broker.failures.Set(s, nil)
 	for failures := 1; ; failures++ {
 		ses, err := s.broker.keeper.Await(ctx)
 		if err != nil {
@@ -39,7 +39,7 @@ func (s *subscription) consume(ctx context.Context) {
 		}
 		if s.silent = errors.Is(err, errSilent); s.silent {
 			err = s.broker.suspect(err)
-			s.broker.setSubscriptionError(s, fmt.Errorf("consumer %s: %w", s.durable, err))
+			s.broker.failures.Set(s, fmt.Errorf("consumer %s: %w", s.durable, err))
 		}
 		wait := retry.Verify.After(failures)
 		s.broker.log.WarnContext(ctx, "subscription failed, will retry",
@@ -105,7 +105,7 @@ func (s *subscription) consumer(ctx context.Context, ses *session) error {
 	created, err := s.broker.ensureConsumer(ctx, ses, s.durable, s.topic)
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, natsgo.ErrConnectionClosed) {
-			s.broker.setSubscriptionError(s, err)
+			s.broker.failures.Set(s, err)
 		}
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *subscription) consumer(ctx context.Context, ses *session) error {
 	}
 	s.renew(created, progress)
 	if !s.silent {
-		s.broker.setSubscriptionError(s, nil)
+		s.broker.failures.Set(s, nil)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan
 func (s *subscription) read(p *puller, m *natsgo.Msg) error {
 	if s.silent {
 		s.silent = false
-		s.broker.setSubscriptionError(s, nil)
+		s.broker.failures.Set(s, nil)
 	}
 	if !fromStream(m) {
 		return p.status(m)
@@ -367,10 +367,10 @@ func (s *subscription) follow(ctx context.Context) {
 		}
 		s.mu.Unlock()
 		if info.Paused {
-			s.broker.setSubscriptionError(s, fmt.Errorf("consumer %s: someone has paused it; resume it with: nats consumer resume %s %s",
+			s.broker.failures.Set(s, fmt.Errorf("consumer %s: someone has paused it; resume it with: nats consumer resume %s %s",
 				s.durable, s.broker.opt.Stream, s.durable))
 		} else if paused {
-			s.broker.setSubscriptionError(s, nil)
+			s.broker.failures.Set(s, nil)
 		}
 		if paused = info.Paused; verifyConsumer(info.Config, consumerConfig(s.durable, s.topic)) == nil {
 			continue

@@ -46,7 +46,7 @@ func (b *Broker) deny(err error) (news bool) {
 	case subscribed:
 		subject = found[0]
 	case strings.HasPrefix(subject, "$JS.ACK."):
-		return b.denyAcks(subject, err)
+		return b.denyAcks(subject)
 	}
 	for _, r := range requests {
 		if inbox || r.asks(subject) {
@@ -61,13 +61,12 @@ func (b *Broker) deny(err error) (news bool) {
 
 // denyAcks notes that the acks of a consumer are denied. Its messages are redelivered
 // again and again, until the next connection looks up the consumer.
-func (b *Broker) denyAcks(subject string, err error) (news bool) {
+func (b *Broker) denyAcks(subject string) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.open {
 		if strings.Contains(subject, "."+b.opt.Stream+"."+s.durable+".") {
-			news = news || b.failing[s] == nil
-			b.failing[s] = fmt.Errorf("acks of consumer %s: %w", s.durable, err)
+			news = b.failures.Set(s, fmt.Errorf("%w: acks of consumer %s, on $JS.ACK.>", broker.ErrDenied, s.durable)) || news
 		}
 	}
 	return news
@@ -124,27 +123,4 @@ func (b *Broker) clearDenied() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.denied = nil
-}
-
-// setSubscriptionError notes the error of a subscription, or clears it with nil.
-func (b *Broker) setSubscriptionError(s *subscription, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err == nil {
-		delete(b.failing, s)
-	} else {
-		b.failing[s] = err
-	}
-}
-
-// subscriptionErrors returns the errors of all subscriptions, joined and sorted.
-func (b *Broker) subscriptionErrors() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var all []error
-	for _, err := range b.failing {
-		all = append(all, err)
-	}
-	slices.SortFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(all...)
 }

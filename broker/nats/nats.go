@@ -128,11 +128,12 @@ type Broker struct {
 	log *slog.Logger
 
 	keeper    *connection.Keeper[*session]
-	term      *inflight.Term // lifetime of the subscriptions; it ends with Run
-	batches   chan struct{}  // a slot for each atomic batch in flight
-	outages   atomic.Int64   // how often the connection was lost
-	errors    *digest.Digest // errors that the client library reports asynchronously
-	obstacles *digest.Digest // reasons why consumed messages can't be removed
+	term      *inflight.Term    // lifetime of the subscriptions; it ends with Run
+	failures  inflight.Failures // why subscriptions get no messages, or cannot ack
+	batches   chan struct{}     // a slot for each atomic batch in flight
+	outages   atomic.Int64      // how often the connection was lost
+	errors    *digest.Digest    // errors that the client library reports asynchronously
+	obstacles *digest.Digest    // reasons why consumed messages can't be removed
 	// recent is how often the connection was lost within the last ack wait. Messages that
 	// were lost with it are redelivered within that time.
 	recent   atomic.Int64
@@ -145,10 +146,9 @@ type Broker struct {
 	seen  bool     // the last lookup found the stream
 
 	mu       sync.Mutex
-	open     map[*subscription]bool  // subscriptions that have not ended
-	failing  map[*subscription]error // why they get no messages, or can't ack
-	denied   error                   // the server's last denial
-	requests map[*request]bool       // requests that wait for an answer
+	open     map[*subscription]bool // subscriptions that have not ended
+	denied   error                  // the server's last denial
+	requests map[*request]bool      // requests that wait for an answer
 }
 
 // New returns a Broker. It touches no network: call [Broker.Run].
@@ -167,7 +167,6 @@ func New(opt Options, log *slog.Logger) *Broker {
 		term:     inflight.NewTerm(),
 		batches:  make(chan struct{}, maxBatches),
 		open:     make(map[*subscription]bool),
-		failing:  make(map[*subscription]error),
 		requests: make(map[*request]bool),
 	}
 	b.errors = digest.New(func(attrs ...any) { log.Warn("NATS reports an error", attrs...) })
@@ -203,7 +202,7 @@ func (b *Broker) Ready(ctx context.Context) error {
 	if full := b.full.Load(); full != nil {
 		return *full
 	}
-	return b.subscriptionErrors()
+	return b.failures.Err()
 }
 
 // Now returns the time of the server, a second source beside our own clock. It returns

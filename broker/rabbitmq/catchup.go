@@ -101,8 +101,8 @@ func (b *Broker) consumers(queue string) map[*consumer]*inflight.Window {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := make(map[*consumer]*inflight.Window)
-	for s, why := range b.open {
-		if c := s.current.Load(); s.queue.name == queue && why == nil && c != nil {
+	for s := range b.open {
+		if c := s.current.Load(); s.queue.name == queue && c != nil {
 			all[c] = s.window
 		}
 	}

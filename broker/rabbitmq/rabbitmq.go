@@ -131,14 +131,15 @@ type Broker struct {
 	onDeclare      func(queue string)              // called with each declared queue, in tests; else nil
 	owners         sync.Map                        // text of our owner, by the queue that keeps it
 	begun          atomic.Bool
-	term           *inflight.Term  // lifetime of users of the connections; it ends with Run
-	ending         context.Context // ends soon after the term; then no answer is waited for
+	term           *inflight.Term    // lifetime of users of the connections; it ends with Run
+	failures       inflight.Failures // why subscriptions get no messages
+	ending         context.Context   // ends soon after the term; then no answer is waited for
 	ended          context.CancelFunc
 	outages        atomic.Int64   // connections that were lost
 	requests       sync.WaitGroup // without an answer; closing the connections ends them
 
 	mu   sync.Mutex
-	open map[*subscription]error // why a subscription gets no messages; nil if it gets them
+	open map[*subscription]bool // subscriptions that want messages
 }
 
 // New returns a Broker. It touches no network: call [Broker.Run].
@@ -153,7 +154,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		opt: opt, log: log,
 		declaring: make(chan struct{}, maxDeclaring),
 		term:      inflight.NewTerm(),
-		open:      make(map[*subscription]error),
+		open:      make(map[*subscription]bool),
 	}
 	b.servers, b.unfit = opt.check()
 	b.ending, b.ended = pause.Outlive(b.term.Context(), 0, lastAnswers)
@@ -211,7 +212,7 @@ func (b *Broker) Ready(ctx context.Context) error {
 	if err := b.out.Ready(ctx); err != nil {
 		return err
 	}
-	return b.subscribed()
+	return b.failures.Err()
 }
 
 // Routing names the topics.

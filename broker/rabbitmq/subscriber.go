@@ -63,7 +63,8 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		to:     s,
 	}
 	sub.retries = newRetries(sub)
-	s.broker.setFailure(sub, errNotBegun)
+	s.broker.setOpen(sub, true)
+	sub.fails(errNotBegun)
 	_ = s.broker.ensureQueues(ctx, sub.queue) // if it fails, the subscription tries again
 	go func() {
 		defer s.broker.term.Done()
@@ -76,33 +77,13 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 // errNotBegun says that a subscription is new and gets no messages yet.
 var errNotBegun = errors.New("it has not begun")
 
-// setFailure notes why a subscription gets no messages; nil says that it gets them. It reports
-// whether that differs from the reason before.
-func (b *Broker) setFailure(sub *subscription, why error) bool {
+// setOpen notes that a subscription wants messages, or that it wants no more.
+func (b *Broker) setOpen(sub *subscription, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	before, ok := b.open[sub]
-	b.open[sub] = why
-	return !ok || fmt.Sprint(before) != fmt.Sprint(why)
-}
-
-// forget removes a subscription that wants no more messages.
-func (b *Broker) forget(sub *subscription) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.open, sub)
-}
-
-// subscribed returns an error if some subscription gets no messages.
-func (b *Broker) subscribed() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for s, why := range b.open {
-		if why != nil {
-			return fmt.Errorf("subscription of queue %s: %w", s.queue.name, why)
-		}
+	if b.open[sub] = true; !open {
+		delete(b.open, sub)
 	}
-	return nil
 }
 
 // A subscription is one call of Subscribe. It has a connection of its own, so that the
@@ -124,7 +105,8 @@ func (s *subscription) run(ctx context.Context) {
 	retried := make(chan *consumer, 1)
 	go func() { retried <- s.retries.run(ctx) }()
 	c := s.broker.consume(ctx, s)
-	s.broker.forget(s)
+	s.broker.setOpen(s, false)
+	s.broker.failures.Set(s, nil)
 	s.window.Close()
 	s.to.Left()
 	var gone chan struct{}
@@ -159,10 +141,16 @@ func (s *subscription) open(ctx context.Context, _ *serverConn) (*consumer, erro
 	return c, nil
 }
 
+// fails notes why the subscription gets no messages. It reports whether that is news.
+func (s *subscription) fails(why error) (news bool) {
+	return s.broker.failures.Set(s, fmt.Errorf("subscription of queue %s: %w", s.queue.name, why))
+}
+
 // failed notes why the subscription gets no messages, and logs it if that is another
 // reason than before.
 func (s *subscription) failed(ctx context.Context, err error) (wait time.Duration) {
-	if s.broker.setFailure(s, err) {
+	s.current.Store(nil)
+	if s.fails(err) {
 		s.broker.log.WarnContext(ctx, "subscription interrupted, will retry", "queue", s.queue.name, "error", err)
 	}
 	if errors.Is(err, errUnfit) {
@@ -174,7 +162,7 @@ func (s *subscription) failed(ctx context.Context, err error) (wait time.Duratio
 // deliver adds messages to the window until ctx is done, or until the server ends the
 // consumer.
 func (s *subscription) deliver(ctx context.Context, c *consumer) error {
-	s.broker.setFailure(s, nil)
+	s.broker.failures.Set(s, nil)
 	for {
 		select {
 		case <-ctx.Done():

@@ -95,7 +95,7 @@ func (s *subscription) run(ctx context.Context, stop, tried func()) {
 	s.Left()
 	s.Drain(s.window, 0, 0, nil)
 	s.held.Wait()
-	s.report(nil)
+	s.broker.failures.Set(s, nil)
 	var draining sync.WaitGroup
 	if in != nil {
 		draining.Go(func() { drain(in, pair.Done()) })
@@ -150,7 +150,7 @@ func (s *subscription) feed(pair context.Context, tried func()) <-chan *message.
 	for failures := 1; ; failures++ {
 		in, err := s.subscribe(pair)
 		if err == nil {
-			s.report(nil)
+			s.broker.failures.Set(s, nil)
 			tried()
 			began := time.NewTimer(retry.Verify.Longest)
 			if s.take(in) {
@@ -198,19 +198,11 @@ func (s *subscription) take(in <-chan *message.Message) bool {
 	}
 }
 
-// report notes why the subscription gets no messages, or with nil that it gets them. It
-// logs a reason that differs from the one before.
+// report notes why the subscription gets no messages. It logs a reason that differs from
+// the one before.
 func (s *subscription) report(err error) {
 	b := s.broker
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	before := b.failed[s]
-	if err == nil {
-		delete(b.failed, s)
-		return
-	}
-	b.failed[s] = fmt.Errorf("subscribe to %s for role %s: %w", s.topic, s.role, err)
-	if s.intake.Err() == nil && (before == nil || before.Error() != b.failed[s].Error()) {
+	if b.failures.Set(s, fmt.Errorf("subscribe to %s for role %s: %w", s.topic, s.role, err)) && s.intake.Err() == nil {
 		b.log.Warn("subscription failed, will retry", "topic", s.topic, "role", s.role, "error", err)
 	}
 }

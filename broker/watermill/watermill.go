@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -93,10 +92,8 @@ type Broker struct {
 	term        *inflight.Term
 	begun       atomic.Bool
 	running     atomic.Bool
-	calls       chan struct{} // slots for calls of the publisher
-
-	mu     sync.Mutex
-	failed map[*subscription]error // why subscriptions get no messages
+	calls       chan struct{}     // slots for calls of the publisher
+	failures    inflight.Failures // why subscriptions get no messages
 }
 
 // New returns a Broker. It starts nothing: call [Broker.Run].
@@ -119,9 +116,8 @@ func New(pub message.Publisher, subscribers Subscribers, opt Options, log *slog.
 	}
 	return &Broker{
 		pub: pub, subscribers: subscribers, opt: opt, log: log,
-		term:   inflight.NewTerm(),
-		calls:  make(chan struct{}, opt.Calls),
-		failed: make(map[*subscription]error),
+		term:  inflight.NewTerm(),
+		calls: make(chan struct{}, opt.Calls),
 	}
 }
 
@@ -150,12 +146,9 @@ func (b *Broker) Ready(ctx context.Context) error {
 	if !b.running.Load() {
 		return ErrNotRunning
 	}
-	b.mu.Lock()
-	for _, err := range b.failed {
-		b.mu.Unlock()
+	if err := b.failures.Err(); err != nil {
 		return err
 	}
-	b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := b.opt.Ready(ctx); err != nil {
