@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -106,4 +108,24 @@ func All(n int, err error) []error {
 		results[i] = err
 	}
 	return results
+}
+
+// CheckName returns an [ErrRefused] unless a topic may have a name: at most most bytes of
+// visible ASCII, with none of the prefixes that belong to the server. Kind is what the
+// broker calls a topic.
+func CheckName(kind, name string, most int, reserved ...string) error {
+	why := ""
+	switch {
+	case name == "":
+		why = "is empty"
+	case len(name) > most:
+		why = fmt.Sprintf("is longer than %d bytes", most)
+	case slices.ContainsFunc(reserved, func(prefix string) bool { return strings.HasPrefix(name, prefix) }):
+		why = "belongs to the server"
+	case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }):
+		why = "has a character that is not visible ASCII"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %s %s %s", ErrRefused, kind, timer.Quote(name), why)
 }

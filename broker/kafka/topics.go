@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // errMissing says that a topic does not exist, and that the driver may not make it.
@@ -41,15 +42,11 @@ func checkTopic(topic string) error {
 	bad := func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r))
 	}
-	switch {
-	case topic == "":
-		return fmt.Errorf("%w: the topic has no name", broker.ErrRefused)
-	case len(topic) > maxTopic:
-		return fmt.Errorf("%w: the name of topic %.40q… is longer than %d", broker.ErrRefused, topic, maxTopic)
-	case strings.ContainsFunc(topic, bad):
-		return fmt.Errorf("%w: topic %.60q holds more than letters, digits, dots, '_' and '-'", broker.ErrRefused, topic)
-	case slices.Contains(strings.Split(topic, "."), ""):
-		return fmt.Errorf("%w: topic %.60q has an empty part", broker.ErrRefused, topic)
+	if err := broker.CheckName("topic", topic, maxTopic); err != nil {
+		return err
+	}
+	if strings.ContainsFunc(topic, bad) || slices.Contains(strings.Split(topic, "."), "") {
+		return fmt.Errorf("%w: topic %s holds more than letters, digits, '_', '-' and single dots between them", broker.ErrRefused, timer.Quote(topic))
 	}
 	return nil
 }

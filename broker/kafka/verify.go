@@ -75,37 +75,27 @@ func verify(k broker.Kind, replicas int, settings map[string]string) error {
 		}
 		return n
 	}
-	if settings[settingUnclean] == "true" {
-		return fmt.Errorf("%s=true: a replica that lacks messages may become the leader, and they are lost; set it to false", settingUnclean)
-	}
-	if inSync := number(settingInSync, 1); replicas > 0 && inSync > int64(replicas) {
-		return fmt.Errorf("%s=%d, but there are %d replicas: nothing can ever be published; set it lower", settingInSync, inSync, replicas)
-	}
-	policy := settings[settingCleanup]
-	if k == broker.DeadLetter {
-		if policy != "" && policy != "compact" {
-			return fmt.Errorf("%s=%s: dead letters would be deleted before an operator has read them; set it to compact", settingCleanup, policy)
-		}
-		return nil
-	}
-	if policy != "" && policy != "delete" {
-		return fmt.Errorf("%s=%s: of the %s of a timer only the last would be kept; set it to delete", settingCleanup, policy, k)
-	}
-	if n := number(settingRetentionBytes, -1); n >= 0 {
-		return fmt.Errorf("%s=%d: %s would be deleted when there are many, handled or not; set it to -1", settingRetentionBytes, n, k)
-	}
-	age := number(settingRetentionTime, -1)
-	if age >= 0 && age < minRetention.Milliseconds() {
-		return fmt.Errorf("%s=%d: %s would be deleted before a service that was down is back; set it to %d or more", settingRetentionTime, age, k, minRetention.Milliseconds())
-	}
-	if n := number(settingMaxBytes, minMaxBytes); n < minMaxBytes {
-		return fmt.Errorf("%s=%d: %s of the largest size would be refused; set it to %d or more", settingMaxBytes, n, k, minMaxBytes)
-	}
-	if k == broker.Commands && age >= 0 && settings[settingTimestamp] == "CreateTime" {
-		limit := min(number(settingTimestampLimit, age), number(settingTimestampOld, age))
-		if limit > age/2 {
-			return fmt.Errorf("%s=CreateTime: commands with an old timestamp, such as mirrored ones, would be deleted at once; "+
-				"set it to LogAppendTime, or %s to %d or less", settingTimestamp, settingTimestampLimit, age/2)
+	policy, inSync := settings[settingCleanup], number(settingInSync, 1)
+	age, bytes, largest := number(settingRetentionTime, -1), number(settingRetentionBytes, -1), number(settingMaxBytes, minMaxBytes)
+	stamped := k == broker.Commands && age >= 0 && settings[settingTimestamp] == "CreateTime"
+	letters := k == broker.DeadLetter
+	for _, check := range []struct {
+		bad     bool
+		setting string
+		text    string
+	}{
+		{settings[settingUnclean] == "true", settingUnclean, "a replica that lacks messages may become the leader, and they are lost; set it to false"},
+		{replicas > 0 && inSync > int64(replicas), settingInSync, fmt.Sprintf("but there are %d replicas: nothing can ever be published; set it lower", replicas)},
+		{letters && policy != "" && policy != "compact", settingCleanup, "dead letters would be deleted before an operator has read them; set it to compact"},
+		{!letters && policy != "" && policy != "delete", settingCleanup, fmt.Sprintf("of the %s of a timer only the last would be kept; set it to delete", k)},
+		{!letters && bytes >= 0, settingRetentionBytes, fmt.Sprintf("%s would be deleted when there are many, handled or not; set it to -1", k)},
+		{!letters && age >= 0 && age < minRetention.Milliseconds(), settingRetentionTime, fmt.Sprintf("%s would be deleted before a service that was down is back; set it to %d or more", k, minRetention.Milliseconds())},
+		{!letters && largest < minMaxBytes, settingMaxBytes, fmt.Sprintf("%s of the largest size would be refused; set it to %d or more", k, minMaxBytes)},
+		{stamped && min(number(settingTimestampLimit, age), number(settingTimestampOld, age)) > age/2, settingTimestamp, fmt.Sprintf("commands with an old timestamp, such as mirrored ones, would be deleted at once; "+
+			"set it to LogAppendTime, or %s to %d or less", settingTimestampLimit, age/2)},
+	} {
+		if check.bad {
+			return fmt.Errorf("%s=%s: %s", check.setting, settings[check.setting], check.text)
 		}
 	}
 	return nil

@@ -14,8 +14,7 @@ import (
 )
 
 // A progress is how far this process has received and published in a stream, and how far
-// roles have acked it. A stream that is deleted and made again gets a new one. A nil
-// progress notes nothing.
+// roles have acked it. A stream that is deleted and made again gets a new one.
 type progress struct {
 	name    string    // name of the log
 	created time.Time // when the stream was created
@@ -27,9 +26,6 @@ type progress struct {
 
 // note notes that a message was received or published.
 func (p *progress) note(sequence uint64) {
-	if p == nil {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen = max(p.seen, sequence)
@@ -37,9 +33,6 @@ func (p *progress) note(sequence uint64) {
 
 // settle notes the sequence up to which a role has acked all commands.
 func (p *progress) settle(role string, sequence uint64) {
-	if p == nil {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done[role] = max(p.done[role], sequence)
@@ -56,17 +49,22 @@ func (b *Broker) identify(info *jetstream.StreamInfo) *progress {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.progress.Load()
-	if p == nil || !p.created.Equal(info.Created) {
-		p = &progress{name: logOf(info), created: info.Created, done: make(map[string]uint64)}
+	if !p.created.Equal(info.Created) {
+		p = newProgress(logOf(info), info.Created)
 		b.progress.Store(p)
 	}
 	return p
 }
 
-// streamProgress returns the progress in the existing stream, nil for a client.
+func newProgress(log string, created time.Time) *progress {
+	return &progress{name: log, created: created, done: make(map[string]uint64)}
+}
+
+// streamProgress returns the progress in the existing stream. A client may lack the
+// permission to look it up, and nobody asks it for its positions.
 func (b *Broker) streamProgress(ctx context.Context, s *session) (*progress, error) {
 	if b.opt.Client {
-		return nil, nil
+		return newProgress("", time.Time{}), nil
 	}
 	info, err := b.lookUpStream(ctx, s)
 	if err != nil {
@@ -80,9 +78,6 @@ func (b *Broker) streamProgress(ctx context.Context, s *session) (*progress, err
 // published.
 func (b *Broker) Positions(role string) []timer.Position {
 	p := b.progress.Load()
-	if p == nil {
-		return nil
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	seen, done := p.seen, p.done[role]

@@ -116,28 +116,12 @@ func checkFilter(subject string) error {
 }
 
 func checkTokens(subject string, valid func(token string) bool) error {
-	refuse := func(why string) error {
-		return fmt.Errorf("%w: subject %s %s", broker.ErrRefused, timer.Quote(subject), why)
-	}
-	switch {
-	case subject == "":
-		return refuse("is empty")
-	case len(subject) > maxSubject:
-		return refuse(fmt.Sprintf("is longer than %d bytes", maxSubject))
-	case strings.HasPrefix(subject, "$"), strings.HasPrefix(subject, "_INBOX."), strings.HasPrefix(subject, "_INBOX_"):
-		return refuse("belongs to the server")
-	}
-	for i := range len(subject) {
-		if subject[i] <= ' ' || subject[i] > '~' {
-			return refuse("has a character that is not visible ASCII")
-		}
+	if err := broker.CheckName("subject", subject, maxSubject, "$", "_INBOX.", "_INBOX_"); err != nil {
+		return err
 	}
 	for token := range strings.SplitSeq(subject, ".") {
-		if token == "" {
-			return refuse("has an empty token")
-		}
-		if !valid(token) {
-			return refuse("has a wildcard")
+		if token == "" || !valid(token) {
+			return fmt.Errorf("%w: subject %s has an empty token or a wildcard", broker.ErrRefused, timer.Quote(subject))
 		}
 	}
 	return nil

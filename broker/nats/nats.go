@@ -137,7 +137,7 @@ type Broker struct {
 	// recent is how often the connection was lost within the last ack wait. Messages that
 	// were lost with it are redelivered within that time.
 	recent   atomic.Int64
-	progress atomic.Pointer[progress] // in the stream; nil before it was looked up
+	progress atomic.Pointer[progress] // in the stream; without a name before it was looked up
 	full     atomic.Pointer[error]    // why the stream takes no more, by the last lookup; or nil
 	trimming atomic.Bool              // consumed messages are being removed
 
@@ -169,6 +169,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		open:     make(map[*subscription]bool),
 		requests: make(map[*request]bool),
 	}
+	b.progress.Store(newProgress("", time.Time{}))
 	b.errors = digest.New(func(attrs ...any) { log.Warn("NATS reports an error", attrs...) })
 	b.obstacles = digest.New(func(attrs ...any) {
 		log.Warn("the stream is above three quarters of its limit, and no more can be removed from it", attrs...)

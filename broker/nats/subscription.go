@@ -47,7 +47,7 @@ type subscription struct {
 	freed    chan struct{} // signals that a message was settled
 	received int           // messages so far
 	created  time.Time     // when the consumer was created
-	progress *progress     // in the stream that the consumer reads; nil if that is not known
+	progress *progress     // in the stream that the consumer reads; nil before the consumer was found
 	returned []*delivery   // to be returned to the server, since no handler got them before the end
 }
 

@@ -213,25 +213,7 @@ const maxName = 200
 
 // checkName returns a [broker.ErrRefused] unless a queue or an exchange may have
 // the name.
-func checkName(name string) error {
-	refuse := func(why string) error {
-		return fmt.Errorf("%w: name %s %s", broker.ErrRefused, timer.Quote(name), why)
-	}
-	switch {
-	case name == "":
-		return refuse("is empty")
-	case len(name) > maxName:
-		return refuse(fmt.Sprintf("is longer than %d bytes", maxName))
-	case strings.HasPrefix(name, "amq."):
-		return refuse("belongs to the server")
-	}
-	for i := range len(name) {
-		if name[i] <= ' ' || name[i] > '~' {
-			return refuse("has a character that is not visible ASCII")
-		}
-	}
-	return nil
-}
+func checkName(name string) error { return broker.CheckName("name", name, maxName, "amq.") }
 
 // maxRole is the most bytes of a role in a name that people can read; a hash follows.
 const maxRole = 40
