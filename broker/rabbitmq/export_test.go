@@ -1,7 +1,5 @@
 package rabbitmq
 
-import "context"
-
 // OnQueue makes the broker call f with each queue that it declares, after the functions of
 // earlier calls of OnQueue.
 func (b *Broker) OnQueue(f func(queue string)) {
@@ -12,12 +10,6 @@ func (b *Broker) OnQueue(f func(queue string)) {
 		}
 		f(queue)
 	}
-}
-
-// OpenChannel opens a channel to publish on, as Publish does.
-func OpenChannel(ctx context.Context, b *Broker) error {
-	_, err := b.openConfirmChannel(ctx)
-	return err
 }
 
 // Answered waits until the server has answered all requests, also those for which no caller

@@ -1,7 +1,6 @@
 package rabbitmq_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 )
@@ -55,24 +53,6 @@ func TestQueueThatIsDeletedIsMadeAgain(t *testing.T) {
 	expect(t, messages, "after")
 }
 
-func TestExchangeThatIsDeletedIsMadeAgain(t *testing.T) {
-	t.Parallel()
-	r := open(t)
-	b := r.ready(r.opt)
-	messages := subscribe(t, b, "reader", r.topic())
-	publish(t, b, r.topic(), "before")
-	expect(t, messages, "before")
-	if err := r.raw.ExchangeDelete(r.opt.Exchange, false, false); err != nil {
-		t.Fatal(err)
-	}
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("lost")); err == nil {
-		t.Error("Publish works without an exchange")
-	}
-	until(t, "an exchange that takes messages", func() bool {
-		return broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("after")) == nil
-	})
-}
-
 func TestServerThatDiesWithoutAWordIsFound(t *testing.T) {
 	longtest.Skip(t, "waits until a silent server is given up")
 	t.Parallel()
@@ -95,18 +75,4 @@ func TestServerThatDiesWithoutAWordIsFound(t *testing.T) {
 			return
 		}
 	}
-}
-
-func TestChannelWhoseCallerIsGoneIsOfUseLater(t *testing.T) {
-	t.Parallel()
-	r := open(t)
-	b := r.ready(r.opt)
-	late, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 20 {
-		if err := rabbitmq.OpenChannel(late, b); err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
-	}
-	publish(t, b, r.topic(), "after")
 }
