@@ -35,7 +35,7 @@ var (
 
 // A reading reads the messages of the stream that match a filter, oldest first. The server
 // keeps no position of a reading: each request names a sequence, and the answer is the first
-// matching message from there on. Many requests are sent at once, for neighbouring sequences,
+// matching message from there on. Many requests are sent at once, for neighboring sequences,
 // so that their answers have all messages of a range.
 type reading struct {
 	*Broker
