@@ -3,12 +3,7 @@ package app_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,105 +12,21 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/internal/fault"
-	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/longtest"
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-// TestCancellationsWaitForTheStore has timers canceled while the store is down,
-// and due before it is up again.
-func TestCancellationsWaitForTheStore(t *testing.T) {
-	inBubbles(t, func(t *testing.T, b *bench) {
-		var down atomic.Bool
-		b.serve(&fault.Store{Full: b.store, Decide: func(string) fault.Kind {
-			if down.Load() {
-				return fault.Before
-			}
-			return fault.None
-		}}, app.Options{})
-		const n = 5
-		began := time.Now()
-		for i := range n {
-			b.schedule(fmt.Sprint("call-", i), began.Add(2*time.Minute))
-		}
-		synctest.Wait()
-		down.Store(true)
-		for i := range n {
-			b.cancel(fmt.Sprint("call-", i))
-		}
-		time.Sleep(10 * time.Minute)
-		down.Store(false)
-		b.quietFor(time.Hour)
-	})
-}
-
-// One message cancels what is there, whatever it is sent as, and says how much that was.
-func TestAMessageCancelsManyTimers(t *testing.T) {
-	inBubbles(t, func(t *testing.T, b *bench) {
-		counters := new(app.Counters)
-		var seen []string
-		var mu sync.Mutex
-		watch := func(d handlers.Decision) {
-			mu.Lock()
-			defer mu.Unlock()
-			if d.Type == envelope.TypeCancelTimers {
-				seen = append(seen, string(d.ServiceCallID)+" "+d.Outcome)
-			}
-		}
-		b.serve(b.store, app.Options{Counters: counters, Hooks: app.Hooks{Watch: func() func(handlers.Decision) { return watch }}})
-		due := time.Now().Add(time.Hour)
-		for _, call := range []string{"a-1", "a-2", "b-1", "c-1"} {
-			b.schedule(call, due)
-		}
-		synctest.Wait()
-		time.Sleep(time.Second)
-		for i, of := range []timer.Selection{{Prefix: "a-"}, {Calls: []timer.ServiceCallID{"b-1", "d-1"}}, {Prefix: "z"}} {
-			c := timer.CancelTimers{TenantID: "acme", Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: fmt.Sprint("many-", i)}, Of: of}
-			b.publish(c.CommandID, envelope.CancelMany(c))
-		}
-		if e := b.next(); e.ServiceCallID != "c-1" {
-			t.Errorf("%s fired", e.ServiceCallID)
-		}
-		b.quietFor(time.Hour)
-		got := counters.Commands()
-		for outcome, want := range map[string]int64{"canceled": 4, "none": 1} {
-			if n := got[handlers.Result{Type: envelope.TypeCancelTimers, Outcome: outcome}]; n != want {
-				t.Errorf("%d %s, want %d: %v", n, outcome, want, got)
-			}
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		slices.Sort(seen)
-		if want := []string{"a-1 canceled", "a-2 canceled", "b-1 canceled", "d-1 canceled"}; !slices.Equal(seen, want) {
-			t.Errorf("decisions %q, want %q", seen, want)
-		}
-	})
-}
-
-// cancel publishes a command, and returns when the broker has it.
-func (b *bench) cancel(call string) {
-	b.t.Helper()
-	b.sent++
-	c := timer.CancelTimer{
-		Key:     keyOf(call),
-		Version: timer.Version{TimestampMS: time.Now().UnixMilli() + 1, CommandID: fmt.Sprint("command-", b.sent)},
-	}
-	b.publish(c.CommandID, envelope.Cancel(c))
-}
 
 // An unsteady broker is away, or behind, as a test has it.
 type unsteady struct {
 	*simBroker
 	away    atomic.Bool
 	outages atomic.Int64
-	checks  atomic.Int64 // calls of Interruptions
-	asked   atomic.Int64 // calls of CatchUp
-	catchUp func(context.Context) error
-	fails   fault.Decide  // nil: nothing does
-	delay   time.Duration // of each publish
+	checks  atomic.Int64                // calls of Interruptions
+	asked   atomic.Int64                // calls of CatchUp
+	catchUp func(context.Context) error // nil: nothing waits
 }
 
 func (b *unsteady) Interruptions() (int64, error) {
@@ -134,113 +45,282 @@ func (b *unsteady) CatchUp(ctx context.Context, _ string) error {
 	return b.catchUp(ctx)
 }
 
-// onUnsteady runs the app on an unsteady broker, with a timer that is due, in a bubble.
-func onUnsteady(t *testing.T, b *unsteady, opt app.Options, test func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store, stop func())) {
+// onUnsteady runs a test on an unsteady broker, whose calls fail as fails says, and with a
+// timer that is due.
+func onUnsteady(t *testing.T, fails fault.Decide, test func(b *bench, to *unsteady)) {
 	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
-		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{Durability: sqlite.Relaxed})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		put(t, s, "acme", time.Now(), "call-1")
-		b.simBroker = newSimBroker(1, b.fails)
-		b.simBroker.delay = b.delay
-		log := new(logbuf.Buffer)
-		a, err := app.New(s, b, slog.New(slog.NewTextHandler(log, nil)), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stop := running(t, "app", a.Run)
-		defer stop()
-		<-a.Running()
-		test(t, log, s, stop)
+	inBubble(t, func(b *bench) {
+		to := &unsteady{simBroker: newSimBroker(1, fails)}
+		b.broker = to
+		put(b, b.store, "acme", time.Now(), "call-1")
+		test(b, to)
 	})
 }
 
-// put stores timers of a tenant that are due at a time.
-func put(t *testing.T, s timer.Commands, tenant timer.TenantID, due time.Time, calls ...timer.ServiceCallID) {
-	t.Helper()
-	commands := make([]timer.ScheduleTimer, len(calls))
-	for i, call := range calls {
-		commands[i] = timer.ScheduleTimer{
-			Key: timer.Key{TenantID: tenant, ServiceCallID: call}, Version: timer.Version{TimestampMS: 1, CommandID: "c-" + string(call)}, DueAt: due,
-		}
-	}
-	if _, err := s.Schedule(t.Context(), time.Now(), commands...); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// calls returns the names of some service calls.
-func calls(n int) []timer.ServiceCallID {
-	all := make([]timer.ServiceCallID, n)
-	for i := range all {
-		all[i] = timer.ServiceCallID(name("call-", i))
-	}
-	return all
-}
-
 // reached returns how many timers have fired after a while.
-func reached(t *testing.T, s *sqlite.Store, after time.Duration) int64 {
-	t.Helper()
+func (b *bench) reached(after time.Duration) int64 {
+	b.Helper()
 	time.Sleep(after)
 	synctest.Wait()
-	stats, err := s.Stats(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stats.Reached
+	return b.stats().Reached
 }
 
 func TestNothingFiresWhileTheBrokerIsAway(t *testing.T) {
 	longtest.NotShort(t)
-	b := new(unsteady)
-	b.away.Store(true)
-	onUnsteady(t, b, app.Options{}, func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store, _ func()) {
-		if n := reached(t, s, time.Hour); n != 0 {
-			t.Errorf("%d fired while the broker was away", n)
+	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+		to.away.Store(true)
+		b.serve(app.Options{})
+		if n := b.reached(time.Hour); n != 0 {
+			b.Errorf("%d fired while the broker was away", n)
 		}
-		if n := b.checks.Load(); n > 25*3600 {
-			t.Errorf("checked %d times in an hour", n)
+		if n := to.checks.Load(); n > 25*3600 {
+			b.Errorf("checked %d times in an hour", n)
 		}
-		b.away.Store(false)
-		if n := reached(t, s, 100*time.Millisecond); n != 1 {
-			t.Errorf("%d fired when the broker was there, want 1", n)
+		to.away.Store(false)
+		if n := b.reached(100 * time.Millisecond); n != 1 {
+			b.Errorf("%d fired when the broker was there, want 1", n)
 		}
-		if n := strings.Count(log.String(), "timers fire"); n != 1 {
-			t.Errorf("%d lines, want 1:\n%s", n, log)
+		if n := strings.Count(b.log.String(), "timers fire"); n != 1 {
+			b.Errorf("%d lines, want 1:\n%s", n, &b.log)
+		}
+	})
+}
+
+// TestCatchUpTakesNoLongerThanItsTimeout, at the start and after an outage.
+func TestCatchUpTakesNoLongerThanItsTimeout(t *testing.T) {
+	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+		to.catchUp = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		b.serve(app.Options{CatchUpTimeout: 3 * time.Second})
+		for round := range int64(2) {
+			if n := b.reached(2900 * time.Millisecond); n != round {
+				b.Errorf("%d fired before the timeout, want %d", n, round)
+			}
+			if n := b.reached(100 * time.Millisecond); n != round+1 {
+				b.Errorf("%d fired after the timeout, want %d", n, round+1)
+			}
+			if n := strings.Count(b.log.String(), "before all commands"); n != int(round)+1 {
+				b.Errorf("%d warnings:\n%s", n, &b.log)
+			}
+			to.outages.Add(1) // which is over already
+			put(b, b.store, "acme", time.Now(), "again")
+			time.Sleep(5 * time.Second) // until the next poll
 		}
 	})
 }
 
 func TestABrokerThatCannotTellHoldsNothingBack(t *testing.T) {
-	b := &unsteady{catchUp: func(context.Context) error { return errors.ErrUnsupported }}
-	onUnsteady(t, b, app.Options{}, func(t *testing.T, _ *logbuf.Buffer, s *sqlite.Store, _ func()) {
-		if n := reached(t, s, 0); n != 1 {
-			t.Errorf("%d fired, want 1", n)
+	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+		to.catchUp = func(context.Context) error { return errors.ErrUnsupported }
+		b.serve(app.Options{})
+		if n := b.reached(0); n != 1 {
+			b.Errorf("%d fired, want 1", n)
 		}
 	})
 }
 
-func TestCatchUpTakesNoLongerThanItsTimeout(t *testing.T) {
-	b := &unsteady{catchUp: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
-	onUnsteady(t, b, app.Options{CatchUpTimeout: 3 * time.Second}, func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store, _ func()) {
-		for round := range int64(2) {
-			if n := reached(t, s, 2900*time.Millisecond); n != round {
-				t.Errorf("%d fired before the timeout, want %d", n, round)
+// TestFailuresThatNeverEndHoldBackNothing has the store fail once whenever the backlog is read.
+func TestFailuresThatNeverEndHoldBackNothing(t *testing.T) {
+	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+		to.catchUp = func(context.Context) error {
+			b.schedule(name("waits-", b.sent), time.Now().Add(time.Hour))
+			time.Sleep(4 * time.Second)
+			return nil
+		}
+		var failed atomic.Bool
+		b.run(b.app(&fault.Store{Full: b.store, Decide: func(op string) fault.Kind {
+			if op == "schedule" && !failed.Swap(!failed.Load()) {
+				return fault.Before
 			}
-			if n := reached(t, s, 100*time.Millisecond); n != round+1 {
-				t.Errorf("%d fired after the timeout, want %d", n, round+1)
+			return fault.None
+		}}, app.Options{}))
+		if n := b.reached(11 * time.Second); n != 0 {
+			b.Errorf("%d fired while the backlog was read", n)
+		}
+		if n := b.reached(2 * time.Second); n != 1 {
+			b.Errorf("%d fired, want 1", n)
+		}
+	})
+}
+
+// TestCatchesUpAfterEachReason has a broker that was away for a moment, polls that fail, and
+// a process that was stopped between two polls, as by SIGSTOP.
+func TestCatchesUpAfterEachReason(t *testing.T) {
+	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+		var down, stopped atomic.Bool
+		b.run(b.app(&fault.Store{Full: b.store, Decide: while(&down, "next_due", "update")}, app.Options{Hooks: app.Hooks{Polled: func(time.Duration, error) {
+			if stopped.Swap(false) {
+				time.Sleep(8 * time.Second)
 			}
-			if n := strings.Count(log.String(), "before all commands"); n != int(round)+1 {
-				t.Errorf("%d warnings:\n%s", n, log)
+		}}}))
+		for _, step := range []struct {
+			what  string
+			do    func()
+			wants bool
+		}{
+			{"the start", func() {}, true},
+			{"nothing happened", func() { time.Sleep(time.Minute) }, false},
+			{"the broker was away", func() { to.outages.Add(1) }, true},
+			{"a poll failed", func() { down.Store(true); time.Sleep(10 * time.Second); down.Store(false) }, true},
+			{"the process was stopped", func() { stopped.Store(true) }, true},
+			{"nothing happened since", func() {}, false},
+		} {
+			step.do()
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			if got := to.asked.Swap(0) > 0; got != step.wants {
+				b.Errorf("%s: caught up: %v, want %v", step.what, got, step.wants)
 			}
-			b.outages.Add(1) // which is over already
-			put(t, s, "acme", time.Now(), "again")
-			time.Sleep(5 * time.Second) // until the next poll
+		}
+	})
+}
+
+// TestStopForwardsWhatIsReached stops the app while the broker accepts no events.
+func TestStopForwardsWhatIsReached(t *testing.T) {
+	for name, c := range map[string]struct {
+		outage time.Duration // of publishes, from the stop on
+		outbox int64         // events in the outbox after the stop
+	}{
+		"the broker comes back within the limit": {3 * time.Second, 0},
+		"the broker stays away":                  {time.Hour, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var down atomic.Bool
+			down.Store(true)
+			onUnsteady(t, while(&down, "publish"), func(b *bench, _ *unsteady) {
+				_, stop := b.serve(app.Options{DrainTimeout: 10 * time.Second})
+				if n := b.reached(100 * time.Millisecond); n != 1 {
+					b.Fatalf("%d fired, want 1", n)
+				}
+				began := time.Now()
+				time.AfterFunc(c.outage, func() { down.Store(false) })
+				stop()
+				if took := time.Since(began); took > 15*time.Second {
+					b.Errorf("the stop took %v", took)
+				}
+				if n := b.stats().Outbox; n != c.outbox {
+					b.Errorf("%d in the outbox, want %d", n, c.outbox)
+				}
+			})
+		})
+	}
+}
+
+// TestLateEventsAreCountedAndLogged has a broker that needs a while for each batch.
+func TestLateEventsAreCountedAndLogged(t *testing.T) {
+	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+		counters := new(app.Counters)
+		b.serve(app.Options{Counters: counters, PollingInterval: time.Hour})
+		due := time.Now().Add(time.Second)
+		for i, late := range []time.Duration{time.Millisecond, 15 * time.Millisecond, time.Second, 2500 * time.Millisecond} {
+			due = due.Add(time.Minute)
+			to.delay = late
+			b.send(timer.ScheduleTimer{Key: keyOf(name("late-", i)), DueAt: due, CorrelationID: name("request-", i)})
+			b.wait(time.Until(due.Add(10 * time.Second)))
+		}
+		got := counters.Lateness()
+		for share, want := range map[float64]time.Duration{0: time.Millisecond, 0.4: time.Millisecond, 0.5: 20 * time.Millisecond, 0.8: time.Second, 0.9: 2500 * time.Millisecond, 1: 2500 * time.Millisecond} {
+			if q := got.Quantile(share); q != want {
+				b.Errorf("quantile %v is %v, want %v", share, q, want)
+			}
+		}
+		if first, again := counters.TakeWorst(), counters.TakeWorst(); got.Max != first || got.Events != 5 || got.Sum != first+time.Second+16*time.Millisecond || again != 0 || counters.Forwarded() != 5 {
+			b.Errorf("%+v, the worst %v and then %v, of %d", got, first, again, counters.Forwarded())
+		}
+		if q := (app.Lateness{}).Quantile(0.99); q != 0 || len(app.LatenessBounds()) != len(got.Buckets)-1 {
+			b.Errorf("the quantile of nothing is %v, %d bounds", q, len(app.LatenessBounds()))
+		}
+		if text := b.log.String(); strings.Count(text, "published late") != 1 || !strings.Contains(text, "count=1 first_late_by=2.5s") || !strings.Contains(text, "first_correlation_id=request-3") {
+			b.Errorf("logged:\n%s", text)
+		}
+	})
+}
+
+// TestSlowBrokerDelaysNoOtherTenant has a tenant with many timers due at one instant,
+// a broker that needs a second for each batch, and a small tenant whose timer is
+// due later. Its event must not wait for all events of the other tenant.
+func TestSlowBrokerDelaysNoOtherTenant(t *testing.T) {
+	longtest.NotShort(t)
+	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+		to.delay = time.Second
+		b.serve(app.Options{})
+		due := time.Now().Add(time.Minute)
+		put(b, b.store, "great", due, calls(20_000)...)
+		put(b, b.store, "small", due.Add(3*time.Second), "call")
+		waited := int64(0)
+		for s := b.stats(); s.Scheduled+s.Outbox > 0; s = b.stats() {
+			waited = max(waited, s.Outbox)
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		if waited > 4000 || time.Since(due) > time.Hour {
+			b.Errorf("%d events were in the outbox at a time, all had gone %v after the due time", waited, time.Since(due))
+		}
+		events, _ := to.publishedSince(0, 0)
+		for _, e := range events {
+			if late := e.at.Sub(due.Add(3 * time.Second)); e.msg.Metadata.Get(envelope.HeaderTenantID) == "small" && late > 5*time.Second {
+				b.Errorf("the event of the small tenant came %v late", late)
+			}
+		}
+	})
+}
+
+// A sharded store is one whose outbox instances could share: it has one shard,
+// which this instance owns when it is free.
+type sharded struct {
+	*sqlite.Store
+	free chan struct{} // closed when the shard can be owned
+	lost chan struct{} // closed when the first lease of it is lost; nil is never
+}
+
+// Outbox returns the shard.
+func (s *sharded) Outbox() outbox.Outbox { return outbox.Sharded(s) }
+
+func (s *sharded) Own(context.Context) (outbox.Lease, error) {
+	select {
+	case <-s.free:
+		return s, nil
+	default:
+		return nil, errors.New("another instance has it")
+	}
+}
+
+func (s *sharded) TakeOver(context.Context) (outbox.Lease, error) { return nil, nil } //nolint:nilnil // as the port has it
+
+func (s *sharded) Shard() int { return 0 }
+
+// Lost is closed for one lease: it is nil for the next.
+func (s *sharded) Lost() <-chan struct{} {
+	lost := s.lost
+	s.lost = nil
+	return lost
+}
+
+func (s *sharded) Release() {}
+
+// TestNothingFiresBeforeAShardIsOwned: the event would go to a shard of another instance,
+// which does not learn of it, and another one may recover the database. Nor is a command
+// taken. A stop does not wait for a shard.
+func TestNothingFiresBeforeAShardIsOwned(t *testing.T) {
+	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+		s := &sharded{Store: b.store, free: make(chan struct{})}
+		b.schedule("call", time.Now())
+		for _, want := range []timer.Counts{{Scheduled: 1}, {Reached: 2}} {
+			if want.Reached > 0 {
+				close(s.free)
+			}
+			stop := b.run(b.app(s, app.Options{}))
+			time.Sleep(time.Minute)
+			if got := b.stats().Counts; got != want {
+				b.Errorf("%+v, want %+v", got, want)
+			}
+			began := time.Now()
+			stop()
+			if took := time.Since(began); took > time.Second {
+				b.Errorf("the stop took %v", took)
+			}
+		}
+		if events, _ := to.publishedSince(0, 0); len(events) != 2 {
+			b.Errorf("%d events, want 2", len(events))
 		}
 	})
 }

@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -33,36 +35,33 @@ func (s *sick) Check(context.Context) error {
 
 // TestChecksSayWhatIsWrong breaks one thing after the other.
 func TestChecksSayWhatIsWrong(t *testing.T) {
-	inBubbles(t, func(t *testing.T, b *bench) {
+	onBrokers(t, func(b *bench) {
 		var fails atomic.Bool
 		var ahead atomic.Int64
-		s := &sick{Store: &fault.Store{Full: b.store, Decide: func(string) fault.Kind {
-			if fails.Load() {
-				return fault.Before
-			}
-			return fault.None
-		}}}
-		a := b.serve(s, app.Options{Clock: timer.ClockFunc(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })})
+		s := &sick{Store: &fault.Store{Full: b.store, Decide: while(&fails)}}
+		a := b.app(s, app.Options{Clock: timer.ClockFunc(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })})
 		// wants has exactly these parts red, each with its reason.
 		wants := func(when string, want map[string]string) {
-			t.Helper()
+			b.Helper()
 			began := time.Now()
-			checks := a.Checks(t.Context())
+			checks := a.Checks(b.Context())
 			if took := time.Since(began); took > time.Second {
-				t.Errorf("%s: the checks took %v", when, took)
+				b.Errorf("%s: the checks took %v", when, took)
 			}
 			parts := make(map[string]bool)
 			for _, c := range checks {
 				parts[c.Part] = true
 				reason, red := want[c.Part]
 				if red != c.Red || !strings.Contains(c.Reason, reason) || c.Red && c.Advice == "" {
-					t.Errorf("%s: %+v, want %q", when, c, reason)
+					b.Errorf("%s: %+v, want %q", when, c, reason)
 				}
 			}
 			if len(parts) != 7 || len(checks) != 7 {
-				t.Errorf("%s: %d checks of %d parts, want 7", when, len(checks), len(parts))
+				b.Errorf("%s: %d checks of %d parts, want 7", when, len(checks), len(parts))
 			}
 		}
+		wants("before it runs", map[string]string{"owner": "", "intake": "", "poller": ""})
+		b.run(a)
 		wants("at rest", nil)
 
 		full := "the file system is full"
@@ -95,21 +94,137 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 	})
 }
 
-// TestAnAppThatDoesNotRunIsRed: it has not begun.
-func TestAnAppThatDoesNotRunIsRed(t *testing.T) {
-	inBubbles(t, func(t *testing.T, b *bench) {
-		a, err := app.New(b.store, b.broker, quiet, app.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var red []string
-		for _, c := range a.Checks(t.Context()) {
-			if c.Red {
-				red = append(red, c.Part)
+// A rightBroker knows the right time.
+type rightBroker struct{ broker.Broker }
+
+func (rightBroker) Now(context.Context) (time.Time, error) { return time.Now(), nil }
+
+// TestClockThatIsBehindRefusesNothing starts a service whose clock is more than a day behind
+// that of the broker, and of producers. What they send comes into effect when someone has set
+// the clock.
+func TestClockThatIsBehindRefusesNothing(t *testing.T) {
+	onBrokers(t, func(b *bench) {
+		var behind atomic.Int64
+		behind.Store(int64(25 * time.Hour))
+		b.broker = rightBroker{b.broker}
+		a, _ := b.serve(app.Options{Clock: timer.ClockFunc(func() time.Time { return time.Now().Add(-time.Duration(behind.Load())) })})
+		reports := func(want bool) {
+			b.Helper()
+			if c := b.check(a, "clock"); c.Red != want || want != strings.Contains(c.Reason, "is behind") {
+				b.Errorf("behind by %v: %+v", time.Duration(behind.Load()), c)
 			}
 		}
-		if got := strings.Join(red, " "); got != "owner intake poller" {
-			t.Errorf("red are %s", got)
+		reports(true)
+		b.schedule("call", time.Now().Add(time.Second))
+		b.quietFor(time.Minute)
+		behind.Store(0)
+		if got := b.fired(2 * time.Minute); got != "call" {
+			b.Errorf("fired %q", got)
+		}
+		reports(false)
+	})
+}
+
+// TestEventsThatFailAreAReason has a handler that fails for an hour, one event of which
+// it says that no attempt can help, and events that no handler wants. An operator sees all,
+// and whose events they are.
+func TestEventsThatFailAreAReason(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		var healed atomic.Bool
+		a, stop := b.serve(app.Options{}, func(timers *app.Timers) {
+			timers.OnDue("order-", func(_ context.Context, e timer.DueTimeReached) error {
+				switch {
+				case healed.Load():
+					return nil
+				case e.ServiceCallID == "order-2":
+					return timer.Invalid(timer.ReasonBadField, "no such order")
+				}
+				return errors.New("no such column")
+			}, app.OnDueOptions{MinDelay: 4 * time.Second, MaxDelay: 5 * time.Minute})
+		})
+		timers := a.Timers()
+		schedule := func(id string) { must(b, timers.Schedule(b.Context(), in(id, 0))) }
+		wants := func(after time.Duration, want ...string) {
+			b.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			got := b.check(a, "forwarder")
+			for _, part := range want {
+				if got.Red || !strings.Contains(got.Reason, part) {
+					b.Errorf("%+v, want %q", got, part)
+				}
+			}
+			if want == nil && got.Reason != "" {
+				b.Errorf("%+v, want nothing", got)
+			}
+		}
+		schedule("order-1")
+		wants(5 * time.Minute)
+		wants(10*time.Minute, "1 events have failed", "order-1: no such column")
+		schedule("order-2")
+		time.Sleep(time.Minute)
+		parked, err := timers.Parked(b.Context(), "", 0, 10)
+		if err != nil || len(parked) != 1 {
+			b.Fatalf("parked %v, %v", parked, err)
+		}
+		if c, err := timers.Counts(b.Context(), "acme"); err != nil || c.Reached != 2 || c.Failing != 1 || c.Parked != 1 {
+			b.Errorf("counts %+v, %v", c, err)
+		}
+		if c, err := timers.Counts(b.Context(), "other"); err != nil || c != (app.Counts{}) {
+			b.Errorf("counts of another tenant %+v, %v", c, err)
+		}
+		healed.Store(true)
+		wants(6*time.Minute, "order-2", "no such order")
+		if n, err := timers.Retry(b.Context(), parked[0].Seq); n != 1 || err != nil {
+			b.Errorf("retried %d, %v", n, err)
+		}
+		wants(time.Minute)
+		for _, id := range []string{"invoice-1", "invoice-2", "x"} {
+			schedule(id)
+		}
+		wants(time.Minute, "2 invoice-…, 1 x…")
+		if c := b.check(a, "broker"); c.Red || !strings.Contains(c.Reason, "there is none") {
+			b.Errorf("the check of the broker: %+v", c)
+		}
+		stop()
+		b.serve(app.Options{}, b.handle("invoice-", app.OnDueOptions{})) // a program that wants them
+		time.Sleep(time.Second)
+		if s := b.stats(); len(b.due) != 2 || s.Outbox != 1 || s.Parked != 0 {
+			b.Errorf("%d handled after the start, %+v", len(b.due), s)
 		}
 	})
+}
+
+// TestHooksCallBoth: each hook of both is called, whichever are set.
+func TestHooksCallBoth(t *testing.T) {
+	t.Parallel()
+	called := make(map[string]int)
+	hooks := func() (h app.Hooks) {
+		v := reflect.ValueOf(&h).Elem()
+		for i := range v.NumField() {
+			name, kind := v.Type().Field(i).Name, v.Field(i).Type()
+			v.Field(i).Set(reflect.MakeFunc(kind, func([]reflect.Value) (out []reflect.Value) {
+				called[name]++
+				for o := range kind.NumOut() {
+					out = append(out, reflect.Zero(kind.Out(o)))
+				}
+				return out
+			}))
+		}
+		return h
+	}
+	for want, both := range []app.Hooks{app.Hooks{}.And(app.Hooks{}), hooks().And(app.Hooks{}), hooks().And(hooks())} {
+		clear(called)
+		v := reflect.ValueOf(both)
+		for i := range v.NumField() {
+			var in []reflect.Value
+			for a := range v.Field(i).Type().NumIn() {
+				in = append(in, reflect.Zero(v.Field(i).Type().In(a)))
+			}
+			v.Field(i).Call(in)
+			if name := v.Type().Field(i).Name; called[name] != want {
+				t.Errorf("%s was called %d times, want %d", name, called[name], want)
+			}
+		}
+	}
 }

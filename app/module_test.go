@@ -3,57 +3,51 @@ package app_test
 import (
 	"context"
 	"database/sql"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/fx"
 	"go.uber.org/fx/fxtest"
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A host owns a database with several connections, and a broker that runs.
 type host struct {
+	*testing.T
 	path   string
 	db     *sql.DB
 	broker broker.Broker
 }
 
 func newHost(t *testing.T) *host {
-	h := &host{path: filepath.Join(t.TempDir(), "host.db")}
+	t.Parallel()
+	h := &host{T: t, path: filepath.Join(t.TempDir(), "host.db"), broker: inMemory(t)}
 	var err error
-	if h.db, err = sql.Open("sqlite", sqlite.DSN(h.path)); err != nil {
-		t.Fatal(err)
-	}
+	h.db, err = openDatabase(h.path)
+	must(t, err)
 	t.Cleanup(func() { _ = h.db.Close() })
-	if err := sqlite.Migrate(t.Context(), h.db); err != nil {
-		t.Fatal(err)
-	}
-	h.broker = gochannel.New(gochannel.Options{}, quiet)
-	running(t, "broker", h.broker.Run)
-	for h.broker.Ready(t.Context()) != nil {
-		runtime.Gosched()
-	}
 	return h
 }
 
-func (h *host) module(s app.Store) fx.Option {
+// program is the host with the module and more.
+func (h *host) program(more ...fx.Option) *fxtest.App {
+	return fxtest.New(h, h.module(), fx.Options(more...))
+}
+
+func (h *host) module() fx.Option {
 	return fx.Options(
 		fx.NopLogger,
-		fx.Supply(h.db, slog.New(slog.DiscardHandler)),
+		fx.Supply(quiet),
 		fx.Provide(
-			func() app.Store { return s },
+			func() app.Store { return sqlite.New(h.db, sqlite.Options{}) },
 			func() broker.Broker { return h.broker },
 		),
 		app.Module(app.Options{}),
@@ -61,46 +55,25 @@ func (h *host) module(s app.Store) fx.Option {
 }
 
 func TestModuleRunsOnTheHostsDatabaseAndClosesNothing(t *testing.T) {
-	t.Parallel()
 	h := newHost(t)
-	events, err := h.broker.Tail().Subscribe(t.Context(), h.broker.Routing().EventsOf("acme"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := &bench{T: t, broker: h.broker}
+	b.consume()
 	for round := range 2 { // what was not closed can be used again
-		s := sqlite.New(h.db, sqlite.Options{})
-		module := fxtest.New(t, h.module(s))
+		module := h.program()
 		module.RequireStart()
-		c := timer.ScheduleTimer{
-			Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(name("call-", round))},
-			Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: "c-1"},
-			DueAt:   time.Now(),
-		}
-		if err := broker.NewWatermillPublisher(h.broker.Publisher()).Publish(h.broker.Routing().CommandsOf("acme"), message.NewMessage("c-1", envelope.Schedule(c))); err != nil {
-			t.Fatal(err)
-		}
-		msg := <-events
-		msg.Ack()
+		b.schedule(name("call-", round), time.Now())
+		b.next()
 		module.RequireStop()
-		if err := h.db.PingContext(t.Context()); err != nil {
-			t.Errorf("the host's database after the stop: %v", err)
-		}
-		if err := h.broker.Ready(t.Context()); err != nil {
-			t.Errorf("the host's broker after the stop: %v", err)
-		}
+		must(t, h.db.PingContext(t.Context()))
+		must(t, h.broker.Ready(t.Context()))
 	}
 }
 
 func TestModuleShutsTheHostDownWhenItDies(t *testing.T) {
-	t.Parallel()
 	h := newHost(t)
-	module := fx.New(h.module(sqlite.New(h.db, sqlite.Options{})))
-	if err := module.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(h.path); err != nil { // noticed within a second
-		t.Fatal(err)
-	}
+	module := fx.New(h.module())
+	must(t, module.Start(t.Context()))
+	must(t, os.Remove(h.path)) // noticed within a second
 	if end := <-module.Wait(); end.ExitCode == 0 {
 		t.Errorf("the host is shut down with exit code %d", end.ExitCode)
 	}
@@ -110,27 +83,28 @@ func TestModuleShutsTheHostDownWhenItDies(t *testing.T) {
 }
 
 func TestModuleDoesNotStartOnADatabaseWithoutItsTables(t *testing.T) {
-	t.Parallel()
 	h := newHost(t)
-	if _, err := h.db.ExecContext(t.Context(), `DELETE FROM timer_schema`); err != nil {
-		t.Fatal(err)
-	}
-	err := fx.New(h.module(sqlite.New(h.db, sqlite.Options{}))).Start(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "migrate") {
+	_, err := h.db.ExecContext(t.Context(), `DELETE FROM timer_schema`)
+	must(t, err)
+	if err := fx.New(h.module()).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "migrate") {
 		t.Errorf("Start: %v, want an error that says to migrate", err)
 	}
 }
 
-// TestModulesOfAnApplicationBringTheirHandlers, each with a prefix.
+// TestModulesOfAnApplicationBringTheirHandlers, each with a prefix. The timers start after
+// what their handlers need, and nothing is handled before.
 func TestModulesOfAnApplicationBringTheirHandlers(t *testing.T) {
-	t.Parallel()
 	h := newHost(t)
 	due := make(chan string, 10)
 	var timers *app.Timers
-	program := fxtest.New(t,
-		h.module(sqlite.New(h.db, sqlite.Options{})),
-		fx.Module("orders", app.ProvideHandler(func(timers *app.Timers) app.Handler {
+	ready := false
+	program := h.program(
+		fx.Module("orders", app.ProvideHandler(func(lc fx.Lifecycle, timers *app.Timers) app.Handler {
+			lc.Append(fx.StartHook(func() { ready = true }))
 			return app.Handler{Prefix: "order-", Handle: func(ctx context.Context, e timer.DueTimeReached) error {
+				if !ready {
+					t.Error("an event was handled before the start")
+				}
 				due <- "orders has " + string(e.ServiceCallID)
 				return timers.Schedule(ctx, in("invoice-1", 0))
 			}}
@@ -143,9 +117,7 @@ func TestModulesOfAnApplicationBringTheirHandlers(t *testing.T) {
 		})),
 		fx.Populate(&timers),
 	)
-	if err := timers.Schedule(t.Context(), in("order-1", 0)); err != nil { // before the start
-		t.Fatal(err)
-	}
+	must(t, timers.Schedule(t.Context(), in("order-1", 0))) // before the start
 	program.RequireStart()
 	defer program.RequireStop()
 	if first, second := <-due, <-due; first != "orders has order-1" || second != "invoices has invoice-1" {
@@ -153,26 +125,74 @@ func TestModulesOfAnApplicationBringTheirHandlers(t *testing.T) {
 	}
 }
 
-// TestTimersStartAfterWhatTheirHandlersNeed, and nothing is handled before.
-func TestTimersStartAfterWhatTheirHandlersNeed(t *testing.T) {
+// begin runs an app on a handle of its own, with a handler or without.
+func begin(t *testing.T, path string, handles bool) (a *app.App, ended <-chan error, stop func()) {
+	t.Helper()
+	db, err := openDatabase(path)
+	must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	a, err = app.New(sqlite.New(db, sqlite.Options{}), gochannel.New(gochannel.Options{}, quiet), quiet, app.Options{RunBroker: true})
+	must(t, err)
+	if handles {
+		a.Timers().OnDue("", func(context.Context, timer.DueTimeReached) error { return nil }, app.OnDueOptions{})
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(cancel)
+	end := make(chan error, 1)
+	go func() { end <- a.Run(ctx) }()
+	return a, end, cancel
+}
+
+// TestAnAppRunsOnce, and says so the next time.
+func TestAnAppRunsOnce(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
-	due := make(chan struct{})
-	ready := false
-	program := fxtest.New(t,
-		h.module(sqlite.New(h.db, sqlite.Options{})),
-		app.ProvideHandler(func(lc fx.Lifecycle, timers *app.Timers) (app.Handler, error) {
-			lc.Append(fx.StartHook(func() { ready = true }))
-			return app.Handler{Handle: func(context.Context, timer.DueTimeReached) error {
-				if !ready {
-					t.Error("an event was handled before the start")
+	a, ended, stop := begin(t, filepath.Join(t.TempDir(), "host.db"), false)
+	<-a.Running()
+	again := func() {
+		if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "an App runs once") {
+			t.Error(err)
+		}
+	}
+	again()
+	stop()
+	must(t, <-ended)
+	again()
+}
+
+// TestSecondAppOnADatabaseIsRefused where one of both has a handler: an event would go to
+// either. It is refused at the start, and runs when the first one has stopped.
+func TestSecondAppOnADatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ first, second, refused bool }{
+		"both handle":        {true, true, true},
+		"the first does":     {true, false, true},
+		"the second does":    {false, true, true},
+		"both have a broker": {false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "host.db")
+			a, first, stop := begin(t, path, test.first)
+			<-a.Running()
+			b, second, stopSecond := begin(t, path, test.second)
+			select {
+			case <-b.Running():
+				if test.refused {
+					t.Error("two apps on a database")
 				}
-				close(due)
-				return nil
-			}}, timers.Schedule(context.Background(), in("order-1", 0))
-		}),
-	)
-	program.RequireStart()
-	defer program.RequireStop()
-	<-due
+				stopSecond()
+				must(t, <-second)
+			case err := <-second:
+				if !test.refused || err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "make one app for both") {
+					t.Errorf("%v", err)
+				}
+			}
+			stop()
+			must(t, <-first)
+			c, third, stop := begin(t, path, test.second)
+			<-c.Running()
+			stop()
+			must(t, <-third)
+		})
+	}
 }

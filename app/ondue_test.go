@@ -6,72 +6,58 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/client"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
+
+// handleTx returns what registers a handler with a transaction.
+func handleTx(handle func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error, opt app.OnDueOptions) func(*app.Timers) {
+	return func(timers *app.Timers) { timers.OnDueTx("", handle, opt) }
+}
 
 // TestOnDueTxTakesEffectOnce has the handler write, schedule the next timer, and fail
 // after both.
 func TestOnDueTxTakesEffectOnce(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		tries := 0
-		began := time.Now()
+	inBubble(t, func(b *bench) {
+		_, err := b.store.DB().ExecContext(b.Context(), `CREATE TABLE orders (id TEXT PRIMARY KEY) STRICT`)
+		must(b, err)
+		tries, began := 0, time.Now()
 		var timers *app.Timers
-		timers, _ = m.runWith(app.Options{PollingInterval: time.Hour}, func(timers *app.Timers) {
-			timers.OnDueTx("", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
-				tries++
-				id := fmt.Sprintf("%s at %v", e.ServiceCallID, e.DueAt.Sub(began))
-				if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id) VALUES (?)`, id); err != nil {
-					return err
-				}
-				if e.ServiceCallID == "order-1" {
-					if err := timers.ScheduleTx(ctx, tx, in("order-1-reminder", time.Minute)); err != nil {
-						return err
-					}
-				}
-				switch tries {
-				case 1:
-					return errors.New("not yet")
-				case 2:
-					panic("no")
-				}
-				return nil
-			}, app.OnDueOptions{MinDelay: time.Second, MaxDelay: time.Second})
-		})
-		if err := timers.Schedule(t.Context(), in("order-1", time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		var ids []string
-		rows, err := m.store.DB().QueryContext(t.Context(), `SELECT id FROM orders ORDER BY id`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id string
-			if err := rows.Scan(&id); err != nil {
-				t.Fatal(err)
+		a, _ := b.serve(app.Options{PollingInterval: time.Hour}, handleTx(func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
+			tries++
+			id := fmt.Sprintf("%s at %v", e.ServiceCallID, e.DueAt.Sub(began).Round(time.Second))
+			if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id) VALUES (?)`, id); err != nil {
+				return err
 			}
-			ids = append(ids, id)
+			if e.ServiceCallID == "order-1" {
+				must(b, timers.ScheduleTx(ctx, tx, in("order-1-reminder", time.Minute)))
+			}
+			switch tries {
+			case 1:
+				return errors.New("not yet")
+			case 2:
+				panic("no")
+			}
+			return nil
+		}, app.OnDueOptions{MinDelay: time.Second, MaxDelay: time.Second}))
+		timers = a.Timers()
+		must(b, timers.Schedule(b.Context(), in("order-1", time.Second)))
+		b.wait(10 * time.Minute)
+		var ids string
+		must(b, b.store.DB().QueryRowContext(b.Context(), `SELECT group_concat(id, ', ') FROM orders`).Scan(&ids))
+		if tries != 4 || !strings.HasPrefix(ids, "order-1 at 1s, order-1-reminder at 1m") || strings.Count(ids, ",") != 1 {
+			b.Errorf("%d tries, %q", tries, ids)
 		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
-		}
-		if tries != 4 || len(ids) != 2 || !strings.HasPrefix(ids[0], "order-1 at 1s") || !strings.HasPrefix(ids[1], "order-1-reminder at 1m") {
-			t.Errorf("%d tries, %q", tries, ids)
-		}
-		if e, err := timers.Get(t.Context(), keyOf("order-1-reminder")); err != nil || e.ReachedAt.Sub(e.DueAt) > 10*time.Millisecond {
-			t.Errorf("%+v, %v: want it on time", e, err)
-		}
-		if s, err := m.store.Stats(t.Context(), ""); err != nil || s.Outbox != 0 {
-			t.Errorf("%+v, %v", s, err)
+		if e, err := timers.Get(b.Context(), keyOf("order-1-reminder")); err != nil || e.ReachedAt.Sub(e.DueAt) > 10*time.Millisecond || b.stats().Outbox != 0 {
+			b.Errorf("%+v, %v: want it on time, of %+v", e, err, b.stats())
 		}
 	})
 }
@@ -79,9 +65,9 @@ func TestOnDueTxTakesEffectOnce(t *testing.T) {
 // TestStopWaitsForTheHandler stops while a handler is at work that schedules at its
 // end, and one that waits for its context.
 func TestStopWaitsForTheHandler(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
+	inBubble(t, func(b *bench) {
 		ends := make(chan error, 2)
-		timers, stop := m.runWith(app.Options{DrainTimeout: 5 * time.Second}, func(timers *app.Timers) {
+		a, stop := b.serve(app.Options{DrainTimeout: 5 * time.Second}, func(timers *app.Timers) {
 			timers.OnDue("", func(ctx context.Context, e timer.DueTimeReached) error {
 				if e.ServiceCallID == "slow" {
 					<-ctx.Done()
@@ -93,242 +79,230 @@ func TestStopWaitsForTheHandler(t *testing.T) {
 				return err
 			}, app.OnDueOptions{})
 		})
-		if err := timers.Schedule(t.Context(), in("order-1", 0), in("slow", 0)); err != nil {
-			t.Fatal(err)
+		must(b, a.Timers().Schedule(b.Context(), in("slow", 0)))
+		time.Sleep(30 * time.Second)
+		for _, c := range a.Checks(b.Context()) {
+			if c.Red {
+				b.Errorf("a handler is at work, which is no reason to worry: %+v", c)
+			}
 		}
+		must(b, a.Timers().Schedule(b.Context(), in("order-1", 0)))
 		time.Sleep(time.Second)
 		began := time.Now()
 		stop()
 		if took := time.Since(began); took < 5*time.Second || took > 7*time.Second {
-			t.Errorf("the stop took %v, want 5s", took)
+			b.Errorf("the stop took %v, want 5s", took)
 		}
-		if err := <-ends; err != nil {
-			t.Errorf("to schedule while it stops: %v", err)
+		must(b, <-ends)
+		if s := b.stats(); s.Outbox != 1 || s.Scheduled != 1 {
+			b.Errorf("%+v: want the event of the slow one, and the next timer", s)
 		}
-		if s, err := m.store.Stats(t.Context(), ""); err != nil || s.Outbox != 1 || s.Scheduled != 1 {
-			t.Errorf("%+v, %v: want the event of the slow one, and the next timer", s, err)
-		}
-		m.run(app.Options{}) // the next start hands it over at once
-		if e := <-m.due; e.Key != keyOf("slow") || time.Since(began) > 10*time.Second {
-			t.Errorf("%s after %v", e.Key, time.Since(began))
-		}
-	})
-}
-
-func TestEventsNeedSomewhereToGo(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		a, err := app.New(m.store, nil, quiet, app.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "OnDue") {
-			t.Errorf("Run: %v, want an error that names OnDue", err)
-		}
-	})
-}
-
-func TestChecksOfAnAppWithoutABrokerAreGreen(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		a, err := app.New(m.store, nil, quiet, app.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.Timers().OnDue("", func(ctx context.Context, _ timer.DueTimeReached) error { <-ctx.Done(); return ctx.Err() }, app.OnDueOptions{})
-		running(t, "app", a.Run)
-		<-a.Running()
-		if err := a.Timers().Schedule(t.Context(), in("order-1", 0)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(30 * time.Second) // a handler that is at work is no reason to worry
-		said := ""
-		for _, c := range a.Checks(t.Context()) {
-			if c.Red {
-				t.Errorf("%+v", c)
-			}
-			if c.Part == "broker" {
-				said = c.Reason
-			}
-		}
-		if !strings.Contains(said, "there is none") {
-			t.Errorf("the check of the broker says %q", said)
+		b.program(app.Options{}) // the next start hands it over at once
+		if e := <-b.due; e.Key != keyOf("slow") || time.Since(began) > 10*time.Second {
+			b.Errorf("%s after %v", e.Key, time.Since(began))
 		}
 	})
 }
 
 // TestWithABrokerAndOnDueEventsGoToTheHandlerOnly schedules over the broker.
 func TestWithABrokerAndOnDueEventsGoToTheHandlerOnly(t *testing.T) {
-	inBubbles(t, func(t *testing.T, b *bench) {
-		a, err := app.New(b.store, b.broker, quiet, app.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		due := make(chan timer.DueTimeReached, 2)
-		a.Timers().OnDue("", func(_ context.Context, e timer.DueTimeReached) error { due <- e; return nil }, app.OnDueOptions{})
-		running(t, "app", a.Run)
-		<-a.Running()
-		time.Sleep(100 * time.Millisecond)
+	onBrokers(t, func(b *bench) {
+		b.program(app.Options{})
 		b.schedule("call-1", time.Now().Add(time.Minute))
-		if e := <-due; e.ServiceCallID != "call-1" || e.Lateness() != 0 {
-			t.Errorf("%+v", e)
+		if e := <-b.due; e.ServiceCallID != "call-1" || e.Lateness() != 0 {
+			b.Errorf("%+v", e)
 		}
 		b.quietFor(time.Hour)
 	})
 }
 
-// TestAnEventThatWaitsForItsTransactionHasNotFailed has one handler keep the only
-// writer for all its time, while another event waits for that.
-func TestAnEventThatWaitsForItsTransactionHasNotFailed(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		timers, _ := m.runWith(app.Options{}, func(timers *app.Timers) {
-			timers.OnDueTx("", func(ctx context.Context, _ *sql.Tx, e timer.DueTimeReached) error {
-				if e.ServiceCallID == "hangs" {
-					<-ctx.Done()
-					return ctx.Err()
+// TestAHandlerWaitsForTheOnlyWriter: the wait for its transaction is no attempt, and takes
+// none of its time.
+func TestAHandlerWaitsForTheOnlyWriter(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes  time.Duration // of the minute that each has
+		first  time.Duration
+		parked int64
+	}{
+		"while another keeps it for all its time":  {0, time.Hour, 1},
+		"while each needs it for most of its time": {40 * time.Second, 40 * time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bench) {
+				a, _ := b.serve(app.Options{PollingInterval: time.Hour}, handleTx(func(ctx context.Context, _ *sql.Tx, e timer.DueTimeReached) error {
+					takes := c.takes
+					if e.ServiceCallID == "first" {
+						takes = c.first
+					}
+					select {
+					case <-time.After(takes):
+						b.due <- e
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}, app.OnDueOptions{Attempts: 1, Timeout: time.Minute}))
+				must(b, a.Timers().Schedule(b.Context(), in("first", 0), in("order-1", 0), in("order-2", 0)))
+				b.wait(4 * time.Minute)
+				if s := b.stats(); s.Outbox != 0 || s.Parked != c.parked || len(b.due) != int(3-c.parked) {
+					b.Errorf("%d handled, %+v: want only those parked that failed", len(b.due), s)
 				}
-				m.due <- e
-				return nil
-			}, app.OnDueOptions{Attempts: 1, Timeout: time.Minute})
+			})
 		})
-		if err := timers.Schedule(t.Context(), in("hangs", 0), in("order-1", 0), in("order-2", 0)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		if s, err := m.store.Stats(t.Context(), ""); err != nil || s.Outbox != 0 || s.Parked != 1 || len(m.due) != 2 {
-			t.Errorf("%d handled, %+v, %v: want only the one parked that failed", len(m.due), s, err)
-		}
-	})
-}
-
-// TestATransactionThatComesLateLeavesTheHandlerItsTime has two handlers that take most
-// of their time, one after the other since there is one writer.
-func TestATransactionThatComesLateLeavesTheHandlerItsTime(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		timers, _ := m.runWith(app.Options{PollingInterval: time.Hour}, func(timers *app.Timers) {
-			timers.OnDueTx("", func(ctx context.Context, _ *sql.Tx, e timer.DueTimeReached) error {
-				select {
-				case <-time.After(40 * time.Second):
-					m.due <- e
-					return nil
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			}, app.OnDueOptions{Attempts: 1, Timeout: time.Minute})
-		})
-		if err := timers.Schedule(t.Context(), in("order-1", 0), in("order-2", 0), in("order-3", 0)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(4 * time.Minute)
-		synctest.Wait()
-		if s, err := m.store.Stats(t.Context(), ""); err != nil || s.Outbox != 0 || s.Parked != 0 || len(m.due) != 3 {
-			t.Errorf("%d handled, %+v, %v", len(m.due), s, err)
-		}
-	})
+	}
 }
 
 // TestAHandlerWithATransactionCannotWriteBesideIt has a handler schedule, cancel and
 // begin another transaction, all of which would wait for its own on SQLite.
 func TestAHandlerWithATransactionCannotWriteBesideIt(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
+	inBubble(t, func(b *bench) {
 		began := time.Now()
 		var errs []error
 		var timers *app.Timers
-		timers, _ = m.runWith(app.Options{}, func(on *app.Timers) {
-			on.OnDueTx("", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
-				errs = append(errs,
-					timers.Schedule(ctx, in("order-2", time.Hour)),
-					timers.Cancel(ctx, keyOf("order-2")),
-					timers.Tx(ctx, func(*sql.Tx) error { return nil }))
-				m.due <- e
-				return timers.ScheduleTx(ctx, tx, in("order-3", time.Hour))
-			}, app.OnDueOptions{})
-		})
-		if err := timers.Schedule(t.Context(), in("order-1", 0)); err != nil {
-			t.Fatal(err)
-		}
-		<-m.due
+		a, _ := b.serve(app.Options{}, handleTx(func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
+			errs = append(errs, timers.Schedule(ctx, in("order-2", time.Hour)), timers.Cancel(ctx, keyOf("order-2")), timers.Tx(ctx, func(*sql.Tx) error { return nil }))
+			b.due <- e
+			return timers.ScheduleTx(ctx, tx, in("order-3", time.Hour))
+		}, app.OnDueOptions{}))
+		timers = a.Timers()
+		must(b, timers.Schedule(b.Context(), in("order-1", 0)))
+		<-b.due
 		synctest.Wait()
 		if took := time.Since(began); took > time.Second {
-			t.Errorf("the handler took %v", took)
+			b.Errorf("the handler took %v", took)
 		}
 		for i, err := range errs {
 			if err == nil || !strings.Contains(err.Error(), "ScheduleTx") || errors.Is(err, timer.ErrInvalid) {
-				t.Errorf("%d: %v, want one that says what to call instead", i, err)
+				b.Errorf("%d: %v, want one that says what to call instead", i, err)
 			}
 		}
-		if _, err := timers.Get(t.Context(), keyOf("order-3")); err != nil {
-			t.Error(err)
+		_, err := timers.Get(b.Context(), keyOf("order-3"))
+		must(b, err)
+	})
+}
+
+// TestOnDueIsCalledBeforeTheStartOnceForEachPrefix, and without it events would have nowhere
+// to go.
+func TestOnDueIsCalledBeforeTheStartOnceForEachPrefix(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		if err := b.app(b.store, app.Options{}).Run(b.Context()); err == nil || !strings.Contains(err.Error(), "OnDue") {
+			b.Errorf("Run: %v, want an error that names OnDue", err)
+		}
+		panics := func(timers *app.Timers, what, prefix string) {
+			b.Helper()
+			defer func() {
+				if recover() == nil {
+					b.Errorf("OnDue %s does not panic", what)
+				}
+			}()
+			b.handle(prefix, app.OnDueOptions{})(timers)
+		}
+		a, _ := b.serve(app.Options{}, b.handle("", app.OnDueOptions{}), b.handle("order-", app.OnDueOptions{}), func(timers *app.Timers) {
+			panics(timers, "twice", "order-")
+			panics(timers, "twice without a prefix", "")
+			panics(timers, "with a prefix that no service call has", "order ")
+		})
+		panics(a.Timers(), "after the start", "invoice-")
+	})
+}
+
+// TestTheTraceOfARequestReachesTheHandler has a host with spans of its own, and no
+// tracing of the app.
+func TestTheTraceOfARequestReachesTheHandler(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		request := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+		handled := make(chan trace.SpanContext, 1)
+		a, _ := b.serve(app.Options{}, func(timers *app.Timers) {
+			timers.OnDue("", func(ctx context.Context, _ timer.DueTimeReached) error {
+				handled <- trace.SpanContextFromContext(ctx)
+				return nil
+			}, app.OnDueOptions{})
+		})
+		must(b, a.Timers().Schedule(trace.ContextWithSpanContext(b.Context(), request), in("order-1", time.Hour)))
+		if got := <-handled; got.TraceID() != request.TraceID() || got.SpanID() != request.SpanID() || !got.IsRemote() {
+			b.Errorf("the handler is in %v of %v, want %v of %v", got.SpanID(), got.TraceID(), request.SpanID(), request.TraceID())
 		}
 	})
 }
 
-// TestEventsThatFailAreAReason has a handler that fails for an hour, and one event of which
-// it says that no attempt can help. An operator sees both, and whose events they are.
-func TestEventsThatFailAreAReason(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		a, err := app.New(m.store, nil, quiet, app.Options{})
-		if err != nil {
-			t.Fatal(err)
+// expiringIn is a timer that is due and expires after some time.
+func expiringIn(id string, due, expires time.Duration) client.Timer {
+	t := in(id, due)
+	t.ExpiresAt = time.Now().Add(expires)
+	return t
+}
+
+// TestTimersThatExpireWhileFiringIsPaused has a handler that asks for them, one with a
+// transaction that asks for them, and one that does not ask.
+func TestTimersThatExpireWhileFiringIsPaused(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		counters := new(app.Counters)
+		a, _ := b.serve(app.Options{Counters: counters}, b.handle("asks-", app.OnDueOptions{Expired: true}), b.handle("asks-not-", app.OnDueOptions{}), func(timers *app.Timers) {
+			timers.OnDueTx("tx-", func(_ context.Context, _ *sql.Tx, e timer.DueTimeReached) error { b.due <- e; return nil }, app.OnDueOptions{Expired: true})
+		})
+		timers := a.Timers()
+		must(b, a.Pause(b.Context(), timer.Pause{By: "test"}))
+		want := make(map[timer.ServiceCallID]timer.State)
+		for _, prefix := range []string{"asks-", "asks-not-", "tx-"} {
+			must(b, timers.Schedule(b.Context(), expiringIn(prefix+"expires", time.Minute, time.Hour), expiringIn(prefix+"lasts", time.Minute, 2*time.Hour), in(prefix+"never", time.Minute)))
+			want[timer.ServiceCallID(prefix+"lasts")], want[timer.ServiceCallID(prefix+"never")] = timer.Reached, timer.Reached
 		}
-		var healed atomic.Bool
-		a.Timers().OnDue("", func(_ context.Context, e timer.DueTimeReached) error {
-			switch {
-			case healed.Load():
-				return nil
-			case e.ServiceCallID == "order-2":
-				return timer.Invalid(timer.ReasonBadField, "no such order")
+		want["asks-expires"], want["tx-expires"] = timer.Expired, timer.Expired
+		time.Sleep(time.Hour)
+		if e, err := timers.Get(b.Context(), keyOf("asks-expires")); err != nil || e.State != timer.Scheduled {
+			b.Errorf("while firing is paused: %+v, %v", e, err)
+		}
+		resumed := timer.RoundDown(time.Now())
+		must(b, a.Resume(b.Context(), ""))
+		b.wait(30 * time.Second)
+		close(b.due)
+		got := make(map[timer.ServiceCallID]timer.State)
+		for e := range b.due {
+			got[e.ServiceCallID] = e.State()
+			if e.ReachedAt.Before(resumed) || e.ExpiresAt.IsZero() != strings.HasSuffix(string(e.ServiceCallID), "never") {
+				b.Errorf("%+v", e)
 			}
-			return errors.New("no such column")
-		}, app.OnDueOptions{MinDelay: 4 * time.Second, MaxDelay: 5 * time.Minute})
-		running(t, "app", a.Run)
-		<-a.Running()
-		reason := func() string {
-			for _, c := range a.Checks(t.Context()) {
-				if c.Part == "forwarder" {
-					if c.Red {
-						t.Errorf("red: %s", c.Reason)
-					}
-					return c.Reason
-				}
-			}
-			return ""
 		}
-		if err := a.Timers().Schedule(t.Context(), in("order-1", 0)); err != nil {
-			t.Fatal(err)
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			b.Errorf("handled %v, want %v", got, want)
 		}
-		time.Sleep(5 * time.Minute)
-		if got := reason(); got != "" {
-			t.Errorf("after five minutes: %s", got)
+		if s := b.stats(); s.Outbox != 0 || s.Parked != 0 || s.Reached != 6 || s.Expired != 3 {
+			b.Errorf("%+v", s)
 		}
-		time.Sleep(10 * time.Minute)
-		if got := reason(); !strings.Contains(got, "1 events have failed") || !strings.Contains(got, "order-1: no such column") {
-			t.Errorf("after fifteen minutes: %q", got)
+		if counters.Reached() != 6 || counters.Expired() != 3 || counters.Lateness().Events != 6 {
+			b.Errorf("%d reached, %d expired, %d are late", counters.Reached(), counters.Expired(), counters.Lateness().Events)
 		}
-		if err := a.Timers().Schedule(t.Context(), in("order-2", 0)); err != nil {
-			t.Fatal(err)
+		if err := timers.Schedule(b.Context(), in("tx-expires", time.Hour)); !errors.Is(err, timer.ErrExpired) {
+			b.Errorf("scheduled again: %v", err)
 		}
-		time.Sleep(time.Minute)
-		parked, err := a.Timers().Parked(t.Context(), "", 0, 10)
-		if err != nil || len(parked) != 1 {
-			t.Fatalf("parked %v, %v", parked, err)
+		if err := timers.Cancel(b.Context(), keyOf("tx-expires")); !errors.Is(err, timer.ErrExpired) {
+			b.Errorf("canceled: %v", err)
 		}
-		if c, err := a.Timers().Counts(t.Context(), "acme"); err != nil || c.Reached != 2 || c.Failing != 1 || c.Parked != 1 {
-			t.Errorf("counts %+v, %v", c, err)
+		n, err := timers.CancelWhere(b.Context(), "acme", timer.Selection{Calls: []timer.ServiceCallID{"tx-expires", "tx-lasts"}})
+		if err != nil || n != (timer.CancelCounts{Reached: 1, Expired: 1}) {
+			b.Errorf("canceled %+v, %v", n, err)
 		}
-		if c, err := a.Timers().Counts(t.Context(), "other"); err != nil || c != (app.Counts{}) {
-			t.Errorf("counts of another tenant %+v, %v", c, err)
+	})
+}
+
+// TestWhatExpiresTakesNoFireRate has more timers expire than may fire in half an hour.
+func TestWhatExpiresTakesNoFireRate(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		timers := b.program(app.Options{Quotas: limiter(b, "acme", quota.Limits{Fire: quota.Rate{PerSecond: 0.1, Burst: 1}})})
+		all := []client.Timer{in("fires", -time.Second), in("waits", -time.Millisecond)}
+		for i := range 200 {
+			all = append(all, expiringIn(name("expires-", i), -time.Hour, -time.Minute))
 		}
-		healed.Store(true)
-		time.Sleep(6 * time.Minute)
-		if got := reason(); !strings.Contains(got, "order-2") || !strings.Contains(got, "no such order") {
-			t.Errorf("with a parked event: %q", got)
+		began := time.Now()
+		must(b, timers.Schedule(b.Context(), all...))
+		if e := <-b.due; e.ServiceCallID != "fires" || time.Since(began) > time.Second {
+			b.Errorf("%s after %v", e.ServiceCallID, time.Since(began))
 		}
-		if n, err := a.Timers().Retry(t.Context(), parked[0].Seq); n != 1 || err != nil {
-			t.Errorf("retried %d, %v", n, err)
+		if got := b.stats().Counts; got != (timer.Counts{Scheduled: 1, Reached: 1, Expired: 200}) {
+			b.Errorf("%+v", got)
 		}
-		time.Sleep(time.Minute)
-		if got := reason(); got != "" {
-			t.Errorf("after the cure: %s", got)
+		if e := <-b.due; e.ServiceCallID != "waits" || time.Since(began) < 9*time.Second {
+			b.Errorf("%s after %v", e.ServiceCallID, time.Since(began))
 		}
 	})
 }

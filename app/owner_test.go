@@ -3,11 +3,9 @@ package app_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
@@ -17,58 +15,32 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// ends runs an app until it ends by itself, and returns its error.
-func ends(t *testing.T, s app.Store, b broker.Broker, opt app.Options) error {
-	t.Helper()
-	a, err := app.New(s, b, quiet, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a.Run(t.Context())
-}
-
-// another opens one more database.
-func another(t *testing.T) *sqlite.Store {
-	t.Helper()
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "another.db"), sqlite.Options{Durability: sqlite.Relaxed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
 // TestAnotherDatabaseTakesNoCommands starts an app on another database beside one
 // that runs, and then has it take over.
 func TestAnotherDatabaseTakesNoCommands(t *testing.T) {
-	inBubbles(t, func(t *testing.T, b *bench) {
-		first, err := app.New(b.store, b.broker, quiet, app.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+	onBrokers(t, func(b *bench) {
+		first := b.app(b.store, app.Options{})
 		ended := make(chan error, 1)
-		go func() { ended <- first.Run(t.Context()) }()
+		go func() { ended <- first.Run(b.Context()) }()
 		<-first.Running()
 		b.schedule("call-1", time.Now())
 		b.next()
 
-		other := another(t)
-		put(t, other, "acme", time.Now().Add(24*time.Hour), "own") // an empty database might take the place of one that was lost
-		if err := ends(t, other, b.broker, app.Options{BrokerName: "nats://here"}); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "timer.commands on nats://here") {
-			t.Errorf("the other one: %v, want ErrFatal", err)
+		other, err := sqlite.Open(b.Context(), b.path("another.db"), sqlite.Options{Durability: sqlite.Relaxed})
+		must(b, err)
+		b.Cleanup(func() { _ = other.Close() })
+		put(b, other, "acme", time.Now().Add(24*time.Hour), "own") // an empty database might take the place of one that was lost
+		if err := b.app(other, app.Options{BrokerName: "nats://here"}).Run(b.Context()); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "timer.commands on nats://here") {
+			b.Errorf("the other one: %v, want ErrFatal", err)
 		}
-		if stats, err := other.Stats(t.Context(), ""); err != nil || stats.Counts != (timer.Counts{Scheduled: 1}) {
-			t.Errorf("the other one took commands: %+v, %v", stats, err)
+		if got := statsOf(b, other, ""); got.Counts != (timer.Counts{Scheduled: 1}) {
+			b.Errorf("the other one took commands: %+v", got)
 		}
 
-		taker, _ := b.serveUntil(other, app.Options{Takeover: true})
-		<-taker.Running()
+		b.run(b.app(other, app.Options{Takeover: true}))
 		began := time.Now()
-		if err := <-ended; !errors.Is(err, timer.ErrFatal) {
-			t.Errorf("the first one: %v, want ErrFatal", err)
-		}
-		if took := time.Since(began); took > 10*time.Second { // of the bubble
-			t.Errorf("the first one ended after %v, want 10s at most", took)
+		if err := <-ended; !errors.Is(err, timer.ErrFatal) || time.Since(began) > 10*time.Second {
+			b.Errorf("the first one after %v: %v, want ErrFatal within 10s", time.Since(began), err)
 		}
 		b.schedule("call-2", time.Now())
 		b.next()
@@ -90,68 +62,49 @@ func (m *moody) Claim(ctx context.Context, role string, o broker.Owner, takeover
 }
 
 // TestNothingFiresBeforeTheOwnerIsKnown has a timer due while the broker does not
-// say who owns the commands, for hours.
+// say who owns the commands, for hours. A stop does not wait for it.
 func TestNothingFiresBeforeTheOwnerIsKnown(t *testing.T) {
 	for name, failure := range map[string]error{"the broker is away": broker.ErrUnavailable, "the broker does not permit it": errors.New("denied")} {
 		t.Run(name, func(t *testing.T) {
-			inBubbles(t, func(t *testing.T, b *bench) {
-				var away atomic.Bool
+			onBrokers(t, func(b *bench) {
+				var away, owned atomic.Bool
 				away.Store(true)
-				m := &moody{b.broker, func() error {
+				b.broker = &moody{b.broker, func() error {
 					if away.Load() {
 						return failure
 					}
 					return nil
 				}}
-				put(t, b.store, "acme", time.Now(), "call")
-				var owned atomic.Bool
-				a, err := app.New(b.store, m, quiet, app.Options{Owned: func() { owned.Store(true) }})
-				if err != nil {
-					t.Fatal(err)
+				put(b, b.store, "acme", time.Now(), "call")
+				opt := app.Options{Owned: func() { owned.Store(true) }}
+				_, stop := b.serve(opt)
+				began := time.Now()
+				if stop(); time.Since(began) > 0 {
+					b.Errorf("the stop took %v", time.Since(began))
 				}
-				stop := running(t, "app", a.Run)
-				<-a.Running() // the start of a host does not wait for it
-				time.Sleep(3 * time.Hour)
-				if e, err := b.store.Get(t.Context(), keyOf("call")); err != nil || e.State != timer.Scheduled || owned.Load() {
-					t.Errorf("the timer is %v, %v, the commands are owned: %t", e, err, owned.Load())
+				b.serve(opt) // the start of a host does not wait for it
+				b.wait(3 * time.Hour)
+				if s := b.stats(); s.Scheduled != 1 || owned.Load() {
+					b.Errorf("%+v, the commands are owned: %t", s, owned.Load())
 				}
 				away.Store(false)
 				b.next()
 				if !owned.Load() {
-					t.Error("it is not known that the commands are owned")
+					b.Error("it is not known that the commands are owned")
 				}
 				away.Store(true) // what is known stays true
 				b.schedule("call-2", time.Now())
 				b.next()
-				stop()
 			})
 		})
 	}
 }
 
-// TestStopBeforeTheOwnerIsKnown stops an app that waits for the broker, at once.
-func TestStopBeforeTheOwnerIsKnown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := another(t)
-		a, err := app.New(s, &moody{newSimBroker(1, nil), func() error { return broker.ErrUnavailable }}, quiet, app.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		stop := running(t, "app", a.Run)
-		<-a.Running()
-		began := time.Now()
-		stop()
-		if took := time.Since(began); took > 0 {
-			t.Errorf("the stop took %v", took)
-		}
-	})
-}
-
 // TestBrokerThatKeepsNoOwner is one that can't be asked, such as a Watermill pair.
 func TestBrokerThatKeepsNoOwner(t *testing.T) {
-	inBubbles(t, func(t *testing.T, b *bench) {
+	onBrokers(t, func(b *bench) {
 		b.broker = &moody{b.broker, func() error { return errors.ErrUnsupported }}
-		b.serve(b.store, app.Options{})
+		b.serve(app.Options{})
 		b.schedule("call", time.Now())
 		b.next()
 	})
@@ -179,35 +132,16 @@ func (s *taken) Attach(context.Context, string, string, bool) (string, error) {
 // TestDatabaseOfAnotherBroker starts on a database that instances use with another
 // broker: one that has just died may still be counted, so that is waited for.
 func TestDatabaseOfAnotherBroker(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		lasts   time.Duration
-		refused bool
-	}{{"an instance that died", 3 * time.Second, false}, {"an instance that runs", time.Hour, true}} {
-		t.Run(tt.name, func(t *testing.T) {
-			inBubbles(t, func(t *testing.T, b *bench) {
-				s := &taken{b.store, time.Now().Add(tt.lasts)}
-				a, err := app.New(s, b.broker, quiet, app.Options{BrokerName: "nats://here"})
-				if err != nil {
-					t.Fatal(err)
+	for name, lasts := range map[string]time.Duration{"an instance that died": 3 * time.Second, "an instance that runs": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			onBrokers(t, func(b *bench) {
+				a := b.app(&taken{b.store, time.Now().Add(lasts)}, app.Options{BrokerName: "nats://here"})
+				if lasts < time.Minute {
+					b.run(a)
+					return
 				}
-				ctx, stop := context.WithCancel(t.Context())
-				defer stop()
-				ended := make(chan error, 1)
-				go func() { ended <- a.Run(ctx) }()
-				select {
-				case err := <-ended:
-					if !tt.refused || !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "use nats://there, this one uses nats://here") {
-						t.Errorf("Run: %v, refused is to be %t", err, tt.refused)
-					}
-				case <-a.Running():
-					if tt.refused {
-						t.Error("it runs")
-					}
-					stop()
-					if err := <-ended; err != nil {
-						t.Error(err)
-					}
+				if err := a.Run(b.Context()); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "use nats://there, this one uses nats://here") {
+					b.Errorf("Run: %v, want it refused", err)
 				}
 			})
 		})

@@ -1,16 +1,20 @@
 package app_test
 
 import (
+	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"pgregory.net/rapid"
 
 	"github.com/event-service-agent/timer-service/app"
-	"github.com/event-service-agent/timer-service/quota"
+	"github.com/event-service-agent/timer-service/client"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -35,15 +39,13 @@ type histories struct {
 	least, most int      // steps
 	oneIn       []int    // one call in so many fails, before or after it takes effect; 0: none does
 	crashIn     []int    // the process crashes in one call in so many; 0: in none
-	prepare     func(w *world)
 }
 
 func (h histories) check(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	if _, err := migrated(); err != nil { // not in a bubble, which its goroutines would outlive
-		t.Fatal(err)
-	}
+	_, err := migrated() // not in a bubble, which its goroutines would outlive
+	must(t, err)
 	steps := rapid.Custom(func(t *rapid.T) step {
 		return step{
 			Do:    rapid.SampledFrom(h.do).Draw(t, "do"),
@@ -64,7 +66,6 @@ func (h histories) check(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
 			w := newWorld(t, &failures{seed: seed, oneIn: oneIn, crashIn: crashIn}, app.Options{BatchSize: 3})
-			h.prepare(w)
 			w.start()
 			defer w.stop()
 			broken = w.live(history)
@@ -80,24 +81,7 @@ func (h histories) check(t *testing.T) {
 func TestInvariants(t *testing.T) {
 	// From 1 step on, histories would have 6 steps on average, too few for two commands to
 	// meet in a fault; a step too many shrinks to a wait.
-	histories{ordinary, 8, 40, []int{0, 20, 5, 3}, []int{0, 0, 50}, func(*world) {}}.check(t)
-}
-
-// TestInvariantsWithPauses has people pause and resume firing between all that happens:
-// nothing fires meanwhile, and nothing is lost.
-func TestInvariantsWithPauses(t *testing.T) {
-	do := slices.Concat(ordinary, []string{"pause", "resume", "pause tenant", "resume tenant", "pause", "resume tenant"})
-	histories{do, 8, 25, []int{0, 20, 5}, []int{0}, func(w *world) { w.pauses = true }}.check(t)
-}
-
-// TestInvariantsWithQuotas has quotas so small that they are exceeded all the time. A command
-// that becomes a dead letter since it was over a quota is replayed. In the end, when there are
-// no quotas any more, nothing is lost.
-func TestInvariantsWithQuotas(t *testing.T) {
-	do := slices.Concat(ordinary, slices.Repeat([]string{"quota", "many"}, 4))
-	histories{do, 4, 20, []int{0, 20, 5}, []int{0}, func(w *world) {
-		w.quotas = &quota.Config{Default: limitsOf(step{Key: 1, Age: 3})}
-	}}.check(t)
+	histories{ordinary, 8, 40, []int{0, 20, 5, 3}, []int{0, 0, 50}}.check(t)
 }
 
 // TestInvariantsOfBothWays has a program schedule and cancel in its own process, in
@@ -105,7 +89,7 @@ func TestInvariantsWithQuotas(t *testing.T) {
 // keys. Every promise must hold whatever way a command took.
 func TestInvariantsOfBothWays(t *testing.T) {
 	do := []string{"wait", "schedule", "cancel", "resend", "outage", "crash", "restart", "clock", "direct", "direct", "joined", "joined", "rolled back", "cancel direct"}
-	histories{do, 8, 16, []int{0, 20, 5}, []int{0}, func(*world) {}}.check(t)
+	histories{do, 8, 16, []int{0, 20, 5}, []int{0}}.check(t)
 }
 
 // live goes through a history, then lets everything heal and settle.
@@ -114,30 +98,15 @@ func (w *world) live(history []step) error {
 		if err := w.book(i, s); err != nil {
 			return fmt.Errorf("step %d, %+v: %w", i, s, err)
 		}
-		before, paused := w.fires()
-		if err := w.once(i, s); err != nil {
-			return err
-		}
-		after, still := w.fires()
-		for tenant, n := range after {
-			if now := time.Now(); paused.Of(tenant, now).Paused() && still.Of(tenant, now).Paused() && n != before[tenant] {
-				return fmt.Errorf("%d timers of %s fired in step %d while firing was paused", n-before[tenant], tenant, i)
-			}
+		w.do(i, s)
+		time.Sleep(s.After)
+		synctest.Wait()
+		w.revive()
+		if err := w.invariants(); err != nil {
+			return fmt.Errorf("after step %d, %+v: %w", i, s, err)
 		}
 	}
 	return w.settle(20 * time.Minute)
-}
-
-// once goes through a step of a history.
-func (w *world) once(i int, s step) error {
-	w.do(i, s)
-	time.Sleep(s.After)
-	synctest.Wait()
-	w.revive()
-	if err := w.invariants(); err != nil {
-		return fmt.Errorf("after step %d, %+v: %w", i, s, err)
-	}
-	return nil
 }
 
 // dooms are the calls that a process crashes in.
@@ -167,16 +136,6 @@ func (w *world) do(i int, s step) {
 		w.sendPoison(version.CommandID, s.Key)
 	case "clock": // steps back, or forward by less than the guard minds
 		w.step(time.Duration(w.wrong.Load()) + s.Due)
-	case "pause", "resume":
-		w.pause("", s.Do == "pause")
-	case "pause tenant", "resume tenant":
-		w.pause("tenant-0", s.Do == "pause tenant")
-	case "quota":
-		w.limit(s)
-	case "many":
-		for k := range 8 {
-			w.do(100+10*i+k, step{Do: "schedule", Key: k % 5, Age: s.Age + int64(k/5), Due: s.Due + time.Duration(k)*time.Second, Life: s.Life * time.Duration(k%2)})
-		}
 	case "restart":
 		w.stop()
 		w.start()
@@ -195,42 +154,58 @@ func (w *world) do(i int, s step) {
 	}
 }
 
-// pause pauses or resumes firing of a tenant, or of all, however often that fails, and waits
-// until the service knows it.
-func (w *world) pause(tenant timer.TenantID, on bool) {
-	for range 20 {
-		var err error
-		if on {
-			err = w.app.Pause(w.t.Context(), timer.Pause{TenantID: tenant, By: "ops"})
-		} else {
-			err = w.app.Resume(w.t.Context(), tenant)
+var errRollBack = errors.New("no")
+
+// book goes through a step that is not about the broker. A command whose effect is
+// unknown is sent over the broker, with the same version.
+func (w *world) book(i int, s step) error {
+	key := timer.Key{TenantID: timer.TenantID(name("tenant-", s.Key%2)), ServiceCallID: timer.ServiceCallID(name("call-", s.Key))}
+	ctx, timers := w.t.Context(), w.app.Timers()
+	if s.Do == "cancel direct" {
+		version := timer.Version{TimestampMS: w.clock().Add(2 * time.Minute).UnixMilli(), CommandID: "newer"} // than the one that is made
+		if err := timers.Cancel(ctx, key); err == nil || unknown(err) {
+			w.cancel(timer.CancelTimer{Key: key, Version: version}) // so that the version is known, and that it is done
 		}
-		if err == nil {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
+		return nil
 	}
-	time.Sleep(time.Second)
-	synctest.Wait()
+	c := timer.ScheduleTimer{
+		Key: key, Version: timer.Version{TimestampMS: firstMS + s.Age, CommandID: fmt.Sprintf("command-%02d", i)},
+		DueAt: timer.RoundUp(w.clock().Add(s.Due)), CorrelationID: name("trace-", i), Data: `{"way":"direct"}`,
+	}
+	if s.Life > 0 {
+		c.ExpiresAt = c.DueAt.Add(s.Life)
+	}
+	asked := client.Timer{TenantID: key.TenantID, ServiceCallID: key.ServiceCallID, DueAt: c.DueAt, ExpiresAt: c.ExpiresAt, CorrelationID: c.CorrelationID, Data: json.RawMessage(c.Data), Version: c.Version}
+	var err error
+	switch s.Do {
+	case "direct":
+		err = timers.Schedule(ctx, asked)
+	case "joined":
+		err = timers.Tx(ctx, func(tx *sql.Tx) error {
+			if err := timers.ScheduleTx(ctx, tx, asked); unknown(err) {
+				return err
+			}
+			return nil // what has no effect is committed, too
+		})
+	case "rolled back":
+		err = timers.Tx(ctx, func(tx *sql.Tx) error { return errors.Join(timers.ScheduleTx(ctx, tx, asked), errRollBack) })
+		if err == nil {
+			return errors.New("committed what fails")
+		}
+		return nil // if it fires it is invented
+	default:
+		return nil
+	}
+	msg := message.NewMessage(c.CommandID, envelope.Schedule(c))
+	sent := sentCommand{schedule: &c, simCommand: &simCommand{msg: msg, ackedAt: time.Now()}}
+	if unknown(err) {
+		sent.simCommand = w.broker.send(msg)
+	}
+	w.remember(sent)
+	return nil
 }
 
-// fires returns how many timers of each tenant have fired, and whose firing is paused, if
-// people pause it now and then.
-func (w *world) fires() (map[timer.TenantID]int64, timer.Pauses) {
-	if !w.pauses {
-		return nil, nil
-	}
-	fired := make(map[timer.TenantID]int64)
-	for _, tenant := range []timer.TenantID{"tenant-0", "tenant-1"} {
-		stats, err := w.store.Stats(w.t.Context(), tenant)
-		if err != nil {
-			w.t.Error(err)
-		}
-		fired[tenant] = stats.Reached
-	}
-	p, err := w.store.Firing(w.t.Context(), time.Now())
-	if err != nil {
-		w.t.Error(err)
-	}
-	return fired, p
+// unknown reports whether the effect of a call is not known.
+func unknown(err error) bool {
+	return err != nil && !errors.Is(err, timer.ErrStale) && !errors.Is(err, timer.ErrReached) && !errors.Is(err, timer.ErrExpired)
 }

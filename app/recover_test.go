@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
 	"github.com/event-service-agent/timer-service/app"
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/fault"
@@ -18,44 +16,90 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// recover recovers on demand.
+func (b *server) recover(dry bool) app.Recovered {
+	b.Helper()
+	db := b.open(mine)
+	got, err := b.app(db, app.Options{AskToRecover: true}).Recover(b.Context(), dry)
+	must(b, err)
+	if noted, err := db.Noted(b.Context()); err != nil || noted.Empty && !dry {
+		b.Errorf("dry %t: %+v, %v", dry, noted, err)
+	}
+	must(b, db.Close())
+	return got
+}
+
+// TestRecover recovers on demand: first it only says what it would do.
+func TestRecover(t *testing.T) {
+	onServer(t, func(b *server) {
+		stop := b.on(mine, app.Options{})
+		b.schedule("fired", time.Now())
+		b.schedule("later", time.Now().Add(5*time.Minute))
+		b.fires(time.Minute, "fired")
+		stop()
+		b.replace("")
+		for _, dry := range []bool{true, true, false} {
+			if got := b.recover(dry); got.Reason == "" || got.Commands != 2 || got.Timers != 2 || got.Events != 1 || got.Reached != 1 {
+				b.Errorf("dry %t: %+v", dry, got)
+			}
+			if got, want := b.states(mine, "fired", "later"), map[bool]string{true: "fired: later:", false: "fired:Reached later:Scheduled"}[dry]; got != want {
+				b.Errorf("states %s, want %s", got, want)
+			}
+		}
+		b.on(mine, app.Options{AskToRecover: true})()
+	})
+}
+
 // TestADryRunSaysWhatTheRunChanges loses a part of a database, or all of it. Many commands
 // are of the same timers, some have fired, were canceled, or are dead letters.
 func TestADryRunSaysWhatTheRunChanges(t *testing.T) {
 	longtest.NotShort(t)
 	for what, with := range map[string]string{"in part": "copy.db", "all of it": ""} {
 		t.Run(what, func(t *testing.T) {
-			onSite(t, func(t *testing.T, s *site) {
-				stop := s.serve("timers.db", app.Options{})
-				s.traffic(300)
-				s.backUp("timers.db", "copy.db")
-				s.traffic(700)
+			onServer(t, func(b *server) {
+				stop := b.on(mine, app.Options{})
+				b.traffic(300)
+				b.backUp("copy.db")
+				b.traffic(700)
 				stop()
-				s.replace("timers.db", with)
-
-				var would app.Recovered
-				for _, dry := range []bool{true, false} {
-					db := s.open("timers.db")
-					got, err := s.app(db, app.Options{}).Recover(t.Context(), dry)
-					if err != nil {
-						t.Fatalf("dry %t: %v", dry, err)
-					}
-					if dry {
-						would = got
-					}
-					if got.Timers < 100 || got.Reached < 10 || got.Timers >= got.Commands || got.Reached > got.Events {
-						t.Errorf("dry %t: %+v, want much that changes, and some that does not", dry, got)
-					}
-					would.Reason = got.Reason // the run also knows whose place the database takes
-					if got != would {
-						t.Errorf("the run did %+v, the dry run said %+v", got, would)
-					}
-					if err := db.Close(); err != nil {
-						t.Error(err)
-					}
+				b.replace(with)
+				would, did := b.recover(true), b.recover(false)
+				would.Reason = did.Reason // the run also knows whose place the database takes
+				if did != would || did.Timers < 100 || did.Reached < 10 || did.Timers >= did.Commands || did.Reached > did.Events {
+					b.Errorf("the run did %+v, the dry run said %+v, want the same: much that changes, and some that does not", did, would)
 				}
 			})
 		})
 	}
+}
+
+// traffic sends commands of few timers, and invalid ones, while some of the timers fire.
+func (b *server) traffic(commands int) {
+	random := rand.New(rand.NewPCG(1, uint64(b.sent)))
+	for range commands {
+		b.wait(time.Duration(random.IntN(100)) * time.Millisecond)
+		call := fmt.Sprint("call-", random.IntN(200))
+		switch random.IntN(10) {
+		case 0:
+			b.publish("acme", b.version().CommandID, []byte("{"))
+		case 1: // refused today, but not tomorrow
+			ahead := b.version()
+			ahead.TimestampMS += (25 * time.Hour).Milliseconds()
+			b.send(timer.ScheduleTimer{Key: keyOf(call), Version: ahead, DueAt: time.Now().Add(time.Hour)})
+		case 2, 3, 4:
+			if random.IntN(10) > 0 {
+				b.cancel(call)
+				continue
+			}
+			c := timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: timer.Selection{Prefix: call}} // of call-1, call-10 and so on
+			b.publish("acme", c.CommandID, envelope.CancelMany(c))
+		case 5, 6:
+			b.schedule(call, time.Now().Add(time.Second))
+		default:
+			b.schedule(call, time.Now().Add(time.Hour))
+		}
+	}
+	b.rest()
 }
 
 // TestAnInterruptedRecoveryGoesOnAtTheNextStart has the database fail when the events are
@@ -63,150 +107,88 @@ func TestADryRunSaysWhatTheRunChanges(t *testing.T) {
 func TestAnInterruptedRecoveryGoesOnAtTheNextStart(t *testing.T) {
 	for what, with := range map[string]string{"of a copy": "copy.db", "of all": ""} {
 		t.Run(what, func(t *testing.T) {
-			onSite(t, func(t *testing.T, s *site) {
-				stop := s.serve("timers.db", app.Options{})
+			onServer(t, func(b *server) {
+				stop := b.on(mine, app.Options{})
 				began := time.Now()
-				s.schedule("fired", began.Add(10*time.Second))
-				s.settle()
-				s.backUp("timers.db", "copy.db")
-				s.schedule("later", began.Add(10*time.Minute))
-				if got := s.fired(began.Add(time.Minute)); got != "fired" {
-					t.Errorf("fired at first: %s", got)
-				}
+				b.schedule("fired", began.Add(10*time.Second))
+				b.rest()
+				b.backUp("copy.db")
+				b.schedule("later", began.Add(10*time.Minute))
+				b.fires(time.Minute, "fired")
 				stop()
-				s.outlive(130 * time.Second) // beyond the duplicate window of the stream
-				s.replace("timers.db", with)
+				b.wait(duplicates)
+				b.replace(with)
 
-				db := s.open("timers.db")
-				failing := &fault.Store{Full: db, Decide: func(op string) fault.Kind {
-					if op == "fired" {
-						return fault.Before
-					}
-					return fault.None
-				}}
-				end := running(t, "app", s.app(failing, app.Options{}).Run)
-				s.outlive(10 * time.Second)
-				end()
-				if err := db.Close(); err != nil {
-					t.Error(err)
+				var fails atomic.Bool
+				fails.Store(true)
+				db := b.open(mine)
+				stop = b.until(&fault.Store{Full: db, Decide: while(&fails, "fired")}, db, app.Options{})
+				b.wait(10 * time.Second)
+				stop()
+				if got, want := b.states(mine, "fired", "later"), "fired:Scheduled later:Scheduled"; got != want {
+					b.Errorf("states %s, want the commands alone, %s", got, want)
 				}
-				if got, want := s.states("timers.db", "fired", "later"), "fired:Scheduled later:Scheduled"; got != want {
-					t.Errorf("states %s, want the commands alone, %s", got, want)
+				if err := b.refused(mine, app.Options{AskToRecover: true}); !errors.Is(err, timer.ErrFatal) {
+					b.Errorf("when it has to be asked for: %v, want ErrFatal", err)
 				}
-				if err := s.refused("timers.db", app.Options{AskToRecover: true}); !errors.Is(err, timer.ErrFatal) {
-					t.Errorf("when it has to be asked for: %v, want ErrFatal", err)
-				}
-				s.log.Take()
-				stop = s.serve("timers.db", app.Options{})
-				if !s.recovered() {
-					t.Error("no recovery was logged")
-				}
-				if got := s.fired(began.Add(11 * time.Minute)); got != "later" {
-					t.Errorf("fired after the recovery: %s", got)
-				}
+				stop = b.recovers(app.Options{}, true)
+				b.fires(time.Until(began.Add(11*time.Minute)), "later")
 				stop()
 			})
 		})
 	}
 }
 
-// traffic sends commands of few timers, and invalid ones, while some of the timers fire.
-func (s *site) traffic(commands int) {
-	random := rand.New(rand.NewPCG(1, uint64(s.sent)))
-	for range commands {
-		s.outlive(time.Duration(random.IntN(100)) * time.Millisecond)
-		call := fmt.Sprint("call-", random.IntN(200))
-		switch random.IntN(10) {
-		case 0:
-			s.publish(s.next(), []byte("{"))
-		case 1: // refused today, but not tomorrow
-			id := s.next()
-			ahead := timer.Version{TimestampMS: time.Now().Add(25 * time.Hour).UnixMilli(), CommandID: id}
-			s.publish(id, envelope.Schedule(timer.ScheduleTimer{Key: keyOf(call), Version: ahead, DueAt: time.Now().Add(time.Hour)}))
-		case 2, 3, 4:
-			if random.IntN(10) > 0 {
-				s.cancel(call)
-				continue
-			}
-			id := s.next() // of call-1, call-10 and so on
-			s.publish(id, envelope.CancelMany(timer.CancelTimers{
-				TenantID: "acme", Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id}, Of: timer.Selection{Prefix: call},
-			}))
-		case 5, 6:
-			s.schedule(call, time.Now().Add(time.Second))
-		default:
-			s.schedule(call, time.Now().Add(time.Hour))
-		}
-	}
-	s.settle()
-}
-
 // TestARecoveryKnowsWhatOperatorsDecided discards a dead letter, forgets a tenant and pauses
 // firing. The database that is recovered is as they left it.
 func TestARecoveryKnowsWhatOperatorsDecided(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
+	onServer(t, func(b *server) {
 		began := time.Now()
-		db := s.open("timers.db")
-		a := s.app(db, app.Options{Horizon: time.Hour})
-		stop := running(t, "app", a.Run)
-		<-a.Running()
-		s.schedule("waits", began.Add(40*time.Minute))
-		s.schedule("discarded", began.Add(2*time.Hour)) // beyond the horizon, today
+		db := b.open(mine)
+		a := b.app(db, app.Options{Horizon: time.Hour})
+		stop := b.run(a)
+		b.schedule("waits", began.Add(40*time.Minute))
+		b.schedule("discarded", began.Add(2*time.Hour)) // beyond the horizon, today
 		other := timer.Key{TenantID: "other", ServiceCallID: "forgotten"}
-		forgotten := broker.Message{Topic: s.client.Routing().CommandsOf("other"), Message: message.NewMessage("command-other", envelope.Schedule(timer.ScheduleTimer{
-			Key: other, Version: timer.Version{TimestampMS: began.UnixMilli(), CommandID: "command-other"}, DueAt: began.Add(40 * time.Minute),
-		}))}
-		if err := broker.Join(s.client.Publisher().Publish(t.Context(), forgotten)); err != nil {
-			t.Fatal(err)
+		b.send(timer.ScheduleTimer{Key: other, DueAt: began.Add(40 * time.Minute)})
+		b.rest()
+		letters := deadletter.New(b.broker)
+		if did, err := letters.Discard(b.Context(), deadletter.Filter{}, nil); err != nil || did.Done != 1 {
+			b.Fatalf("discarded %+v, %v", did, err)
 		}
-		s.settle()
-		letters := deadletter.New(s.client)
-		if did, err := letters.Discard(t.Context(), deadletter.Filter{}, nil); err != nil || did.Done != 1 {
-			t.Fatalf("discarded %+v, %v", did, err)
-		}
-		if did, err := letters.List(t.Context(), deadletter.Filter{}, func(deadletter.Message) error { return nil }); err != nil || did.Done != 0 {
-			t.Errorf("listed %+v, %v, want nothing that people see", did, err)
+		if did, err := letters.List(b.Context(), deadletter.Filter{}, func(deadletter.Message) error { return nil }); err != nil || did.Done != 0 {
+			b.Errorf("listed %+v, %v, want nothing that people see", did, err)
 		}
 		pause := func(tenant timer.TenantID, by string, until time.Time) error {
-			return a.Pause(t.Context(), timer.Pause{TenantID: tenant, Until: until, By: by})
+			return a.Pause(b.Context(), timer.Pause{TenantID: tenant, Until: until, By: by})
 		}
 		until := began.Add(10 * time.Hour)
-		if err := pause("other", "ann", until); err != nil {
-			t.Fatal(err)
+		must(b, pause("other", "ann", until))
+		if c, err := a.Forget(b.Context(), "other"); err != nil || c.Total() != 1 {
+			b.Errorf("forgot %+v, %v", c, err)
 		}
-		if c, err := a.Forget(t.Context(), "other"); err != nil || c.Total() != 1 {
-			t.Errorf("forgot %+v, %v", c, err)
-		}
-		if err := errors.Join(
-			pause("", "bob", time.Time{}), a.Resume(t.Context(), ""), pause("", "ann", time.Time{}), pause("", "eve", time.Time{}),
-			pause("acme", "ann", until), pause("acme", "bob", until.Add(time.Hour)), pause("resumed", "ann", until), a.Resume(t.Context(), "resumed"),
-		); err != nil {
-			t.Fatal(err)
-		}
-		s.settle()
+		must(b, errors.Join(
+			pause("", "bob", time.Time{}), a.Resume(b.Context(), ""), pause("", "ann", time.Time{}), pause("", "eve", time.Time{}),
+			pause("acme", "ann", until), pause("acme", "bob", until.Add(time.Hour)), pause("resumed", "ann", until), a.Resume(b.Context(), "resumed"),
+		))
+		b.rest()
 		stop()
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
-		s.replace("timers.db", "")
-		s.outlive(130 * time.Second) // beyond the duplicate window of the stream
+		must(b, db.Close())
+		b.replace("")
+		b.wait(duplicates)
 
-		stop = s.serve("timers.db", app.Options{Horizon: 48 * time.Hour})
-		if !s.recovered() {
-			t.Error("no recovery was logged")
+		b.recovers(app.Options{Horizon: 48 * time.Hour}, true)()
+		if got, want := b.states(mine, "waits", "discarded"), "waits:Scheduled discarded:"; got != want {
+			b.Errorf("states %s, want %s", got, want)
 		}
-		stop()
-		if got, want := s.states("timers.db", "waits", "discarded"), "waits:Scheduled discarded:"; got != want {
-			t.Errorf("states %s, want %s", got, want)
-		}
-		db = s.open("timers.db")
+		db = b.open(mine)
 		defer db.Close()
-		if e, err := db.Get(t.Context(), other); !errors.Is(err, timer.ErrNotFound) {
-			t.Errorf("the tenant that was forgotten has %+v, %v", e, err)
+		if e, err := db.Get(b.Context(), other); !errors.Is(err, timer.ErrNotFound) {
+			b.Errorf("the tenant that was forgotten has %+v, %v", e, err)
 		}
-		p, err := db.Firing(t.Context(), time.Now())
+		p, err := db.Firing(b.Context(), time.Now())
 		if err != nil || len(p) != 2 || p[""].By != "ann" || p["acme"].By != "ann" || !p["acme"].Until.Equal(timer.RoundUp(until.Add(time.Hour))) {
-			t.Errorf("firing: %+v, %v, want it paused by ann, of all and of acme", p, err)
+			b.Errorf("firing: %+v, %v, want it paused by ann, of all and of acme", p, err)
 		}
 	})
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -16,7 +18,6 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/fault"
-	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -41,15 +42,9 @@ type world struct {
 
 	checked     int                       // events checked so far
 	deadChecked int                       // dead letters checked so far
-	replayed    map[*simCommand]bool      // commands that were dead letters, over a quota
 	first       map[string]simEvent       // the first publish of each event id
 	fired       map[timer.Key]string      // the event id of each key
 	marked      map[timer.Key]timer.State // what the event of each key says
-
-	quotas  *quota.Config // of tenants; nil: none was ever set
-	limiter *quota.Limiter
-
-	pauses bool // people pause firing now and then
 
 	store *sqlite.Store
 	app   *app.App
@@ -83,7 +78,7 @@ func newWorld(t *testing.T, f *failures, opt app.Options) *world {
 		t: t, path: filepath.Join(t.TempDir(), "timers.db"), opt: opt,
 		broker: newSimBroker(f.seed, f.decide), failures: f, faulty: f.oneIn+f.crashIn+f.nth > 0,
 		byKey: make(map[timer.Key][]sentCommand), poison: make(map[string]poison),
-		first: make(map[string]simEvent), fired: make(map[timer.Key]string), marked: make(map[timer.Key]timer.State), replayed: make(map[*simCommand]bool),
+		first: make(map[string]simEvent), fired: make(map[timer.Key]string), marked: make(map[timer.Key]timer.State),
 	}
 	w.opt.Clock = timer.ClockFunc(w.clock)
 	return w
@@ -102,24 +97,12 @@ func (w *world) step(by time.Duration) {
 }
 
 func (w *world) start() {
-	if err := newDatabase(w.path); err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, newDatabase(w.path))
 	s, err := sqlite.Open(w.t.Context(), w.path, sqlite.Options{Durability: sqlite.Relaxed})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	w.store = s
-	if w.quotas != nil {
-		if w.limiter, err = quota.New(*w.quotas, w.opt.Clock, quota.Options{}); err != nil {
-			w.t.Fatal(err)
-		}
-		w.opt.Quotas = w.limiter
-	}
 	a, err := app.New(&fault.Store{Full: s, Decide: w.failures.decide}, w.broker, quiet, w.opt)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	ctx, end := context.WithCancel(w.t.Context())
 	w.end, w.app = end, a
 	w.ended.Go(func() {
@@ -172,16 +155,12 @@ func (w *world) invariants() error {
 		return fmt.Errorf("the app died: %w", w.died)
 	}
 	events, deadLetters := w.broker.publishedSince(w.checked, w.deadChecked)
-	w.replay(deadLetters)
 	for _, e := range events {
 		m, err := envelope.Decode(e.msg.Payload)
 		if err != nil {
 			return fmt.Errorf("published what does not decode: %w", err)
 		}
-		event, ok := m.Payload.(timer.DueTimeReached)
-		if expired, is := m.Payload.(timer.TimerExpired); is {
-			event, ok = expired.Event(), true
-		}
+		event, ok := timer.EventOf(m.Payload)
 		if !ok {
 			return fmt.Errorf("published a %s", m.Type)
 		}
@@ -252,13 +231,141 @@ func (w *world) checkCause(event timer.DueTimeReached) error {
 // service's clock. The two can be compared only if the clock did not leap from a
 // while before the ack on: no event waits longer for its publication.
 func (w *world) ackedBefore(c sentCommand, reached time.Time) bool {
-	if w.replayed[c.simCommand] { // the ack may be that of a dead letter
-		return false
-	}
 	acked := w.broker.ackedAt(c.simCommand)
 	const while = 2 * time.Hour
 	if acked.IsZero() || len(w.leaps) > 0 && w.leaps[len(w.leaps)-1].After(acked.Add(-while)) {
 		return false
 	}
 	return acked.Before(reached.Add(time.Since(w.clock())))
+}
+
+// settle lets everything heal, and time go by until all has come to rest: at
+// most for longest, and for a while more in which nothing may happen. It returns
+// what is wrong then.
+func (w *world) settle(longest time.Duration) error {
+	w.failures.heal()
+	const while = 2 * time.Minute
+	var wrong error
+	for rest := longest; rest > 0; rest -= while {
+		time.Sleep(while)
+		synctest.Wait()
+		w.revive()
+		if err := w.invariants(); err != nil {
+			return fmt.Errorf("after the last step: %w", err)
+		}
+		settled := wrong == nil && rest < longest
+		if wrong = w.settled(); wrong == nil && settled {
+			return nil
+		}
+	}
+	return wrong
+}
+
+// settled checks what must hold when everything healed and all time is over:
+// nothing is lost, and the database agrees with what was published.
+func (w *world) settled() error {
+	if n := w.broker.unacked(); n > 0 {
+		return fmt.Errorf("%d commands were never acked", n)
+	}
+	for id, p := range w.poison {
+		if p.deadLetter == "" {
+			return fmt.Errorf("%s was acked, but is no dead letter", id)
+		}
+	}
+	stats, err := w.store.Stats(w.t.Context(), "")
+	if err != nil {
+		return err
+	}
+	if stats.Outbox != 0 || stats.Parked != 0 {
+		return fmt.Errorf("%d events wait, %d are parked", stats.Outbox, stats.Parked)
+	}
+	for key, commands := range w.byKey {
+		newest := commands[0]
+		for _, c := range commands {
+			if c.version().Compare(newest.version()) > 0 {
+				newest = c
+			}
+		}
+		if err := w.settledKey(key, newest); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+func (w *world) settledKey(key timer.Key, newest sentCommand) error {
+	_, fired := w.fired[key]
+	entry, err := w.store.Get(w.t.Context(), key)
+	if err != nil {
+		return err
+	}
+	switch {
+	case fired && w.marked[key] != "" && w.marked[key] != entry.State:
+		return fmt.Errorf("is %s, but its event says %s", entry.State, w.marked[key])
+	case fired != entry.State.Marked():
+		return fmt.Errorf("is %s, but fired = %v", entry.State, fired)
+	case newest.schedule != nil && !fired:
+		return fmt.Errorf("lost: %s, due at %v", entry.State, newest.schedule.DueAt)
+	case newest.cancel != nil && entry.State == timer.Scheduled:
+		return errors.New("is Scheduled, but its newest command cancels it")
+	case !fired && entry.Version != newest.version():
+		return fmt.Errorf("has version %v, want the newest, %v", entry.Version, newest.version())
+	}
+	return nil
+}
+
+// firstMS is the least timestampMs of a command that is accepted: the beginning
+// of all bubbles.
+const firstMS = 946_684_800_000
+
+// A poison is a message that no retry can help.
+type poison struct {
+	body       string
+	tenant     timer.TenantID // whose dead letter it becomes
+	reason     timer.Reason
+	deadLetter string // id of the dead letter, once there is one
+}
+
+// poisonous are bodies that no retry can help.
+var poisonous = []poison{
+	{body: `{`, tenant: timer.NoTenant, reason: timer.ReasonNotJSON},
+	{body: `{"id":"x","type":"ScheduleTimer","timestampMs":1,"payload":{}}`, tenant: timer.NoTenant, reason: timer.ReasonMissingField},
+	{
+		body:   `{"id":"x","type":"CancelTimer","tenantId":"tenant-1","timestampMs":1,"payload":{"tenantId":"tenant-2","serviceCallId":"c"}}`,
+		tenant: "tenant-1", reason: timer.ReasonTenantMismatch,
+	},
+	{
+		body:   `{"id":"x","type":"ScheduleTimer","tenantId":"tenant-0","timestampMs":1,"payload":{"tenantId":"tenant-0","serviceCallId":"c","dueAt":"tomorrow"}}`,
+		tenant: "tenant-0", reason: timer.ReasonBadTime,
+	},
+}
+
+func (w *world) sendPoison(id string, n int) {
+	p := poisonous[n%len(poisonous)]
+	p.body = strings.Replace(p.body, `"id":"x"`, `"id":"`+id+`"`, 1)
+	w.poison[id] = p
+	w.broker.send(message.NewMessage(id, []byte(p.body)))
+}
+
+// checkDead checks a dead letter: that it is of poison, whole, and only one.
+func (w *world) checkDead(dead *message.Message) error {
+	original := dead.Metadata.Get(envelope.HeaderDeadLetterOriginalID)
+	p, known := w.poison[original]
+	switch {
+	case !known:
+		return errors.New("of a healthy command")
+	case string(dead.Payload) != p.body:
+		return fmt.Errorf("has another body: %q", dead.Payload)
+	case dead.Metadata.Get("topic") != simRouting.DeadLettersOf(p.tenant):
+		return fmt.Errorf("went to %s", dead.Metadata.Get("topic"))
+	case dead.Metadata.Get(envelope.HeaderDeadLetterReason) != string(p.reason):
+		return fmt.Errorf("has the reason %s, want %s", dead.Metadata.Get(envelope.HeaderDeadLetterReason), p.reason)
+	case p.deadLetter != "" && p.deadLetter != dead.UUID:
+		return fmt.Errorf("came before, as %s", p.deadLetter)
+	case p.deadLetter != "" && !w.faulty:
+		return errors.New("came twice, though nothing failed")
+	}
+	p.deadLetter = dead.UUID
+	w.poison[original] = p
+	return nil
 }
