@@ -39,7 +39,8 @@ var (
 type harness struct {
 	in      chan *message.Message
 	apply   func(command any) error
-	batched bool // with group commit
+	works   func(context.Context) error // what the store answers whether it works; nil: it is not asked
+	batched bool                        // with group commit
 
 	ignoreOthers bool
 	clockBehind  func(context.Context) bool
@@ -54,7 +55,8 @@ type harness struct {
 
 	mu      sync.Mutex
 	applied []any
-	commits []int // commands of each
+	commits []int    // commands of each
+	ways    []string // of each call of the store: by group commit or alone
 	dead    []*message.Message
 	topics  []string
 	results []handlers.Result
@@ -102,6 +104,13 @@ func (d *harness) Publish(ctx context.Context, messages ...broker.Message) []err
 }
 
 func (d *harness) Schedule(_ context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	return d.schedule("alone", commands)
+}
+
+func (d *harness) schedule(way string, commands []timer.ScheduleTimer) ([]timer.Result, error) {
+	d.mu.Lock()
+	d.ways = append(d.ways, way)
+	d.mu.Unlock()
 	results, err := take(d, timer.DidSchedule, commands)
 	if err == nil {
 		timer.RefuseTogether(commands, results)
@@ -143,8 +152,8 @@ type inner struct {
 	d *harness
 }
 
-func (i inner) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	return i.d.Schedule(ctx, now, commands...)
+func (i inner) Schedule(_ context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	return i.d.schedule("batch", commands)
 }
 
 func (i inner) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
@@ -171,7 +180,7 @@ func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, s
 	}
 	h = handlers.New(s, r, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(d.log), handlers.Options{
 		Quotas: d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,
-		Trace: d.trace, Receipts: d.receipts, Horizon: 24 * time.Hour, IgnoreOthers: d.ignoreOthers, ClockBehind: d.clockBehind,
+		Trace: d.trace, Receipts: d.receipts, Horizon: 24 * time.Hour, IgnoreOthers: d.ignoreOthers, ClockBehind: d.clockBehind, StoreWorks: d.works,
 		Scheduled: func(due time.Time) { d.mu.Lock(); defer d.mu.Unlock(); d.wakes = append(d.wakes, due) },
 		Handled:   func(r handlers.Result) { d.mu.Lock(); defer d.mu.Unlock(); d.results = append(d.results, r) },
 	})
@@ -364,37 +373,6 @@ func TestDeadLetterTooLargeIsCut(t *testing.T) {
 	}
 }
 
-func TestOutageIsNeverPoison(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
-		tries := 0
-		d.apply = func(any) error { tries++; return errors.New("database is locked") }
-		d.run(t, routing)
-		if d.deliver(string(envelope.Schedule(command))) {
-			t.Error("acked though it was not stored")
-		}
-		if tries != 3 {
-			t.Errorf("tried %d times, want three", tries)
-		}
-		if len(d.dead) != 0 {
-			t.Errorf("an outage made a dead letter: %v", d.dead[0].Metadata)
-		}
-	})
-}
-
-func TestPanicIsAnOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
-		d.apply = func(any) error { panic("bug") }
-		d.run(t, routing)
-		if d.deliver(string(envelope.Schedule(command))) || len(d.dead) != 0 {
-			t.Error("a panic was acked or made a dead letter")
-		}
-	})
-}
-
 func TestRowThatTheDatabaseRefusesBecomesDeadLetter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -409,71 +387,6 @@ func TestRowThatTheDatabaseRefusesBecomesDeadLetter(t *testing.T) {
 		}
 		if got := d.dead[0].Metadata.Get("deadLetterReason"); got != "refused" {
 			t.Errorf("reason %q, want refused", got)
-		}
-	})
-}
-
-// While the store is down messages wait instead of being nacked again and
-// again, invalid ones still reach the dead letters, and all go on when it is back.
-func TestIntakeStopsWhileTheStoreIsDown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
-		began := time.Now()
-		d.apply = func(any) error {
-			if time.Since(began) < 10*time.Minute {
-				return errors.New("disk full")
-			}
-			return nil
-		}
-		d.run(t, routing)
-		var acked, nacked int
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for range 100 {
-			all.Go(func() {
-				body := string(envelope.Schedule(command))
-				for !d.deliver(body) {
-					mu.Lock()
-					nacked++
-					mu.Unlock()
-					time.Sleep(25 * time.Second) // the broker's delay
-				}
-				mu.Lock()
-				acked++
-				mu.Unlock()
-			})
-		}
-		time.Sleep(5 * time.Minute)
-		if !d.deliver("hello") {
-			t.Error("an invalid message is not acked while the store is down")
-		}
-		all.Wait()
-		if acked != 100 || len(d.dead) != 1 {
-			t.Errorf("%d of 100 acked, %d dead letters, want 1", acked, len(d.dead))
-		}
-		// One probe every five seconds and the first hundred: far from five
-		// deliveries per message and minute, which would be 5,000.
-		if nacked > 300 {
-			t.Errorf("%d nacks in a ten-minute outage", nacked)
-		}
-	})
-}
-
-func TestFatalEndsTheIntake(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
-		d.apply = func(any) error { return timer.ErrFatal }
-		h := handlers.New(d, routing, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(slog.DiscardHandler), handlers.Options{})
-		ended := make(chan error, 1)
-		go func() { ended <- h.Run(t.Context()) }()
-		<-h.Running()
-		if d.deliver(string(envelope.Schedule(command))) {
-			t.Error("acked")
-		}
-		if err := <-ended; !errors.Is(err, timer.ErrFatal) {
-			t.Errorf("Run: %v, want ErrFatal", err)
 		}
 	})
 }

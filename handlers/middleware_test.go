@@ -2,10 +2,7 @@ package handlers_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -168,105 +165,5 @@ func TestTimersOfOneMessageExceedAQuotaTogether(t *testing.T) {
 		if !d.deliver(many("acme", 2)) {
 			t.Error("two that fit were not acked")
 		}
-	})
-}
-
-// TestStopEndsAllWaits has a thousand messages wait for the store, and one for the
-// broker to take its dead letter.
-func TestStopEndsAllWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
-		d.batched = true
-		d.apply = func(any) error { return fmt.Errorf("disk full") }
-		d.publish = func(ctx context.Context, _ string, _ *message.Message) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		h, stop, ended := d.start(t, routing)
-		invalid := d.send([]byte("hello"))
-		var waiting []*message.Message
-		for i := range 1000 {
-			waiting = append(waiting, d.send([]byte(order("acme", i))))
-		}
-		time.Sleep(3 * time.Second)
-		if !h.Paused() {
-			t.Error("the circuit breaker is closed")
-		}
-		stop()
-		began := time.Now()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if took, most := time.Since(began), 10*time.Second+handlers.StopTimeout; took > most {
-			t.Errorf("the stop took %v, want at most %v", took, most)
-		}
-		for i, m := range append(waiting, invalid) {
-			select {
-			case <-m.Nacked():
-			default:
-				t.Fatalf("message %d was not nacked", i)
-			}
-		}
-	})
-}
-
-// TestStopLetsTheTimeOfABubblePass has the goroutine of the router that ends the
-// subscription come late, when the router closes, while a message waits for its next try.
-func TestStopLetsTheTimeOfABubblePass(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
-		d.log = lateHandler{slog.DiscardHandler}
-		d.apply = func(any) error { return errors.New("the database is busy") }
-		_, stop, ended := d.start(t, routing)
-		msg := d.send([]byte(order("acme", 1)))
-		synctest.Wait()
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		select {
-		case <-msg.Acked():
-		case <-msg.Nacked():
-		default:
-			t.Error("the message was neither acked nor nacked")
-		}
-		time.Sleep(time.Millisecond) // until the late goroutine has ended
-	})
-}
-
-// A lateHandler takes a moment for the line that a subscription has ended, which the
-// router logs before it takes its lock.
-type lateHandler struct{ slog.Handler }
-
-func (lateHandler) Enabled(context.Context, slog.Level) bool { return true }
-
-func (l lateHandler) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "Subscriber stopped" {
-		time.Sleep(time.Millisecond)
-	}
-	return nil
-}
-
-func (l lateHandler) WithAttrs([]slog.Attr) slog.Handler { return l }
-
-// TestStopOfAStoreThatHangs ends although a commit does not.
-func TestStopOfAStoreThatHangs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
-		release := make(chan struct{})
-		d.apply = func(any) error { <-release; return nil }
-		_, stop, ended := d.start(t, routing)
-		d.send([]byte(order("acme", 1)))
-		synctest.Wait()
-		stop()
-		began := time.Now()
-		<-ended
-		if took, most := time.Since(began), 10*time.Second+handlers.StopTimeout; took > most {
-			t.Errorf("the stop took %v, want at most %v", took, most)
-		}
-		close(release)
 	})
 }
