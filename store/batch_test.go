@@ -62,30 +62,37 @@ func must(t testing.TB, err error) {
 const commitTime = 10 * time.Second
 
 // A slow store takes its time for a commit, and remembers what was committed. The
-// outcome of a command is its timestamp. Commands of the service call "bad" are
-// refused.
+// outcome of a command is its timestamp.
 type slow struct {
 	timer.Store
-	writer  chan struct{} // holds one; in a bubble a mutex would stop the time
-	commits [][]timer.ServiceCallID
+	*testing.T
+	batch   *store.Batch // over it
+	began   time.Time
+	running sync.WaitGroup                                               // calls
+	writer  chan struct{}                                                // holds as many as write at once; in a bubble a mutex would stop the time
 	before  func(ctx context.Context, calls []timer.ServiceCallID) error // called in each commit; may be nil
+	commits [][]timer.ServiceCallID
 }
 
-func newSlow(before func(ctx context.Context, calls []timer.ServiceCallID) error) *slow {
-	return &slow{writer: make(chan struct{}, 1), before: before}
+// onSlow runs a test on a slow store, in a bubble.
+func onSlow(t *testing.T, opt store.BatchOptions, test func(s *slow)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{T: t, writer: make(chan struct{}, 1), began: time.Now()} // one at a time, as in a database
+		s.batch = store.NewBatch(s, opt)
+		test(s)
+		s.running.Wait()
+	})
 }
 
 func (s *slow) Schedule(ctx context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	s.writer <- struct{}{} // one at a time, as in a database
+	s.writer <- struct{}{}
 	defer func() { <-s.writer }()
 	var calls []timer.ServiceCallID
 	var results []timer.Result
 	for _, c := range commands {
-		r := timer.Result{Outcome: timer.Outcome(c.TimestampMS)}
-		if c.ServiceCallID == "bad" {
-			r = timer.Result{Err: timer.Invalid(timer.ReasonRefused, "bad")}
-		}
-		calls, results = append(calls, c.ServiceCallID), append(results, r)
+		calls, results = append(calls, c.ServiceCallID), append(results, timer.Result{Outcome: timer.Outcome(c.TimestampMS)})
 	}
 	if s.before != nil {
 		if err := s.before(ctx, calls); err != nil {
@@ -101,14 +108,6 @@ func (s *slow) Schedule(ctx context.Context, _ time.Time, commands ...timer.Sche
 	return results, nil
 }
 
-// sizes are how many commands each commit had.
-func (s *slow) sizes() (n []int) {
-	for _, calls := range s.commits {
-		n = append(n, len(calls))
-	}
-	return n
-}
-
 func command(call timer.ServiceCallID, n int64) timer.ScheduleTimer {
 	return timer.ScheduleTimer{
 		Key:     timer.Key{TenantID: "acme", ServiceCallID: call},
@@ -116,83 +115,79 @@ func command(call timer.ServiceCallID, n int64) timer.ScheduleTimer {
 	}
 }
 
-func TestCommandAloneIsNotDelayed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		inner := newSlow(nil)
-		began := time.Now()
-		results, err := store.NewBatch(inner, store.BatchOptions{}).Schedule(t.Context(), began, command("a", 1), command("b", 2))
-		if diff := cmp.Diff([]timer.Result{{Outcome: 1}, {Outcome: 2}}, results); err != nil || diff != "" {
-			t.Errorf("%v (-want +got):\n%s", err, diff)
-		}
-		if took := time.Since(began); took != commitTime {
-			t.Errorf("took %v, want one commit", took)
+// call schedules a timer, which ends with an error after a time. It comes after the calls
+// before it.
+func (s *slow) call(ctx context.Context, call timer.ServiceCallID, want error, after time.Duration) {
+	s.running.Go(func() {
+		results, err := s.batch.Schedule(ctx, s.began, command(call, 1))
+		if !errors.Is(err, want) || (err == nil) != (len(results) == 1) || time.Since(s.began) != after {
+			s.Errorf("%s: %v, %v after %v, want %v after %v", call, results, err, time.Since(s.began), want, after)
 		}
 	})
+	synctest.Wait()
+}
+
+// sizes checks how many commands each commit had.
+func (s *slow) sizes(want ...int) {
+	s.Helper()
+	s.running.Wait()
+	var got []int
+	for _, calls := range s.commits {
+		got = append(got, len(calls))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Errorf("commands of each commit (-want +got):\n%s", diff)
+	}
+}
+
+func TestCommandAloneIsNotDelayed(t *testing.T) {
+	onSlow(t, store.BatchOptions{}, func(s *slow) { s.call(s.Context(), "a", nil, commitTime) })
 }
 
 // TestWaitingCommandsShareACommit has each caller check its own outcomes.
 func TestWaitingCommandsShareACommit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		inner := newSlow(nil)
-		b := store.NewBatch(inner, store.BatchOptions{Limit: 100})
-		began := time.Now()
-		var callers sync.WaitGroup
+	onSlow(t, store.BatchOptions{Limit: 100}, func(s *slow) {
 		for i := range 201 {
-			callers.Go(func() {
+			s.running.Go(func() {
 				n := int64(i%100 + 1)
-				results, err := b.Schedule(t.Context(), began, command("a", n), command("b", n+1))
+				results, err := s.batch.Schedule(s.Context(), s.began, command("a", n), command("b", n+1))
 				if diff := cmp.Diff([]timer.Result{{Outcome: timer.Outcome(n)}, {Outcome: timer.Outcome(n + 1)}}, results); err != nil || diff != "" {
-					t.Errorf("%v (-want +got):\n%s", err, diff)
+					s.Errorf("%v (-want +got):\n%s", err, diff)
 				}
 			})
 			synctest.Wait() // they come one after the other, while the first commits
 		}
-		callers.Wait()
-		if diff := cmp.Diff([]int{2, 100, 100, 100, 100}, inner.sizes()); diff != "" {
-			t.Errorf("commands of each commit (-want +got):\n%s", diff)
-		}
-		if took := time.Since(began); took != 5*commitTime {
-			t.Errorf("took %v, want 5 commits", took)
+		s.sizes(2, 100, 100, 100, 100)
+		if took := time.Since(s.began); took != 5*commitTime {
+			s.Errorf("took %v, want 5 commits", took)
 		}
 	})
 }
 
 func TestCallLargerThanTheLimitIsOneCommit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		inner := newSlow(nil)
-		b := store.NewBatch(inner, store.BatchOptions{Limit: 2})
-		_, err := b.Schedule(t.Context(), time.Now(), command("a", 1), command("b", 1), command("c", 1))
-		must(t, err)
-		if diff := cmp.Diff([]int{3}, inner.sizes()); diff != "" {
-			t.Errorf("commands of each commit (-want +got):\n%s", diff)
-		}
+	onSlow(t, store.BatchOptions{Limit: 2}, func(s *slow) {
+		_, err := s.batch.Schedule(s.Context(), time.Now(), command("a", 1), command("b", 1), command("c", 1))
+		must(s, err)
+		s.sizes(3)
 	})
 }
 
 // TestCommitAfterALargeOneWaits lets commands come one a millisecond, without and
 // after a commit of many.
 func TestCommitAfterALargeOneWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		inner := newSlow(nil)
-		b := store.NewBatch(inner, store.BatchOptions{})
-		var running sync.WaitGroup
+	onSlow(t, store.BatchOptions{}, func(s *slow) {
 		send := func(n int) {
 			for range n {
-				running.Go(func() {
-					if _, err := b.Schedule(t.Context(), time.Now(), command("a", 1)); err != nil {
-						t.Error(err)
-					}
+				s.running.Go(func() {
+					_, err := s.batch.Schedule(s.Context(), time.Now(), command("a", 1))
+					must(s, err)
 				})
 			}
 			synctest.Wait()
 		}
 		send(1)
 		send(31)
-		running.Wait()
+		s.running.Wait()
 		send(1) // a small commit is followed at once
 		send(32)
 		time.Sleep(2*commitTime + time.Millisecond)
@@ -200,38 +195,26 @@ func TestCommitAfterALargeOneWaits(t *testing.T) {
 			send(1)
 			time.Sleep(900 * time.Microsecond)
 		}
-		running.Wait()
-		if diff := cmp.Diff([]int{1, 31, 1, 32, 3}, inner.sizes()); diff != "" {
-			t.Errorf("commands of each commit (-want +got):\n%s", diff)
-		}
+		s.sizes(1, 31, 1, 32, 3)
 	})
 }
 
 // TestCommitEndsSoonAfterAStop cancels the caller that began a commit, and one that waits, while
 // the database does not answer: both return at once, the commit ends within a second.
 func TestCommitEndsSoonAfterAStop(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		b := store.NewBatch(newSlow(func(ctx context.Context, _ []timer.ServiceCallID) error {
+	onSlow(t, store.BatchOptions{}, func(s *slow) {
+		s.before = func(ctx context.Context, _ []timer.ServiceCallID) error {
 			<-ctx.Done()
-			if took := time.Since(began); took != time.Second {
-				t.Errorf("the commit ended after %v", took)
+			if took := time.Since(s.began); took != time.Second {
+				s.Errorf("the commit ended after %v", took)
 			}
 			return ctx.Err()
-		}), store.BatchOptions{})
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		for range 2 {
-			running.Go(func() {
-				if _, err := b.Schedule(ctx, began, command("a", 1)); !errors.Is(err, context.Canceled) || time.Now() != began {
-					t.Errorf("after %v: %v", time.Since(began), err)
-				}
-			})
-			synctest.Wait()
 		}
+		ctx, cancel := context.WithCancel(s.Context())
+		s.call(ctx, "first", context.Canceled, 0)
+		s.call(ctx, "second", context.Canceled, 0)
 		cancel()
-		running.Wait()
+		s.running.Wait()
 		time.Sleep(time.Minute)
 	})
 }
@@ -239,57 +222,32 @@ func TestCommitEndsSoonAfterAStop(t *testing.T) {
 var errBusy = errors.New("busy")
 
 func TestErrorThatMayPassIsThatOfAll(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		inner := newSlow(func(_ context.Context, calls []timer.ServiceCallID) error {
+	onSlow(t, store.BatchOptions{}, func(s *slow) {
+		s.before = func(_ context.Context, calls []timer.ServiceCallID) error {
 			if len(calls) > 1 {
 				return errBusy
 			}
 			return nil
-		})
-		b := store.NewBatch(inner, store.BatchOptions{})
-		var running sync.WaitGroup
-		for i := range 5 {
-			running.Go(func() {
-				_, err := b.Schedule(t.Context(), time.Now(), command("a", 1))
-				if failed := errors.Is(err, errBusy); failed != (i > 0) {
-					t.Errorf("caller %d: %v", i, err)
-				}
-			})
-			synctest.Wait()
 		}
-		running.Wait()
+		s.call(s.Context(), "first", nil, commitTime)
+		for range 4 {
+			s.call(s.Context(), "others", errBusy, commitTime)
+		}
 	})
 }
 
 // TestCallerGivesUp while it waits: it returns at once, and the others go on,
 // also if it was to lead the next commit.
 func TestCallerGivesUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		inner := newSlow(nil)
-		b := store.NewBatch(inner, store.BatchOptions{})
-		began := time.Now()
-		var running sync.WaitGroup
-		call := func(ctx context.Context, call timer.ServiceCallID, want error, after time.Duration) {
-			running.Go(func() {
-				if _, err := b.Schedule(ctx, began, command(call, 1)); !errors.Is(err, want) {
-					t.Errorf("%s: %v, want %v", call, err, want)
-				}
-				if took := time.Since(began); took != after {
-					t.Errorf("%s: took %v, want %v", call, took, after)
-				}
-			})
-			synctest.Wait()
-		}
-		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+	onSlow(t, store.BatchOptions{}, func(s *slow) {
+		impatient, cancel := context.WithTimeout(s.Context(), time.Second)
 		defer cancel()
-		call(t.Context(), "first", nil, commitTime)
-		call(impatient, "gives up", context.DeadlineExceeded, time.Second) // the next leader
-		call(t.Context(), "second", nil, 2*commitTime)
-		running.Wait()
-		if diff := cmp.Diff([][]timer.ServiceCallID{{"first"}, {"second"}}, inner.commits); diff != "" {
-			t.Errorf("commits (-want +got):\n%s", diff)
+		s.call(s.Context(), "first", nil, commitTime)
+		s.call(impatient, "gives up", context.DeadlineExceeded, time.Second) // the next leader
+		s.call(s.Context(), "second", nil, 2*commitTime)
+		s.running.Wait()
+		if diff := cmp.Diff([][]timer.ServiceCallID{{"first"}, {"second"}}, s.commits); diff != "" {
+			s.Errorf("commits (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -300,8 +258,7 @@ func TestCallerGivesUpAsItLeads(t *testing.T) {
 	t.Parallel()
 	for range 2000 {
 		synctest.Test(t, func(t *testing.T) {
-			inner := newSlow(nil)
-			b := store.NewBatch(inner, store.BatchOptions{})
+			b := store.NewBatch(&slow{T: t, writer: make(chan struct{}, 1)}, store.BatchOptions{})
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			call := func(ctx context.Context, after func()) {
@@ -326,7 +283,6 @@ func TestCallerGivesUpAsItLeads(t *testing.T) {
 // TestCommitOutlivesItsCaller ends the context of the caller that began a commit, in which there is
 // another one too. It returns at once: the commit may wait for a transaction of that very caller.
 func TestCommitOutlivesItsCaller(t *testing.T) {
-	t.Parallel()
 	for name, ends := range map[string]func(context.Context, time.Duration) (context.Context, context.CancelFunc){
 		"a deadline": context.WithTimeout,
 		"a stop": func(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
@@ -336,34 +292,23 @@ func TestCommitOutlivesItsCaller(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				inner := newSlow(func(ctx context.Context, _ []timer.ServiceCallID) error {
+			onSlow(t, store.BatchOptions{}, func(s *slow) {
+				s.before = func(ctx context.Context, _ []timer.ServiceCallID) error {
 					if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Hour {
-						t.Error("a commit without a limit")
+						s.Error("a commit without a limit")
 					}
 					return nil
-				})
-				b := store.NewBatch(inner, store.BatchOptions{})
-				began := time.Now()
-				ctx, cancel := ends(t.Context(), commitTime+time.Second)
+				}
+				ctx, cancel := ends(s.Context(), commitTime+time.Second)
 				defer cancel()
-				var running sync.WaitGroup
-				call := func(ctx context.Context, after time.Duration) {
-					running.Go(func() {
-						if _, err := b.Schedule(ctx, began, command("a", 1)); !errors.Is(err, ctx.Err()) || time.Since(began) != after {
-							t.Errorf("after %v, want %v: %v", time.Since(began), after, err)
-						}
-					})
-					synctest.Wait()
+				want := context.Canceled
+				if name == "a deadline" {
+					want = context.DeadlineExceeded
 				}
-				call(t.Context(), commitTime)
-				call(ctx, commitTime+time.Second) // begins the second commit
-				call(t.Context(), 2*commitTime)
-				running.Wait()
-				if diff := cmp.Diff([]int{1, 2}, inner.sizes()); diff != "" {
-					t.Errorf("commands of each commit (-want +got):\n%s", diff)
-				}
+				s.call(s.Context(), "first", nil, commitTime)
+				s.call(ctx, "ends", want, commitTime+time.Second) // begins the second commit
+				s.call(s.Context(), "beside it", nil, 2*commitTime)
+				s.sizes(1, 2)
 			})
 		})
 	}
@@ -371,99 +316,86 @@ func TestCommitOutlivesItsCaller(t *testing.T) {
 
 // TestPanicOfACommitLetsTheOthersGoOn has the store panic in a commit of two.
 func TestPanicOfACommitLetsTheOthersGoOn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		inner := newSlow(func(_ context.Context, calls []timer.ServiceCallID) error {
+	onSlow(t, store.BatchOptions{}, func(s *slow) {
+		s.before = func(_ context.Context, calls []timer.ServiceCallID) error {
 			if len(calls) == 2 {
 				panic("broken")
 			}
 			return nil
-		})
-		b := store.NewBatch(inner, store.BatchOptions{})
+		}
 		var failures atomic.Int32
-		var running sync.WaitGroup
 		for range 3 { // the first commits alone, the others together
-			running.Go(func() {
-				if _, err := b.Schedule(t.Context(), time.Now(), command("a", 1)); err != nil {
+			s.running.Go(func() {
+				if _, err := s.batch.Schedule(s.Context(), time.Now(), command("a", 1)); err != nil {
 					failures.Add(1)
 				}
 			})
 			synctest.Wait()
 		}
-		running.Wait()
+		s.running.Wait()
 		if failures.Load() != 2 {
-			t.Errorf("%d callers failed, want 2", failures.Load())
+			s.Errorf("%d callers failed, want 2", failures.Load())
 		}
-		if _, err := b.Schedule(t.Context(), time.Now(), command("a", 1)); err != nil {
-			t.Errorf("afterwards: %v", err)
-		}
+		s.call(s.Context(), "afterwards", nil, 2*commitTime)
 	})
 }
 
 // TestLockedCommandFailsAlone has a commit of several that fails as long as another
 // transaction holds a lock for one of them.
 func TestLockedCommandFailsAlone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		inner := newSlow(func(_ context.Context, calls []timer.ServiceCallID) error {
+	onSlow(t, store.BatchOptions{}, func(s *slow) {
+		s.before = func(_ context.Context, calls []timer.ServiceCallID) error {
 			if slices.Contains(calls, "locked") {
 				return timer.ErrLocked
 			}
 			return nil
-		})
-		b := store.NewBatch(inner, store.BatchOptions{})
-		var running sync.WaitGroup
+		}
 		for _, call := range []timer.ServiceCallID{"first", "a", "locked", "b"} {
-			running.Go(func() {
-				_, err := b.Schedule(t.Context(), time.Now(), command(call, 1))
+			s.running.Go(func() {
+				_, err := s.batch.Schedule(s.Context(), time.Now(), command(call, 1))
 				if failed := errors.Is(err, timer.ErrLocked); failed != (call == "locked") {
-					t.Errorf("%s: %v", call, err)
+					s.Errorf("%s: %v", call, err)
 				}
 			})
 			synctest.Wait()
 		}
-		running.Wait()
 	})
 }
 
 // TestFewLockedCommandsWaitAtOnce has many that wait for locks, for as long as a commit
 // takes, and one that needs a connection too.
 func TestFewLockedCommandsWaitAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	onSlow(t, store.BatchOptions{}, func(s *slow) {
 		var at, most atomic.Int64
-		inner := newSlow(func(context.Context, []timer.ServiceCallID) error {
+		s.before = func(context.Context, []timer.ServiceCallID) error {
 			defer at.Add(-1)
 			most.Store(max(most.Load(), at.Add(1)))
 			time.Sleep(commitTime)
 			return timer.ErrLocked
-		})
-		inner.writer = make(chan struct{}, 100) // several at once, as in a server
-		b := store.NewBatch(inner, store.BatchOptions{})
-		var running sync.WaitGroup
+		}
+		s.writer = make(chan struct{}, 100) // several at once, as in a server
 		for i := range 20 {
-			schedule := b.Schedule
+			schedule := s.batch.Schedule
 			if i%2 == 0 {
-				schedule = store.Alone{Batch: b}.Schedule
+				schedule = store.Alone{Batch: s.batch}.Schedule
 			}
-			running.Go(func() {
-				if _, err := schedule(t.Context(), time.Now(), command("locked", 1)); !errors.Is(err, timer.ErrLocked) {
-					t.Error(err)
+			s.running.Go(func() {
+				if _, err := schedule(s.Context(), time.Now(), command("locked", 1)); !errors.Is(err, timer.ErrLocked) {
+					s.Error(err)
 				}
 			})
 		}
-		running.Wait()
+		s.running.Wait()
 		if n := most.Load(); n > 3 {
-			t.Errorf("%d transactions at once, want one that is shared and two that are not", n)
+			s.Errorf("%d transactions at once, want one that is shared and two that are not", n)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(s.Context())
 		for range 3 {
-			running.Go(func() {
-				_, _ = store.Alone{Batch: b}.Schedule(ctx, time.Now(), command("locked", 1))
+			s.running.Go(func() {
+				_, _ = store.Alone{Batch: s.batch}.Schedule(ctx, time.Now(), command("locked", 1))
 			})
 		}
 		synctest.Wait()
 		cancel()
-		running.Wait()
 	})
 }

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -10,7 +11,9 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store"
+	"github.com/event-service-agent/timer-service/store/postgres"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -123,4 +126,99 @@ type changing struct {
 func (c *changing) Seek(int64, int) (int64, error) {
 	c.Reader = c.next
 	return 0, nil
+}
+
+// TestMoveThereAndBack takes timers from SQLite to PostgreSQL and back, and finds the
+// same lines each time. What has fired does not fire again, and commands meet the
+// timers that they would have met before.
+func TestMoveThereAndBack(t *testing.T) {
+	t.Parallel()
+	there, err := postgres.Open(t.Context(), pgtest.URL(t), postgres.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = there.Close() })
+	from := open(t, sqlite.Options{})
+	live(t, from)
+	first := exportOf(t, from)
+	if n := strings.Count(first, "\n"); n < 900 || !strings.Contains(first, `"reached":368,`) {
+		t.Fatalf("%d lines prove too little:\n%s", n, first)
+	}
+	for _, to := range []movable{there, open(t, sqlite.Options{})} {
+		if _, err := store.Import(t.Context(), to, strings.NewReader(first), noon, nil); err != nil {
+			t.Fatalf("%T: %v", to, err)
+		}
+		if got := exportOf(t, to); got != first {
+			t.Errorf("%T holds\n%s\nwant\n%s", to, got, first)
+		}
+	}
+	for _, to := range []movable{from, there} {
+		var outcomes []timer.Outcome
+		for _, call := range []timer.ServiceCallID{"a12", "a0-tombstone", "a48", "new"} {
+			c := timer.ScheduleTimer{Key: timer.Key{TenantID: "A", ServiceCallID: call}, Version: timer.Version{TimestampMS: 50, CommandID: "again"}, DueAt: noon}
+			results, err := to.Schedule(t.Context(), noon, c)
+			must(t, err)
+			outcomes = append(outcomes, results[0].Outcome)
+		}
+		if want := []timer.Outcome{timer.WasReached, timer.WasStale, timer.DidReschedule, timer.DidSchedule}; !slices.Equal(outcomes, want) {
+			t.Errorf("%T: commands did %v, want %v", to, outcomes, want)
+		}
+		st, err := to.Stats(t.Context(), "")
+		if err != nil || st.Outbox+st.Parked > 0 {
+			t.Errorf("%T has events: %+v, %v", to, st, err)
+		}
+		if err := to.Update(t.Context(), func(tx timer.Tx) error {
+			entries, err := tx.Reach(t.Context(), noon.Add(time.Hour), 2000, nil)
+			if int64(len(entries)) != st.Scheduled {
+				t.Errorf("%T: %d fire, want the %d that wait", to, len(entries), st.Scheduled)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A movable is a store that can be moved.
+type movable interface {
+	timer.Store
+	store.Target
+}
+
+// live leaves traces of all that happens to timers. Names sort differently in most
+// collations than byte by byte.
+func live(t *testing.T, s *sqlite.Store) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var commands []timer.ScheduleTimer
+	for i, tenant := range []timer.TenantID{"a", "A", "b", "B", "a-", "a_", "a0", "aA", "0"} {
+		for n := range 100 {
+			c := timer.ScheduleTimer{
+				Key:     timer.Key{TenantID: tenant, ServiceCallID: timer.ServiceCallID(fmt.Sprintf("%c%d", "a_.:-Z"[n%6], n))},
+				Version: timer.Version{TimestampMS: int64(i), CommandID: fmt.Sprint("command-", n)},
+				DueAt:   noon.Add(time.Duration(n%50) * time.Millisecond),
+			}
+			if n%3 == 0 {
+				c.CorrelationID = fmt.Sprintf(`"\%d<`, n)
+				c.Trace = timer.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: "a=b"}
+			}
+			commands = append(commands, c)
+		}
+	}
+	_, err := s.Schedule(t.Context(), noon.Add(-time.Hour), commands...)
+	must(err)
+	for _, c := range commands[90:110] {
+		_, err := s.Cancel(t.Context(), noon, timer.CancelTimer{Key: c.Key, Version: timer.Version{TimestampMS: 100, CommandID: "cancel"}})
+		must(err)
+		c.ServiceCallID += "-tombstone"
+		_, err = s.Cancel(t.Context(), noon, timer.CancelTimer{Key: c.Key, Version: timer.Version{TimestampMS: 1<<53 - 1, CommandID: "cancel"}})
+		must(err)
+	}
+	must(s.Update(t.Context(), func(tx timer.Tx) error {
+		_, err := tx.Reach(t.Context(), noon.Add(20*time.Millisecond), 400, nil)
+		return err
+	}))
 }

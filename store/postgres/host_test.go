@@ -1,8 +1,12 @@
 package postgres_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -172,6 +176,193 @@ func TestTimerThatIsPurgedMeanwhileIsScheduledAnew(t *testing.T) {
 	for _, call := range []timer.ServiceCallID{"call-1", "call-2"} {
 		if e := get(t, s, call); e.State != timer.Scheduled {
 			t.Errorf("%s is %s", call, e.State)
+		}
+	}
+}
+
+// TestTablesAreTaken drops tables under a store that runs.
+func TestTablesAreTaken(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.URL(t), relaxed)
+	run(t, s.DB(), `DROP TABLE timer_schedules CASCADE`)
+	_, scheduled := s.Schedule(t.Context(), noon, schedule("call-1"))
+	_, next := s.NextDue(t.Context(), noon)
+	for what, err := range map[string]error{"Schedule": scheduled, "NextDue": next} {
+		if !errors.Is(err, timer.ErrFatal) {
+			t.Errorf("%s: %v, want ErrFatal", what, err)
+		}
+	}
+}
+
+// TestTimesAreWholeMilliseconds writes one by hand that is not.
+func TestTimesAreWholeMilliseconds(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.URL(t), relaxed)
+	run(t, s.DB(), `INSERT INTO timer_schedules (tenant_id, service_call_id, due_at, registered_at, state, command_at, command_id)
+		VALUES ('acme', 'call-1', '2030-05-17 12:00:00.000499Z', '2030-05-17 12:00:00.001501Z', 'Scheduled', 1, 'c')`)
+	if e := get(t, s, "call-1"); !e.DueAt.Equal(noon) || !e.RegisteredAt.Equal(noon.Add(2e6)) {
+		t.Errorf("due at %v, registered at %v", e.DueAt, e.RegisteredAt)
+	}
+}
+
+// A comment on the table of versions says which instances may go on.
+const goOn = `COMMENT ON TABLE timer_schema IS 'schema %d, instances from %d on may go on'`
+
+// TestInstanceGoesOnBesideANewerSchema has a newer binary migrate under an instance that
+// runs: it goes on if the step says that it may, and an instance that starts does not.
+func TestInstanceGoesOnBesideANewerSchema(t *testing.T) {
+	t.Parallel()
+	next := int(postgres.SchemaVersion) + 1
+	for name, c := range map[string]struct {
+		comment string
+		may     bool
+		applied int
+	}{
+		"a step that says it may":                       {fmt.Sprintf(goOn, next, postgres.SchemaVersion), true, next},
+		"a step that says that an older one may":        {fmt.Sprintf(goOn, next, postgres.SchemaVersion-1), true, next},
+		"a step that says nothing":                      {`SELECT 1`, false, next},
+		"a step that says that it may not":              {fmt.Sprintf(goOn, next, next), false, next},
+		"a step after one that said so, without a word": {fmt.Sprintf(goOn, next, postgres.SchemaVersion), false, next + 1},
+		"a comment of another form":                     {`COMMENT ON TABLE timer_schema IS 'ours'`, false, next},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			s := open(t, url, relaxed)
+			scheduled(t, s, "call-1")
+			run(t, s.DB(), `ALTER TABLE timer_schedules ADD COLUMN added text`, c.comment,
+				fmt.Sprintf(`INSERT INTO timer_schema (version_id, is_applied) VALUES (%d, true)`, c.applied))
+			if err := postgres.CheckRunning(t.Context(), s); (err == nil) != c.may || !c.may && !errors.Is(err, timer.ErrFatal) {
+				t.Errorf("the instance that runs: %v, may go on: %v", err, c.may)
+			}
+			if c.may {
+				scheduled(t, s, "call-2")
+			}
+			if _, err := postgres.Open(t.Context(), url, relaxed); !errors.Is(err, timer.ErrFatal) {
+				t.Errorf("an instance that starts: %v, want ErrFatal", err)
+			}
+		})
+	}
+}
+
+// TestStepsSayWhoMayGoOn wants of each later step that it gives up locks, and says which
+// instances may go on beside it.
+func TestStepsSayWhoMayGoOn(t *testing.T) {
+	t.Parallel()
+	for version := int64(2); version <= postgres.SchemaVersion; version++ {
+		names, err := fs.Glob(postgres.Migrations(), fmt.Sprintf("%05d_*.sql", version))
+		if err != nil || len(names) != 1 {
+			t.Fatalf("step %d: %v, %v", version, names, err)
+		}
+		text, err := fs.ReadFile(postgres.Migrations(), names[0])
+		must(t, err)
+		if !strings.Contains(string(text), "SET LOCAL lock_timeout = '2s';") {
+			t.Errorf("%s has no SET LOCAL lock_timeout = '2s';", names[0])
+		}
+		if !strings.Contains(string(text), fmt.Sprintf("COMMENT ON TABLE timer_schema IS 'schema %d, instances from ", version)) {
+			t.Errorf("%s says nothing of which instances may go on: see CONTRIBUTING.md", names[0])
+		}
+	}
+}
+
+// TestInstancesNeedFewRights for what they share: the role owns nothing, and another one has
+// migrated. What else they need is in [TestOwnHandle].
+func TestInstancesNeedFewRights(t *testing.T) {
+	t.Parallel()
+	place := withFewRights(t, pgtest.URL(t))
+	s, err := postgres.Open(t.Context(), place, postgres.Options{})
+	must(t, err)
+	defer s.Close()
+	if other, err := s.Attach(t.Context(), "here", "nats://here", false); err != nil || other != "" {
+		t.Errorf("attach: %q is used, %v", other, err)
+	}
+	must(t, s.Alone(t.Context(), func(context.Context) error { return nil }))
+	lead := own(t, s)
+	defer lead.Release()
+	takeOver(t, s)
+	if nodes, err := s.Nodes(t.Context()); err != nil || len(nodes) != 1 || !nodes[0].Self {
+		t.Errorf("nodes %+v, %v", nodes, err)
+	}
+	if _, err := s.DB().ExecContext(t.Context(), `DROP TABLE timer_outbox`); err == nil || !strings.Contains(err.Error(), "owner") {
+		t.Errorf("the role may drop a table: %v", err)
+	}
+}
+
+// withFewRights migrates a schema, and returns its URL for a role that has the
+// rights that docs/deploying.md names, and no others.
+func withFewRights(t testing.TB, place string) string {
+	t.Helper()
+	admin := migrated(t, place)
+	u, err := url.Parse(place)
+	must(t, err)
+	schema := u.Query().Get("search_path")
+	role := "role_of_" + schema
+	for _, text := range []string{
+		`CREATE ROLE ` + role + ` LOGIN PASSWORD 'few rights'`,
+		`GRANT USAGE ON SCHEMA ` + schema + ` TO ` + role,
+		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ` + schema + ` TO ` + role,
+	} {
+		run(t, admin, text)
+	}
+	t.Cleanup(func() {
+		if _, err := admin.ExecContext(context.WithoutCancel(t.Context()), fmt.Sprintf(`DROP OWNED BY %s; DROP ROLE %s`, role, role)); err != nil {
+			t.Error(err)
+		}
+	})
+	u.User = url.UserPassword(role, "few rights")
+	return u.String()
+}
+
+// TestAbsentServersAreToldFromThoseThatRefuse opens databases that can't be
+// opened. Only a server that may come is worth waiting for.
+func TestAbsentServersAreToldFromThoseThatRefuse(t *testing.T) {
+	t.Parallel()
+	there := pgtest.URL(t)
+	u, err := url.Parse(there)
+	must(t, err)
+	u.Path += "_not"
+	for address, absent := range map[string]bool{
+		"postgres://postgres@127.0.0.1:1/db":              true,
+		"postgres://postgres@no-such-host.invalid/db":     true,
+		"postgres:///db?host=/no/such/socket":             true,
+		u.String():                                        false, // no such database
+		there + "&default_transaction_isolation=nonsense": false,
+		"postgres://a:b/c@host/db":                        false, // no URL
+	} {
+		s, err := postgres.Open(t.Context(), address, postgres.Options{})
+		if err == nil {
+			t.Errorf("%s: opened", address)
+			_ = s.Close()
+			continue
+		}
+		if got := postgres.IsAbsent(err); got != absent {
+			t.Errorf("%s: %v, absent is %v, want %v", address, err, got, absent)
+		}
+	}
+}
+
+// TestCheckFindsALock has another transaction lock our tables: against all, and
+// against those that write, as CREATE INDEX does.
+func TestCheckFindsALock(t *testing.T) {
+	t.Parallel()
+	place := withFewRights(t, pgtest.URL(t))
+	s, other := open(t, place, relaxed), open(t, place, relaxed)
+	for _, lock := range []string{
+		`LOCK TABLE timer_schedules IN ACCESS EXCLUSIVE MODE`,
+		`LOCK TABLE timer_outbox IN SHARE MODE`,
+	} {
+		if err := s.Check(t.Context()); err != nil {
+			t.Errorf("before: %v", err)
+		}
+		tx, err := other.DB().BeginTx(t.Context(), nil)
+		must(t, err)
+		run(t, tx, lock)
+		if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "another transaction holds a lock") {
+			t.Errorf("%s: %v", lock, err)
+		}
+		must(t, tx.Rollback())
+		if err := s.Check(t.Context()); err != nil {
+			t.Errorf("afterwards: %v", err)
 		}
 	}
 }

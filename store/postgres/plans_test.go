@@ -330,12 +330,10 @@ func explained(t *testing.T, s *Store, name string, args ...any) (rows, blocks i
 			Read int `json:"Shared Read Blocks"`
 		}
 	}
-	if err := s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
+	must(t, s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
 		err := tx.rows(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+query(name), args, scan(&plans))
 		return errors.Join(err, tx.now(ctx, step{text: rollback}))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return plans[0].Plan.Rows, plans[0].Plan.Hit + plans[0].Plan.Read
 }
 

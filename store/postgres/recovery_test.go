@@ -46,27 +46,6 @@ func (n *noter) note(t *testing.T, at int64) error {
 	return err
 }
 
-// TestNothingNewIsNotNoted has the database refuse every note.
-func TestNothingNewIsNotNoted(t *testing.T) {
-	t.Parallel()
-	s := newNoter(t, pgtest.URL(t))
-	must(t, s.note(t, 5))
-	run(t, s.DB(), `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'written'; END $$`,
-		`CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON timer_positions FOR EACH STATEMENT EXECUTE FUNCTION refuse()`)
-	for _, at := range []int64{5, 4} {
-		if err := s.note(t, at); err != nil {
-			t.Errorf("with position %d after 5: %v", at, err)
-		}
-	}
-	for range 2 { // what failed is new again
-		if err := s.note(t, 6); err == nil || errors.Is(err, timer.ErrFatal) {
-			t.Errorf("with a higher position: %v", err)
-		}
-	}
-	run(t, s.DB(), `DROP TRIGGER refuse ON timer_positions`)
-	must(t, s.note(t, 6))
-}
-
 // olderPositions returns a statement that puts others in place of all positions.
 func olderPositions(committed, observed string) string {
 	return fmt.Sprintf(`
@@ -287,9 +266,68 @@ func TestOldPositionsAreDeleted(t *testing.T) {
 		t.Errorf("positions (-want +got):\n%s", diff)
 	}
 	must(t, a.Check(t.Context()))
-	run(t, a.DB(), `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'written'; END $$`,
-		`CREATE TRIGGER refuse BEFORE DELETE ON timer_positions FOR EACH STATEMENT EXECUTE FUNCTION refuse()`)
+	written, _ := refuse("timer_positions")
+	kind.Exec(t, a.DB(), written)
 	if err := b.Trim(t.Context(), trimmed[b]); err != nil {
 		t.Errorf("with nothing to trim: %v", err)
+	}
+}
+
+// TestInstancesUseOneBroker attaches instances of one database to two brokers.
+func TestInstancesUseOneBroker(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	a, b := open(t, place, relaxed), open(t, place, relaxed)
+	attach := func(broker string, takeover bool, want string) {
+		t.Helper()
+		for range 2 {
+			if other, err := b.Attach(t.Context(), broker, "nats://"+broker, takeover); err != nil || other != want {
+				t.Errorf("attached to %s: %q is used, %v; want %q", broker, other, err, want)
+			}
+		}
+	}
+	if other, err := a.Attach(t.Context(), "here", "nats://here", false); err != nil || other != "" {
+		t.Fatalf("the first one: %q is used, %v", other, err)
+	}
+	running := own(t, a)
+	attach("here", false, "")
+	attach("there", false, "nats://here")
+	attach("there", true, "")
+	if other, err := a.Attach(t.Context(), "here", "nats://here", false); err != nil || other != "nats://there" {
+		t.Errorf("the first one after a takeover: %q is used, %v", other, err)
+	}
+	attach("here", true, "")
+	running.Release()
+	attach("there", false, "")
+}
+
+// TestOneOfTwoBrokersWins attaches two instances at once, neither of which runs yet.
+func TestOneOfTwoBrokersWins(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	brokers := []string{"here", "there"}
+	var all sync.WaitGroup
+	for _, broker := range brokers {
+		s := open(t, place, relaxed)
+		all.Go(func() {
+			if _, err := s.Attach(t.Context(), broker, broker, false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	s := open(t, place, relaxed)
+	running := own(t, s)
+	defer running.Release()
+	refused := 0
+	for _, broker := range brokers {
+		other, err := s.Attach(t.Context(), broker, broker, false)
+		must(t, err)
+		if other != "" {
+			refused++
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d of two brokers are refused, want one", refused)
 	}
 }

@@ -2,13 +2,19 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
@@ -188,4 +194,180 @@ func TestNoErrorHasTheURL(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNodesFitIntoAName of 63 bytes, and come back out of it.
+func TestNodesFitIntoAName(t *testing.T) {
+	t.Parallel()
+	node := timer.Node{ID: "1a2b3c4d", PID: 12345, Version: "v1.2.3", Host: "timer-service-7d9c6b5f4-x2", Started: noon}
+	for _, c := range []struct{ node, want timer.Node }{
+		{node, node},
+		{timer.Node{ID: "1a2b3c4d", Started: noon}, timer.Node{ID: "1a2b3c4d", Started: noon}},
+		{timer.Node{ID: "1a2b3c4d", Version: "(devel)", Host: "n\u00f6rd host", Started: noon}, timer.Node{ID: "1a2b3c4d", Version: "(devel)", Host: "nrdhost", Started: noon}},
+		{
+			timer.Node{ID: "1a2b3c4d", PID: 4194304, Version: "v0.0.0-20261122-0123456789ab", Host: strings.Repeat("h", 64), Started: noon},
+			timer.Node{ID: "1a2b3c4d", PID: 4194304, Version: "v0.0.0-20261122-", Host: "hhhhhhhhhhhhhhhh", Started: noon},
+		},
+	} {
+		name := nodeName(c.node)
+		got, ok := parseNode(name)
+		if diff := cmp.Diff(c.want, got); !ok || diff != "" || len(name) > maxName {
+			t.Errorf("%q of %d bytes (-want +got):\n%s", name, len(name), diff)
+		}
+	}
+	for _, name := range []string{"", "psql", "timer a b c d e", "timer id 1 zzzz! v h", "timer-service", "timer id 1 t9x2k1 v1 h more"} {
+		if got, ok := parseNode(name); ok {
+			t.Errorf("%q is %+v", name, got)
+		}
+	}
+}
+
+// TestALeaseGivesTheNameBack: a host's connection has its own name again afterwards.
+func TestALeaseGivesTheNameBack(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), pgtest.URL(t), Options{Durability: Relaxed, Version: "v7"})
+	must(t, err)
+	defer s.Close()
+	names := func() (n int) {
+		must(t, s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1`, nodeName(s.node)).Scan(&n))
+		return n
+	}
+	lease, err := s.Own(t.Context())
+	must(t, err)
+	if n := names(); n != 1 {
+		t.Errorf("%d connections are named for the instance", n)
+	}
+	nodes, err := s.Nodes(t.Context())
+	if err != nil || len(nodes) != 1 || !nodes[0].Self || nodes[0].Version != "v7" || time.Since(nodes[0].Seen).Abs() > time.Minute {
+		t.Errorf("nodes %+v, %v", nodes, err)
+	}
+	lease.Release()
+	if n := names(); n != 0 {
+		t.Errorf("%d connections are named for the instance, which owns nothing", n)
+	}
+	if nodes, err := s.Nodes(t.Context()); err != nil || len(nodes) != 0 {
+		t.Errorf("nodes %+v, %v", nodes, err)
+	}
+}
+
+// TestAConnectionThatIsClosedMeanwhileIsAnError closes connections while they are taken, as
+// database/sql does when the context of a transaction ends while a handler schedules in it.
+func TestAConnectionThatIsClosedMeanwhileIsAnError(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open("pgx", pgtest.Server(t))
+	must(t, err)
+	defer db.Close()
+	for range 5000 {
+		conn, err := db.Conn(t.Context())
+		must(t, err)
+		var closing sync.WaitGroup
+		closing.Go(func() { _ = conn.Close() })
+		for err == nil {
+			err = onDriver(t.Context(), conn, func(context.Context, *pgx.Conn) error { return nil })
+		}
+		if !errors.Is(err, sql.ErrConnDone) {
+			t.Fatal(err)
+		}
+		closing.Wait()
+	}
+}
+
+// TestCallInsideACallDoesNotWaitForClose begins a call inside another one, which Close
+// waits for.
+func TestCallInsideACallDoesNotWaitForClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorking()
+		w.wait() // for none
+		closed := make(chan struct{}, 2)
+		w.begin()
+		for range 2 {
+			go func() {
+				w.wait()
+				closed <- struct{}{}
+			}()
+		}
+		synctest.Wait()
+		w.begin()
+		w.end()
+		synctest.Wait()
+		if len(closed) > 0 {
+			t.Error("closed while a call was at work")
+		}
+		w.end()
+		synctest.Wait()
+		if len(closed) != 2 {
+			t.Error("not closed after the last call")
+		}
+	})
+}
+
+// TestATimerOfAHostIsExpectedForASecond has a host schedule in a transaction that is open
+// while nothing else waits, and the poller search meanwhile.
+func TestATimerOfAHostIsExpectedForASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		noon := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
+		f := watermark{began: time.Now()}
+		f.start()
+		f.expect(noon)
+		for range 10 {
+			time.Sleep(fullInterval / 11)
+			f.start()
+		}
+		f.found(noon.Add(time.Minute))
+		if got := f.get(); !got.Equal(noon) {
+			t.Errorf("reads from %v on, want %v", got, noon)
+		}
+	})
+}
+
+func TestWatermarkRisesWithWhatIsFoundAndFallsWithWhatIsSet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		noon := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
+		at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
+		f := watermark{began: time.Now()}
+		want := func(what string, got, want time.Time) {
+			t.Helper()
+			if !got.Equal(want) {
+				t.Errorf("%s: %v, want %v", what, got, want)
+			}
+		}
+		full := func(what string, want bool) {
+			t.Helper()
+			if got := f.start(); got != want {
+				t.Errorf("%s: reads the whole index: %v, want %v", what, got, want)
+			}
+		}
+		full("the first search", false)
+		want("the first search", f.get(), time.Time{})
+		f.found(at(10))
+		full("the second search", false)
+		f.set(at(7))
+		f.set(at(9))
+		f.found(at(10)) // it did not see what was committed meanwhile
+		want("a claim", f.get(), at(7))
+		full("the third search", false)
+		f.found(at(7))
+		f.set(at(20))
+		want("a later timer changes nothing", f.get(), at(7))
+		time.Sleep(fullInterval)
+		full("a second later", true)
+		full("meanwhile", false)
+		f.set(at(3)) // of another instance
+		f.rest(time.Millisecond)
+		f.found(at(7))
+		want("a claim", f.get(), at(3))
+		time.Sleep(fullInterval - 2*time.Millisecond)
+		full("just before another second", false)
+		time.Sleep(time.Millisecond)
+		full("another second later", true)
+		time.Sleep(time.Second)
+		f.rest(time.Second)
+		time.Sleep(48 * time.Second)
+		full("after a read that took a second", false)
+		time.Sleep(time.Second)
+		full("50 seconds after it began", true)
+	})
 }
