@@ -15,9 +15,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/longtest"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store/storetest"
@@ -81,7 +82,9 @@ func bouncer(t *testing.T, places int) (urls []string) {
 	if err != nil {
 		t.Skip("SKIPPED: there is no pgbouncer on the path, to test through it")
 	}
-	dir, port := t.TempDir(), freePort(t)
+	dir := t.TempDir()
+	port, err := freeport.Find(t.Context())
+	must(t, err)
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	var databases strings.Builder
 	for range places {
@@ -156,27 +159,16 @@ func asNobody(t *testing.T, dir string) *syscall.SysProcAttr {
 }
 
 func listens(ctx context.Context, address string, ended <-chan struct{}) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-		if err == nil {
-			return conn.Close()
-		}
+	return pause.Until(ctx, func() (bool, error) {
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
 		case <-ended:
-			return errors.New("it ended")
-		case <-tick.C:
+			return false, errors.New("it ended")
+		default:
 		}
-	}
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return false, nil
+		}
+		return true, conn.Close()
+	})
 }
