@@ -18,6 +18,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store"
+	"github.com/event-service-agent/timer-service/store/storetest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -155,7 +156,7 @@ func TestPlans(t *testing.T) {
 	}
 	explainAll("empty")
 	analyze(t, s)
-	populate(t, s)
+	storetest.Populate(t, s)
 	explainAll("with statistics of an empty table")
 	analyze(t, s)
 	explainAll("analyzed")
@@ -266,40 +267,6 @@ func (n node) readsTable() bool {
 		}
 	}
 	return false
-}
-
-func populate(t *testing.T, s *Store) {
-	t.Helper()
-	var commands []timer.ScheduleTimer
-	for i := range 3000 {
-		commands = append(commands, timer.ScheduleTimer{
-			Key:     timer.Key{TenantID: timer.TenantID(fmt.Sprint("tenant-", i%20)), ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", i))},
-			Version: timer.Version{CommandID: "command"}, DueAt: noon.Add(time.Duration(i) * time.Second),
-			CorrelationID: fmt.Sprint("request-", i/3),
-		})
-	}
-	s.CommitPositions(func() []timer.Position {
-		return []timer.Position{{Log: "commands", Committed: 1, Observed: 1}, {Log: "events", Observed: 1}}
-	})
-	if _, err := s.Schedule(t.Context(), noon, commands...); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		if err := s.Update(t.Context(), func(tx timer.Tx) error {
-			entries, err := tx.Reach(t.Context(), noon.Add(time.Hour), 500, nil)
-			if err != nil {
-				return err
-			}
-			for _, e := range entries {
-				if err := tx.Emit(t.Context(), e.Event()); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // TestClaimOfATenantReadsNothingThatWaits has a tenant with two due timers, and many that

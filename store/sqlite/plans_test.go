@@ -2,19 +2,17 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/outbox"
-	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/store/storetest"
 )
 
 // plans are what SQLite does for each statement: it seeks, and sorts nothing.
@@ -144,7 +142,7 @@ func TestPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	populate(t, s)
+	storetest.Populate(t, s)
 	files, err := queries.ReadDir("query")
 	if err != nil {
 		t.Fatal(err)
@@ -238,34 +236,4 @@ func explain(ctx context.Context, t *testing.T, s *Store, name string) (plan []s
 		t.Fatal(err)
 	}
 	return plan
-}
-
-func populate(t *testing.T, s *Store) {
-	t.Helper()
-	noon := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
-	var commands []timer.ScheduleTimer
-	for i := range 3000 {
-		commands = append(commands, timer.ScheduleTimer{
-			Key:     timer.Key{TenantID: timer.TenantID(fmt.Sprint("tenant-", i%20)), ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", i))},
-			Version: timer.Version{CommandID: "command"}, DueAt: noon.Add(time.Duration(i) * time.Second),
-			CorrelationID: fmt.Sprint("request-", i/3),
-		})
-	}
-	if _, err := s.Schedule(t.Context(), noon, commands...); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Update(t.Context(), func(tx timer.Tx) error {
-		entries, err := tx.Reach(t.Context(), noon.Add(time.Hour), 1500, nil)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if err := tx.Emit(t.Context(), e.Event()); err != nil {
-				return err
-			}
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
 }

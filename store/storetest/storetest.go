@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -307,5 +308,28 @@ func (s *suite) same(what string, got, want any) {
 	s.Helper()
 	if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		s.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// Populate has a store hold three thousand timers of twenty tenants, of which half have
+// fired, and their events.
+func Populate(t testing.TB, s Store) {
+	t.Helper()
+	var commands []timer.ScheduleTimer
+	for i := range 3000 {
+		c := schedule(key(timer.TenantID(fmt.Sprint("tenant-", i%20)), timer.ServiceCallID(fmt.Sprint("call-", i))), 0, noon.Add(time.Duration(i)*time.Second))
+		c.CorrelationID = fmt.Sprint("request-", i/3)
+		commands = append(commands, c)
+	}
+	s.CommitPositions(func() []timer.Position { return []timer.Position{at("commands", 1, 1), at("events", 0, 1)} })
+	_, err := s.Schedule(t.Context(), noon, commands...)
+	for range 3 {
+		err = errors.Join(err, s.Update(t.Context(), func(tx timer.Tx) error {
+			_, err := fire(t.Context(), tx, noon.Add(time.Hour), 500)
+			return err
+		}))
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
