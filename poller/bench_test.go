@@ -18,7 +18,10 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-var realClock = timer.ClockFunc(time.Now)
+var (
+	realClock = timer.ClockFunc(time.Now)
+	quiet     = slog.New(slog.DiscardHandler)
+)
 
 func must(t testing.TB, err error) {
 	t.Helper()

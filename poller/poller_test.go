@@ -61,18 +61,17 @@ func TestWakesForSooner(t *testing.T) {
 	})
 }
 
-// TestWhatIsCommittedDuringAPollIsOnTime, though the poll has not seen it.
+// TestWhatIsCommittedDuringAPollIsOnTime: the poll has read the store before, and does not
+// sleep yet.
 func TestWhatIsCommittedDuringAPollIsOnTime(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		var commits atomic.Pointer[poller.Poller] // during the next poll
-		b.decide = func(op string) fault.Kind {
+		var commits atomic.Pointer[poller.Poller] // at the end of its next poll
+		p := b.poll(poller.Options{Interval: 10 * time.Second, Polled: func(time.Duration, error) {
 			if p := commits.Swap(nil); p != nil {
-				b.schedule(op, 13*time.Second)
+				b.schedule("1", 13*time.Second)
 				p.Sooner(b.began.Add(13 * time.Second))
 			}
-			return fault.None
-		}
-		p := b.poll(poller.Options{Interval: 10 * time.Second})
+		}})
 		synctest.Wait()
 		commits.Store(p)
 		b.fires(13 * time.Second)
@@ -168,7 +167,7 @@ func (brokenStore) NextDue(context.Context, time.Time) (time.Time, error) {
 
 func TestFatalStoreEndsThePoller(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		if err := poller.New(brokenStore{}, b, nil, poller.Options{}).Run(b.Context()); !errors.Is(err, timer.ErrFatal) {
+		if err := poller.New(brokenStore{}, b, quiet, poller.Options{}).Run(b.Context()); !errors.Is(err, timer.ErrFatal) {
 			b.Errorf("Run: %v, want ErrFatal", err)
 		}
 	})

@@ -68,7 +68,7 @@ func TestStatusSaysHowThePollerIs(t *testing.T) {
 // TestAPollerThatDoesNotRunIsStopped, before and after.
 func TestAPollerThatDoesNotRunIsStopped(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		p := poller.New(b.store, b, nil, poller.Options{})
+		p := poller.New(b.store, b, quiet, poller.Options{})
 		wants := func(want poller.Phase) {
 			b.Helper()
 			synctest.Wait()
