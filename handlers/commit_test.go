@@ -45,9 +45,7 @@ func acked(m *message.Message) bool {
 
 // TestCommandsShareACommit blocks the first commit until more have come.
 func TestCommandsShareACommit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
+	inBubble(t, func(t *testing.T, d *harness) {
 		d.batched = true
 		first := make(chan struct{})
 		d.apply = func(any) error { <-first; return nil }

@@ -67,6 +67,13 @@ func newHarness() *harness {
 	return &harness{in: make(chan *message.Message), log: slog.DiscardHandler}
 }
 
+// inBubble runs a test with a harness, in a bubble.
+func inBubble(t *testing.T, test func(t *testing.T, d *harness)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, newHarness()) })
+}
+
 func (d *harness) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {
 	out := make(chan *message.Message)
 	go func() {
@@ -374,9 +381,7 @@ func TestDeadLetterTooLargeIsCut(t *testing.T) {
 }
 
 func TestRowThatTheDatabaseRefusesBecomesDeadLetter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
+	inBubble(t, func(t *testing.T, d *harness) {
 		d.apply = func(any) error { return timer.Invalid(timer.ReasonRefused, "no such service call") }
 		h := d.run(t, routing)
 		if !d.deliver(string(envelope.Schedule(command))) {

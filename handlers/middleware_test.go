@@ -21,9 +21,7 @@ import (
 // TestMiddlewareOfAHostSeesEveryMessage has one that notes each message and what
 // became of it, whatever that is.
 func TestMiddlewareOfAHostSeesEveryMessage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := limited(t, quota.Limits{Accept: quota.Rate{PerSecond: 0.001, Burst: 2}}, quota.Options{})
+	underQuota(t, quota.Limits{Accept: quota.Rate{PerSecond: 0.001, Burst: 2}}, func(t *testing.T, d *harness) {
 		var seen []string
 		d.middleware = []message.HandlerMiddleware{func(next message.HandlerFunc) message.HandlerFunc {
 			return func(msg *message.Message) ([]*message.Message, error) {
@@ -56,9 +54,7 @@ func TestMiddlewareOfAHostSeesEveryMessage(t *testing.T) {
 // TestMiddlewareOfAHostMayChangeAMessage has one that takes a seal off each body, and calls
 // the others a second time.
 func TestMiddlewareOfAHostMayChangeAMessage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
+	inBubble(t, func(t *testing.T, d *harness) {
 		d.middleware = []message.HandlerMiddleware{func(next message.HandlerFunc) message.HandlerFunc {
 			return func(msg *message.Message) ([]*message.Message, error) {
 				msg.Payload = bytes.TrimPrefix(msg.Payload, []byte("sealed"))
@@ -92,9 +88,7 @@ func many(tenant timer.TenantID, n int) string {
 }
 
 func TestTimersOfOneMessageAreAppliedTogether(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
+	inBubble(t, func(t *testing.T, d *harness) {
 		d.run(t, routing)
 		if !d.deliver(many("acme", 5), "correlationId", "from-header") {
 			t.Fatal("not acked")
@@ -119,9 +113,7 @@ func TestTimersOfOneMessageAreAppliedTogether(t *testing.T) {
 // TestTimersOfOneMessageAreRefusedTogether has one of them refused by the database,
 // and one that is due too late.
 func TestTimersOfOneMessageAreRefusedTogether(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
+	inBubble(t, func(t *testing.T, d *harness) {
 		d.apply = func(c any) error {
 			if c.(timer.ScheduleTimer).ServiceCallID == "many-3" {
 				return timer.Invalid(timer.ReasonRefused, "many-3: no such service call")
@@ -147,9 +139,7 @@ func TestTimersOfOneMessageAreRefusedTogether(t *testing.T) {
 // TestTimersOfOneMessageExceedAQuotaTogether names the delay after which they come
 // again.
 func TestTimersOfOneMessageExceedAQuotaTogether(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := limited(t, quota.Limits{Live: 3, Policy: quota.Delay}, quota.Options{})
+	underQuota(t, quota.Limits{Live: 3, Policy: quota.Delay}, func(t *testing.T, d *harness) {
 		d.run(t, routing)
 		d.deliver(order("acme", 0))
 		m := message.NewMessage("id", []byte(many("acme", 3)))

@@ -72,9 +72,7 @@ func unless(fine bool, err error) error {
 // TestIntakeTriesOnceAfterEachPause has the store down twice, while a hundred commands wait:
 // one of them is tried after each pause, which grows to a limit, and all go on when it is back.
 func TestIntakeTriesOnceAfterEachPause(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
+	inBubble(t, func(t *testing.T, d *harness) {
 		var began time.Time
 		var tries []time.Duration
 		down := func() error { return unless(time.Since(began) > 10*time.Minute, errLocked) }
@@ -117,9 +115,7 @@ func TestIntakeTriesOnceAfterEachPause(t *testing.T) {
 }
 
 func TestFatalEndsTheIntake(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
+	inBubble(t, func(t *testing.T, d *harness) {
 		d.apply = func(any) error { return timer.ErrFatal }
 		_, _, ended := d.start(t, routing)
 		if d.deliver(string(envelope.Schedule(command))) {

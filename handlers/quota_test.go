@@ -23,17 +23,23 @@ import (
 
 // limited returns a harness whose tenants have limits; its store holds what was
 // applied. Beta has none.
-func limited(t *testing.T, l quota.Limits, opt quota.Options) *harness {
+func limited(t *testing.T, l quota.Limits) *harness {
 	d := newHarness()
 	d.timers = fakeStore{d: d}
 	var err error
 	d.quotas, err = quota.New(quota.Config{
 		Default: l, Tenants: map[timer.TenantID]quota.Limits{"beta": {}},
-	}, timer.ClockFunc(time.Now), opt)
+	}, timer.ClockFunc(time.Now), quota.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// underQuota runs a test with a harness whose tenants have limits, in a bubble.
+func underQuota(t *testing.T, l quota.Limits, test func(t *testing.T, d *harness)) {
+	t.Helper()
+	inBubble(t, func(t *testing.T, _ *harness) { test(t, limited(t, l)) })
 }
 
 // A fakeStore reads the timers that were applied.
@@ -107,9 +113,7 @@ func (d *harness) counted(outcome string) (n int) {
 var rate2 = quota.Limits{Accept: quota.Rate{PerSecond: 1, Burst: 2}}
 
 func TestOverQuotaGoesBackToTheBroker(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := limited(t, rate2, quota.Options{})
+	underQuota(t, rate2, func(t *testing.T, d *harness) {
 		var log bytes.Buffer
 		d.log = slog.NewTextHandler(&log, nil)
 		h := d.run(t, routing)
@@ -142,7 +146,7 @@ func TestOverQuotaBecomesADeadLetterByPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := rate2
 		l.Policy, l.Live = quota.DeadLetter, 3
-		d := limited(t, l, quota.Options{})
+		d := limited(t, l)
 		d.run(t, routing)
 		for i := range 3 {
 			if !d.deliver(order("acme", i)) {
@@ -166,9 +170,7 @@ func TestOverQuotaBecomesADeadLetterByPolicy(t *testing.T) {
 }
 
 func TestTimersThatWaitCanBeMovedAndCanceledAtTheLimit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := limited(t, quota.Limits{Live: 2}, quota.Options{})
+	underQuota(t, quota.Limits{Live: 2}, func(t *testing.T, d *harness) {
 		d.run(t, routing)
 		cancel := func(i int) string {
 			return string(envelope.Cancel(timer.CancelTimer{
@@ -197,9 +199,7 @@ func TestTimersThatWaitCanBeMovedAndCanceledAtTheLimit(t *testing.T) {
 }
 
 func TestCancelsAreNotLimited(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := limited(t, quota.Limits{Live: 1, Accept: quota.Rate{PerSecond: 0.001}}, quota.Options{})
+	underQuota(t, quota.Limits{Live: 1, Accept: quota.Rate{PerSecond: 0.001}}, func(t *testing.T, d *harness) {
 		d.run(t, routing)
 		for i := range 100 {
 			c := timer.CancelTimer{Key: command.Key, Version: timer.Version{TimestampMS: noon.UnixMilli() + int64(i), CommandID: "c"}}
@@ -212,7 +212,7 @@ func TestCancelsAreNotLimited(t *testing.T) {
 
 func TestHorizonOfATenant(t *testing.T) {
 	t.Parallel()
-	d := limited(t, quota.Limits{Horizon: time.Hour}, quota.Options{})
+	d := limited(t, quota.Limits{Horizon: time.Hour})
 	d.run(t, routing)
 	late := command
 	late.DueAt = noon.Add(time.Hour + time.Second)
@@ -243,7 +243,7 @@ func TestATokenIsTakenOnceACommand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := limited(t, quota.Limits{Live: 5, Accept: quota.Rate{PerSecond: 0.0001, Burst: 5}}, quota.Options{})
+				d := limited(t, quota.Limits{Live: 5, Accept: quota.Rate{PerSecond: 0.0001, Burst: 5}})
 				var broken atomic.Bool
 				d.apply = func(any) error {
 					if broken.Load() {
@@ -279,9 +279,7 @@ func TestATokenIsTakenOnceACommand(t *testing.T) {
 // TestOverQuotaIsNoSignOfTheStore has the store down while one tenant is far over
 // its quota. The try after each pause is for a command that can tell.
 func TestOverQuotaIsNoSignOfTheStore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := limited(t, rate2, quota.Options{})
+	underQuota(t, rate2, func(t *testing.T, d *harness) {
 		var down atomic.Bool
 		down.Store(true)
 		d.apply = func(any) error {
@@ -331,9 +329,7 @@ func TestOverQuotaIsNoSignOfTheStore(t *testing.T) {
 // TestManyOverQuotaDelayNoOther delivers thousands at once, of a tenant that is at
 // its limit of timers, among those of one that is not.
 func TestManyOverQuotaDelayNoOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := limited(t, quota.Limits{Live: 100}, quota.Options{})
+	underQuota(t, quota.Limits{Live: 100}, func(t *testing.T, d *harness) {
 		d.apply = func(any) error { time.Sleep(time.Microsecond); return nil }
 		d.run(t, routing)
 		var acme, beta []*message.Message
@@ -361,7 +357,7 @@ func TestManyOverQuotaDelayNoOther(t *testing.T) {
 // those that a message may have.
 func TestReplayThatAQuotaRefusesDoesNotCount(t *testing.T) {
 	t.Parallel()
-	d := limited(t, quota.Limits{Live: 1, Policy: quota.DeadLetter}, quota.Options{})
+	d := limited(t, quota.Limits{Live: 1, Policy: quota.DeadLetter})
 	d.run(t, routing)
 	for i, replays := range []string{"", "1", "1", "3"} {
 		if !d.deliver(fmt.Sprintf(`{"id":"c-%[1]d","type":"ScheduleTimers","tenantId":"acme","timestampMs":1767225600000,"payload":{"tenantId":"acme","timers":[`+

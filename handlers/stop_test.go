@@ -75,9 +75,7 @@ func (s *slowStore) Cancel(context.Context, time.Time, ...timer.CancelTimer) ([]
 }
 
 func TestStopWhileStarting(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
+	inBubble(t, func(t *testing.T, d *harness) {
 		h := handlers.New(d, routing, d, d, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), handlers.Options{})
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
@@ -90,9 +88,7 @@ func TestStopWhileStarting(t *testing.T) {
 // TestStopEndsAllWaits has a thousand messages wait for the store, and one for the
 // broker to take its dead letter.
 func TestStopEndsAllWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
+	inBubble(t, func(t *testing.T, d *harness) {
 		d.batched = true
 		d.apply = func(any) error { return errors.New("disk full") }
 		d.works = func(context.Context) error { return errors.New("disk full") }
@@ -131,9 +127,7 @@ func TestStopEndsAllWaits(t *testing.T) {
 // TestStopLetsTheTimeOfABubblePass has the goroutine of the router that ends the
 // subscription come late, when the router closes, while a message waits for its next try.
 func TestStopLetsTheTimeOfABubblePass(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
+	inBubble(t, func(t *testing.T, d *harness) {
 		d.log = lateHandler{slog.DiscardHandler}
 		d.apply = func(any) error { return errors.New("the database is busy") }
 		_, stop, ended := d.start(t, routing)
@@ -170,9 +164,7 @@ func (l lateHandler) WithAttrs([]slog.Attr) slog.Handler { return l }
 
 // TestStopOfAStoreThatHangs ends although a commit does not.
 func TestStopOfAStoreThatHangs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newHarness()
+	inBubble(t, func(t *testing.T, d *harness) {
 		release := make(chan struct{})
 		d.apply = func(any) error { <-release; return nil }
 		_, stop, ended := d.start(t, routing)
