@@ -22,14 +22,14 @@ func Drain(ctx context.Context, opt Options) (r Result, err error) {
 	commands := make([]timer.ScheduleTimer, opt.Timers)
 	due := timer.RoundUp(time.Now().Add(opt.Lead + time.Duration(opt.Timers)*10*time.Microsecond)) // making them takes a while
 	for n := range commands {
-		commands[n] = opt.command(n, time.Now(), due)
+		commands[n] = command(opt.tenant(n), time.Now(), due)
 	}
 	messages := opt.encodeAll(commands)
 	k := newSink(opt.Timers)
 	if err := k.listen(ctx, s); err != nil {
 		return r, err
 	}
-	before, err := s.usages(ctx)
+	before, err := s.usages()
 	if err != nil {
 		return r, err
 	}
@@ -50,7 +50,7 @@ func Drain(ctx context.Context, opt Options) (r Result, err error) {
 	if !accepted.Before(due) {
 		return r, fmt.Errorf("void: the last command was accepted %v after the due time; give it a longer --lead", accepted.Sub(due).Round(time.Millisecond))
 	}
-	between, err := s.usages(ctx)
+	between, err := s.usages()
 	if err != nil {
 		return r, err
 	}

@@ -10,12 +10,11 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/verify/bench/database"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 const (
-	greatPrefix = "great-" // of the name of the tenant with many timers
-	greatTenant = greatPrefix + "0"
+	greatTenant = "great"          // has many timers
 	aloneMin    = 5 * time.Second  // that the small ones are measured alone
 	aloneMax    = 20 * time.Second // at most
 	stalled     = 20 * time.Second // nothing comes of the great one: nothing will
@@ -41,7 +40,7 @@ func Fairness(ctx context.Context, opt Options) (r Result, err error) {
 	opt = opt.withDefaults()
 	opt.Rate = opt.Tenants
 	fall := time.Now().Add(opt.Lead).Truncate(time.Second)
-	s, err := open(ctx, opt, database.Load{Timers: opt.Timers, Tenant: greatPrefix, Tenants: 1, From: fall})
+	s, err := open(ctx, opt, load{timers: opt.Timers, tenant: func(int) timer.TenantID { return greatTenant }, from: fall})
 	defer func() { err = errors.Join(err, s.shut()) }()
 	if err != nil {
 		return r, err

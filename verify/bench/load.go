@@ -13,26 +13,20 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
-	"github.com/event-service-agent/timer-service/verify/bench/database"
 )
 
 // newID returns an identifier as producers make them.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-const tenantPrefix = "tenant-"
-
 // tenant returns whose the timer with a number is.
 func (o Options) tenant(n int) timer.TenantID {
-	return timer.TenantID(fmt.Sprintf("%s%d", tenantPrefix, n%o.Tenants))
+	return timer.TenantID(fmt.Sprintf("tenant-%d", n%o.Tenants))
 }
 
-// command makes the command for the timer with a number.
-func (o Options) command(n int, now, due time.Time) timer.ScheduleTimer {
+// command makes a command for a new timer.
+func command(tenant timer.TenantID, now, due time.Time) timer.ScheduleTimer {
 	return timer.ScheduleTimer{
-		Key: timer.Key{
-			TenantID:      o.tenant(n),
-			ServiceCallID: timer.ServiceCallID(newID()),
-		},
+		Key:           timer.Key{TenantID: tenant, ServiceCallID: timer.ServiceCallID(newID())},
 		Version:       timer.Version{TimestampMS: now.UnixMilli(), CommandID: newID()},
 		CorrelationID: newID(),
 		DueAt:         due,
@@ -100,9 +94,6 @@ const (
 )
 
 // pending are the timers that wait meanwhile.
-func (o Options) pending() database.Load {
-	return database.Load{
-		Timers: o.Pending, Tenant: tenantPrefix, Tenants: o.Tenants,
-		From: time.Now().Add(fillFrom), Over: fillOver,
-	}
+func (o Options) pending() load {
+	return load{timers: o.Pending, tenant: o.tenant, from: time.Now().Add(fillFrom), over: fillOver}
 }

@@ -25,11 +25,11 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b, url, err := crash.StartServer(ctx, crash.NATS, dir)
+	b, url, err := startBroker(ctx, crash.NATS, dir)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, b.Stop()) }()
+	defer func() { err = errors.Join(err, b.Kill()) }()
 	nc, err := nats.Connect(url)
 	if err != nil {
 		return r, err
@@ -61,13 +61,13 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 	}
 	defer taking.Stop()
 	due := time.Now().Add(opt.Lead).Truncate(time.Second).Add(time.Second) // the server knows whole seconds
-	before, err := usagesOf(b)
+	before, err := usagesOf(b, nil)
 	if err != nil {
 		return r, err
 	}
 	began := time.Now()
 	for n := range opt.Timers {
-		c := opt.command(n, began, due)
+		c := command(opt.tenant(n), began, due)
 		m := nats.NewMsg("schedule." + string(c.ServiceCallID))
 		m.Data = encode(c).Payload
 		m.Header.Set("Nats-Schedule", "@at "+due.UTC().Format(time.RFC3339))
@@ -85,7 +85,7 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 	if !accepted.Before(due) {
 		return r, errors.New("void: the last message was accepted after the due time; give it a longer --lead")
 	}
-	between, err := usagesOf(b)
+	between, err := usagesOf(b, nil)
 	if err != nil {
 		return r, err
 	}
@@ -101,7 +101,7 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 			return r, errors.New("void: a message came early")
 		}
 	}
-	after, err := usagesOf(b)
+	after, err := usagesOf(b, nil)
 	return Result{
 		Workload: "native", Timers: opt.Timers, Setup: "schedules of NATS itself; " + opt.setup(),
 		Accepted: rate(opt.Timers, accepted.Sub(began)), Delivered: rate(opt.Timers, k.last().Sub(due)),

@@ -6,14 +6,12 @@ import (
 	"io"
 	"time"
 
-	"github.com/event-service-agent/timer-service/verify/bench/database"
 	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
 // Options say what to measure. The zero value of a field takes its default.
 type Options struct {
-	Store     database.Kind // where the timers are kept; default [database.SQLite]
-	DBURL     string        // of a PostgreSQL server, of a role that may create databases
+	Store     crash.Store   // where the timers are kept; default [crash.SQLite]
 	Instances int           // of the service, on one database; default 1
 	Timers    int           // of a drain; default 50,000
 	Rate      int           // timers a second of a steady load; default 500
@@ -27,12 +25,11 @@ type Options struct {
 	Settings  []string      // more of the service, such as TIMER_BATCH_SIZE=1000
 	Bin       string        // the service; built if empty
 	Progress  io.Writer     // a line now and then; default none
-	BrokerURL string        // a broker that runs already; one is started if empty
 }
 
 func (o Options) withDefaults() Options {
 	if o.Store == "" {
-		o.Store = database.SQLite
+		o.Store = crash.SQLite
 	}
 	if o.Instances <= 0 {
 		o.Instances = 1
@@ -63,17 +60,15 @@ func (o Options) withDefaults() Options {
 
 // slowestIntake is how many commands a second the service is expected to take
 // at least. A drain in which it was slower says so and is void.
-var slowestIntake = map[database.Kind]time.Duration{database.SQLite: 6_000, database.Postgres: 3_000}
+var slowestIntake = map[crash.Store]time.Duration{crash.SQLite: 6_000, crash.Postgres: 3_000}
 
 // check returns what can't be asked for together.
 func (o Options) check() error {
 	switch {
-	case o.Instances > 1 && o.Store == database.SQLite:
+	case o.Instances > 1 && o.Store == crash.SQLite:
 		return errors.New("only instances on PostgreSQL share a database")
 	case o.Instances > 1 && o.Embedded:
 		return errors.New("instances do not share an embedded broker")
-	case o.Embedded && o.BrokerURL != "":
-		return errors.New("an embedded broker has no URL of its own")
 	case o.Broker != crash.NATS && o.Embedded:
 		return fmt.Errorf("only the broker %s can be embedded", crash.NATS)
 	}

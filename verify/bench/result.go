@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/event-service-agent/timer-service/verify/bench/database"
 	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
@@ -30,10 +29,10 @@ type Result struct {
 // result returns the figures that every workload has.
 func (s *system) result(workload string, used usages) Result {
 	r := Result{
-		Workload: workload, Setup: s.opt.setup(), Pending: s.opt.Pending, PeakMiB: used.service.PeakMiB,
+		Workload: workload, Setup: s.opt.setup(), Pending: s.opt.Pending, PeakMiB: used.service.peakMiB,
 	}
 	for _, i := range s.instances {
-		r.StartMS = max(r.StartMS, milliseconds(i.took()))
+		r.StartMS = max(r.StartMS, milliseconds(i.ReadyAt.Sub(i.Started)))
 	}
 	return r
 }
@@ -82,8 +81,6 @@ func (o Options) setup() string {
 	switch {
 	case o.Embedded:
 		parts[0] = "embedded NATS"
-	case o.BrokerURL != "":
-		parts[0] = string(o.Broker) + " as given"
 	case o.Broker == crash.Kafka:
 		parts[0] = "kfake"
 	case o.Broker == crash.RabbitMQ:
@@ -92,7 +89,7 @@ func (o Options) setup() string {
 	if o.Bulk {
 		parts = append(parts, "bulk")
 	}
-	parts = append(parts, map[database.Kind]string{database.SQLite: "SQLite strict", database.Postgres: "PostgreSQL strict"}[o.Store])
+	parts = append(parts, map[crash.Store]string{crash.SQLite: "SQLite strict", crash.Postgres: "PostgreSQL strict"}[o.Store])
 	if o.Instances > 1 {
 		parts = append(parts, fmt.Sprint(o.Instances, " instances"))
 	}

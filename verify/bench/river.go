@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
+	"os"
 	"strconv"
 	"time"
 
@@ -17,8 +17,9 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
-	"github.com/event-service-agent/timer-service/verify/bench/database"
+	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
 // Settings of River for throughput, near those of its own benchmark. Its scheduler
@@ -52,24 +53,28 @@ func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
 	return nil
 }
 
-// riverSystem is a client of River, on a PostgreSQL database of its own.
+// riverSystem is a client of River, on a PostgreSQL server of its own.
 type riverSystem struct {
-	opt      Options
-	database database.Database
-	pool     *pgxpool.Pool
-	client   *river.Client[pgx.Tx]
-	sink     *sink
-	close    []func() error // in reverse
+	opt    Options
+	store  *store
+	pool   *pgxpool.Pool
+	client *river.Client[pgx.Tx]
+	sink   *sink
+	close  []func() error // in reverse
 }
 
 func openRiver(ctx context.Context, opt Options, timers int) (s *riverSystem, err error) {
-	opt.Store = database.Postgres
 	s = &riverSystem{opt: opt, sink: newSink(timers)}
-	if s.database, err = opt.database(ctx); err != nil {
+	dir, err := os.MkdirTemp("", "timer-bench-")
+	if err != nil {
 		return s, err
 	}
-	s.close = append(s.close, s.database.Drop)
-	settings, err := pgxpool.ParseConfig(s.database.Settings()["TIMER_DB_URL"])
+	s.close = append(s.close, func() error { return os.RemoveAll(dir) })
+	if s.store, err = openStore(ctx, crash.Postgres, dir); err != nil {
+		return s, err
+	}
+	s.close = append(s.close, s.store.close)
+	settings, err := pgxpool.ParseConfig(s.store.at)
 	if err != nil {
 		return s, err
 	}
@@ -103,21 +108,9 @@ func openRiver(ctx context.Context, opt Options, timers int) (s *riverSystem, er
 	return s, nil
 }
 
-func (s *riverSystem) shut() (err error) {
-	for _, end := range slices.Backward(s.close) {
-		err = errors.Join(err, end())
-	}
-	return err
-}
+func (s *riverSystem) shut() error { return closeAll(s.close) }
 
-func (s *riverSystem) usages(ctx context.Context) (usages, error) {
-	u, err := usagesOf(nil)
-	if err != nil {
-		return u, err
-	}
-	u.store, err = s.database.Usage(ctx)
-	return u, err
-}
+func (s *riverSystem) usages() (usages, error) { return usagesOf(nil, s.store) }
 
 func (s *riverSystem) job(n int, due time.Time) river.InsertManyParams {
 	return river.InsertManyParams{
@@ -135,49 +128,27 @@ func (s *riverSystem) await(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	for open := true; open; {
-		if err := s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM river_job WHERE state <> 'completed')").Scan(&open); err != nil {
-			return err
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
+	return pause.Until(ctx, func() (done bool, err error) {
+		err = s.pool.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM river_job WHERE state <> 'completed')").Scan(&done)
+		return done, err
+	})
 }
 
 // judge returns how late the jobs were that were due from then on.
 func (s *riverSystem) judge(since time.Time) (*Lateness, error) {
-	all, err := s.judgeEach(from(since))
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
-}
-
-// judgeEach is judge for several windows.
-func (s *riverSystem) judgeEach(in ...window) ([]*Lateness, error) {
-	late := make([]histogram, len(in))
+	var late histogram
 	for _, a := range s.sink.came {
 		if a.at.Before(a.due) {
 			return nil, errors.New("void: a job came early")
 		}
-		for n, w := range in {
-			if w.holds(a.due) {
-				late[n].add(a.at.Sub(a.due))
-			}
+		if from(since).holds(a.due) {
+			late.add(a.at.Sub(a.due))
 		}
 	}
 	if s.sink.extra > 0 {
 		return nil, fmt.Errorf("void: %d jobs came again", s.sink.extra)
 	}
-	all := make([]*Lateness, len(in))
-	for n := range in {
-		all[n] = late[n].lateness()
-	}
-	return all, nil
+	return late.lateness(), nil
 }
 
 func (s *riverSystem) result(workload string) Result {
@@ -190,7 +161,7 @@ func (s *riverSystem) result(workload string) Result {
 // River gives the work of [Drain] to River, a queue on PostgreSQL, whose client
 // and worker run in this process.
 func River(ctx context.Context, opt Options) (r Result, err error) {
-	opt.Store = database.Postgres
+	opt.Store = crash.Postgres
 	opt = opt.withDefaults()
 	opt.Lead = max(opt.Lead, riverLead)
 	s, err := openRiver(ctx, opt, opt.Timers)
@@ -199,7 +170,7 @@ func River(ctx context.Context, opt Options) (r Result, err error) {
 		return r, err
 	}
 	due := timer.RoundUp(time.Now().Add(opt.Lead))
-	before, err := s.usages(ctx)
+	before, err := s.usages()
 	if err != nil {
 		return r, err
 	}
@@ -220,7 +191,7 @@ func River(ctx context.Context, opt Options) (r Result, err error) {
 		return r, err
 	}
 	accepted := time.Now()
-	between, err := s.usages(ctx)
+	between, err := s.usages()
 	if err != nil {
 		return r, err
 	}
@@ -230,7 +201,7 @@ func River(ctx context.Context, opt Options) (r Result, err error) {
 	if err := s.await(ctx); err != nil {
 		return r, err
 	}
-	after, err := s.usages(ctx)
+	after, err := s.usages()
 	if err != nil {
 		return r, err
 	}
@@ -244,7 +215,7 @@ func River(ctx context.Context, opt Options) (r Result, err error) {
 
 // RiverSteady gives the work of [Steady] to River.
 func RiverSteady(ctx context.Context, opt Options) (r Result, err error) {
-	opt.Store = database.Postgres
+	opt.Store = crash.Postgres
 	opt = opt.withDefaults()
 	total := int(float64(opt.Rate) * (warmUp + opt.Duration).Seconds())
 	s, err := openRiver(ctx, opt, total)
@@ -252,7 +223,7 @@ func RiverSteady(ctx context.Context, opt Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	before, err := s.usages(ctx)
+	before, err := s.usages()
 	if err != nil {
 		return r, err
 	}
@@ -263,7 +234,7 @@ func RiverSteady(ctx context.Context, opt Options) (r Result, err error) {
 	if err := s.await(ctx); err != nil {
 		return r, err
 	}
-	after, err := s.usages(ctx)
+	after, err := s.usages()
 	if err != nil {
 		return r, err
 	}

@@ -31,17 +31,12 @@ func Steady(ctx context.Context, opt Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	return s.steady(ctx)
-}
-
-func (s *system) steady(ctx context.Context) (r Result, err error) {
-	opt := s.opt
 	total := int(float64(opt.Rate) * (warmUp + opt.Duration).Seconds())
 	k := newSink(total)
 	if err := k.listen(ctx, s); err != nil {
 		return r, err
 	}
-	before, err := s.usages(ctx)
+	before, err := s.usages()
 	if err != nil {
 		return r, err
 	}
@@ -68,15 +63,8 @@ func (s *system) steady(ctx context.Context) (r Result, err error) {
 
 // keep publishes commands at the rate, as long as there are to be more.
 func (s *system) keep(ctx context.Context, more func(sent int) bool) (commands []timer.ScheduleTimer, err error) {
-	return s.keepBy(ctx, more, func(_ context.Context, topic string, batch []*message.Message) error {
-		return broker.NewWatermillPublisher(s.client.Publisher()).Publish(topic, batch...)
-	})
-}
-
-// keepBy is keep with another way to publish.
-func (s *system) keepBy(ctx context.Context, more func(sent int) bool, publish func(ctx context.Context, topic string, batch []*message.Message) error) (commands []timer.ScheduleTimer, err error) {
 	all, ctx := errgroup.WithContext(ctx)
-	topic := s.client.Routing().Subscription()
+	to, topic := broker.NewWatermillPublisher(s.client.Publisher()), s.client.Routing().Subscription()
 	began := time.Now()
 	pace := time.NewTicker(tick)
 	defer pace.Stop()
@@ -86,12 +74,12 @@ func (s *system) keepBy(ctx context.Context, more func(sent int) bool, publish f
 		due := int(now.Sub(began).Seconds() * float64(s.opt.Rate))
 		for len(commands) < due && more(len(commands)) {
 			lead := leadMin + time.Duration(rand.Int64N(int64(leadMax-leadMin)))
-			c := s.opt.command(len(commands), now, now.Add(lead))
+			c := command(s.opt.tenant(len(commands)), now, now.Add(lead))
 			commands = append(commands, c)
 			batch = append(batch, encode(c))
 		}
 		if len(batch) > 0 {
-			all.Go(func() error { return publish(ctx, topic, batch) })
+			all.Go(func() error { return to.Publish(topic, batch...) })
 		}
 		<-pace.C
 	}

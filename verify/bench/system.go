@@ -4,184 +4,153 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"maps"
 	"os"
-	"strings"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	port "github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/service"
-	"github.com/event-service-agent/timer-service/verify/bench/database"
 	"github.com/event-service-agent/timer-service/verify/crash"
+)
+
+const (
+	startLimit = time.Minute // for an instance until it takes commands
+	stopLimit  = time.Minute
 )
 
 // A system is a broker, a database, instances of the service, and a client.
 type system struct {
 	opt       Options
 	dir       string
-	bin       string // the service
-	database  database.Database
-	config    config.Config
-	environ   []string     // of the instances
-	broker    crash.Server // nil if it is embedded, or was running already
-	instances []*instance
+	store     *store
+	broker    crash.Server // nil if it is embedded
+	instances []*crash.Process
 
 	fell chan struct{} // closed when an instance has ended
 	fall error         // how; set before fell is closed
 	once sync.Once     // the first fall
-	stop atomic.Bool   // an instance is to end
 
-	client port.Broker
-	reader database.Reader // of the database
-	close  []func() error  // in reverse
+	client broker.Broker
+	reader reader         // of the database
+	close  []func() error // in reverse
 }
 
-func newSystem(opt Options) *system { return &system{opt: opt, fell: make(chan struct{})} }
-
 // open starts everything. The caller shuts the system, also after an error.
-// Before the service starts, prepare fills its database.
-func open(ctx context.Context, opt Options, prepare ...database.Load) (*system, error) {
-	s := newSystem(opt)
+// Before the service starts, its database is filled.
+func open(ctx context.Context, opt Options, fill ...load) (s *system, err error) {
+	s = &system{opt: opt, fell: make(chan struct{})}
 	if err := opt.check(); err != nil {
 		return s, err
 	}
-	d, err := opt.database(ctx)
-	if err != nil {
+	if s.dir, err = os.MkdirTemp("", "timer-bench-"); err != nil {
 		return s, err
 	}
-	s.close = append(s.close, d.Drop)
-	if opt.Pending > 0 {
-		prepare = append(prepare, opt.pending())
+	s.close = append(s.close, func() error { return os.RemoveAll(s.dir) })
+	if s.store, err = openStore(ctx, opt.Store, s.dir); err != nil {
+		return s, err
 	}
-	for _, load := range prepare {
-		if err := d.Fill(ctx, load, opt.Progress); err != nil {
+	s.close = append(s.close, s.store.close)
+	for _, l := range append(fill, opt.pending()) {
+		if l.timers > 0 {
+			if err := s.store.fill(ctx, l, opt.Progress); err != nil {
+				return s, err
+			}
+		}
+	}
+	settings := []string{"TIMER_BROKER=" + string(opt.Broker), "TIMER_DURABILITY=" + string(config.Strict), "TIMER_NATS_PORT=0", s.store.setting()}
+	if !opt.Embedded {
+		var url string
+		if s.broker, url, err = startBroker(ctx, opt.Broker, s.dir); err != nil {
 			return s, err
 		}
+		s.close = append(s.close, s.broker.Kill)
+		settings = append(settings, "TIMER_BROKER_URL="+url)
 	}
-	return s, s.serve(ctx, d)
+	settings = append(settings, opt.Settings...)
+	if err := s.start(ctx, settings); err != nil {
+		return s, err
+	}
+	return s, s.connect(ctx, settings)
 }
 
-// database makes one.
-func (o Options) database(ctx context.Context) (database.Database, error) {
-	return database.New(ctx, database.Options{Kind: o.Store, URL: o.DBURL})
-}
-
-// serve starts a broker and the service on a database, and connects with both.
-func (s *system) serve(ctx context.Context, d database.Database) (err error) {
-	s.database = d
-	if s.dir, err = os.MkdirTemp("", "timer-bench-"); err != nil {
-		return err
+// startBroker starts one on a free port, and returns its URL.
+func startBroker(ctx context.Context, kind crash.Kind, dir string) (crash.Server, string, error) {
+	port, err := freeport.Find(ctx)
+	if err != nil {
+		return nil, "", err
 	}
-	s.close = append(s.close, func() error { return os.RemoveAll(s.dir) })
-	url := s.opt.BrokerURL
-	if url == "" && !s.opt.Embedded {
-		if s.broker, url, err = crash.StartServer(ctx, s.opt.Broker, s.dir); err != nil {
-			return err
-		}
-		s.close = append(s.close, s.broker.Stop)
-	}
-	if err := s.configure(url); err != nil {
-		return err
-	}
-	if err := s.start(ctx); err != nil {
-		return err
-	}
-	return s.connect(ctx)
-}
-
-// configure makes the environment of the instances, and what it means.
-func (s *system) configure(brokerURL string) (err error) {
-	settings := map[string]string{
-		"TIMER_BROKER": string(s.opt.Broker), "TIMER_BROKER_URL": brokerURL,
-		"TIMER_DURABILITY": string(config.Strict), "TIMER_NATS_PORT": "0",
-	}
-	maps.Copy(settings, s.database.Settings())
-	for _, set := range s.opt.Settings {
-		name, value, _ := strings.Cut(set, "=")
-		settings[name] = value
-	}
-	for name, value := range settings {
-		s.environ = append(s.environ, name+"="+value)
-	}
-	s.config, err = config.Load(nil, s.environ, "")
-	return err
+	b, err := crash.StartServer(ctx, kind, dir, port)
+	return b, kind.URL(port), err
 }
 
 // start starts the instances, one after the other.
-func (s *system) start(ctx context.Context) (err error) {
-	if s.bin = s.opt.Bin; s.bin == "" {
-		if s.bin, err = crash.Build(ctx, s.dir); err != nil {
+func (s *system) start(ctx context.Context, settings []string) (err error) {
+	bin := s.opt.Bin
+	if bin == "" {
+		if bin, err = crash.Build(ctx, s.dir); err != nil {
 			return err
 		}
 	}
-	s.close = append(s.close, func() error { return stopAll(s.instances) })
-	return s.startInstances(ctx)
-}
-
-func (s *system) startInstances(ctx context.Context) error {
+	s.close = append(s.close, s.stop)
 	for range s.opt.Instances {
-		i, err := start(ctx, s.bin, s.environ, s.fallen)
-		if i != nil {
-			s.instances = append(s.instances, i)
-		}
+		p, err := crash.Start(ctx, bin, "", settings, io.Discard, time.Now)
 		if err != nil {
+			return err
+		}
+		s.instances = append(s.instances, p)
+		go func() {
+			<-p.Ended
+			s.once.Do(func() {
+				s.fall = fmt.Errorf("the service ended: %w\n%s", p.Err, p.Last(40))
+				close(s.fell)
+			})
+		}()
+		if err := p.Await(ctx, startLimit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fallen notes that an instance has ended.
-func (s *system) fallen(err error) {
-	if s.stop.Load() {
-		return
+// stop ends the instances together, which must be cleanly.
+func (s *system) stop() error {
+	errs := make([]error, len(s.instances))
+	var stopping sync.WaitGroup
+	for n, p := range s.instances {
+		stopping.Go(func() {
+			if err := p.Stop(stopLimit); err != nil {
+				errs[n] = fmt.Errorf("the service: %w\n%s", err, p.Last(40))
+			}
+		})
 	}
-	s.once.Do(func() {
-		s.fall = fmt.Errorf("the service ended: %w", err)
-		close(s.fell)
-	})
-}
-
-// restart stops the instances and starts as many.
-func (s *system) restart(ctx context.Context) error {
-	began := time.Now()
-	s.stop.Store(true)
-	err := stopAll(s.instances)
-	s.instances = nil
-	s.stop.Store(false)
-	if err != nil {
-		return err
-	}
-	stopped := time.Since(began)
-	err = s.startInstances(ctx)
-	fmt.Fprintf(s.opt.Progress, "the service stopped in %v and started in %v\n", stopped.Round(time.Millisecond), (time.Since(began) - stopped).Round(time.Millisecond))
-	return err
+	stopping.Wait()
+	return errors.Join(errs...)
 }
 
 // connect makes the client, as producers and consumers have it, and opens the
 // database of the service.
-func (s *system) connect(ctx context.Context) error {
-	client, _, err := service.Client(s.config, slog.New(slog.DiscardHandler))
+func (s *system) connect(ctx context.Context, settings []string) error {
+	cfg, err := config.Load(nil, settings, "")
 	if err != nil {
+		return err
+	}
+	if s.client, _, err = service.Client(cfg, slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
-	go func() { done <- client.Run(running) }()
+	go func() { done <- s.client.Run(running) }()
 	s.close = append(s.close, func() error { cancel(); return <-done })
-	s.client = client
-	for client.Ready(ctx) != nil {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Millisecond):
-		}
+	if err := pause.Until(ctx, func() (bool, error) { return s.client.Ready(ctx) == nil, nil }); err != nil {
+		return err
 	}
-	if s.reader, err = s.database.OpenReader(ctx); err != nil {
+	if s.reader, err = s.store.reader(ctx); err != nil {
 		return err
 	}
 	s.close = append(s.close, s.reader.Close)
@@ -229,9 +198,11 @@ func (s *system) known(ctx context.Context) (int64, error) {
 }
 
 // shut ends everything, the last first.
-func (s *system) shut() (err error) {
-	for i := len(s.close) - 1; i >= 0; i-- {
-		err = errors.Join(err, s.close[i]())
+func (s *system) shut() error { return closeAll(s.close) }
+
+func closeAll(all []func() error) (err error) {
+	for _, end := range slices.Backward(all) {
+		err = errors.Join(err, end())
 	}
 	return err
 }

@@ -2,57 +2,114 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/event-service-agent/timer-service/verify/bench/machine"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
-// Usages are what all processes have used.
-type usages struct {
-	service machine.Usage // all instances; of memory, the one with the most
-	broker  machine.Usage
-	client  machine.Usage
-	store   time.Duration // CPU time of the database's server
+// A usage is what a process has used since it started.
+type usage struct {
+	cpu     time.Duration
+	peakMiB float64 // of memory
 }
 
-func (s *system) usages(ctx context.Context) (u usages, err error) {
-	for _, i := range s.instances {
-		one, err := machine.Used(i.PID())
-		if err != nil {
-			return u, err
-		}
-		u.service.CPU += one.CPU
-		u.service.PeakMiB = max(u.service.PeakMiB, one.PeakMiB)
-	}
-	outside, err := usagesOf(s.broker)
+// ticks is how many units of CPU time Linux counts a second (sysconf
+// _SC_CLK_TCK), the same on every machine that Go runs on.
+const ticks = 100
+
+// used reads the usage of a process. It needs Linux.
+func used(pid int) (usage, error) { return usedOf(pid, 2) }
+
+// usedOf adds up the first fields of CPU time: of the process and the system for it, and of
+// its children that have ended. See proc_pid_stat(5).
+func usedOf(pid, fields int) (u usage, err error) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	stat, err := os.ReadFile(dir + "stat")
 	if err != nil {
-		return u, err
+		return u, fmt.Errorf("read the CPU time of process %d (this needs Linux): %w", pid, err)
 	}
-	u.broker, u.client = outside.broker, outside.client
-	u.store, err = s.database.Usage(ctx)
+	const first = 11                               // counted from the state
+	_, after, _ := strings.Cut(string(stat), ") ") // the name before it may hold anything
+	for _, field := range strings.Fields(after)[first : first+fields] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return u, fmt.Errorf("read the CPU time of process %d: %w", pid, err)
+		}
+		u.cpu += time.Duration(n) * time.Second / ticks
+	}
+	status, err := os.ReadFile(dir + "status")
+	if _, peak, ok := strings.Cut(string(status), "VmHWM:"); ok && err == nil {
+		var kib float64
+		_, err = fmt.Sscan(peak, &kib)
+		u.peakMiB = kib / 1024
+	}
 	return u, err
 }
 
-// usagesOf returns those of a broker, which may be nil, and of this process.
-func usagesOf(broker crash.Server) (u usages, err error) {
+// usedByAll is used of a process with its children, whose memory does not count.
+func usedByAll(pid int) (u usage, err error) {
+	if u, err = usedOf(pid, 4); err != nil {
+		return u, err
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for child := range strings.FieldsSeq(string(children)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			of, _ := used(pid) // it may have ended
+			u.cpu += of.cpu
+		}
+	}
+	return u, err
+}
+
+// Usages are what all processes have used.
+type usages struct {
+	service usage // all instances; of memory, the one with the most
+	store   usage // the database's server
+	broker  usage
+	client  usage // this process
+}
+
+// usagesOf returns those of a broker, which may be nil, of a database and of this process.
+func usagesOf(broker crash.Server, db *store) (u usages, err error) {
 	if broker != nil {
-		if u.broker, err = machine.Used(broker.PID()); err != nil {
+		if u.broker, err = used(broker.PID()); err != nil {
 			return u, err
 		}
 	}
-	u.client, err = machine.Used(os.Getpid())
+	if db != nil && db.server != nil {
+		if u.store, err = usedByAll(db.server.PID()); err != nil {
+			return u, err
+		}
+	}
+	u.client, err = used(os.Getpid())
+	return u, err
+}
+
+func (s *system) usages() (usages, error) {
+	u, err := usagesOf(s.broker, s.store)
+	for _, i := range s.instances {
+		one, failed := used(i.PID())
+		if failed != nil {
+			return u, failed
+		}
+		u.service.cpu += one.cpu
+		u.service.peakMiB = max(u.service.peakMiB, one.peakMiB)
+	}
 	return u, err
 }
 
 // since returns the CPU time for each of n timers since an earlier reading.
 func (u usages) since(earlier usages, n int) *CPU {
 	return &CPU{
-		Service: each(n, u.service.CPU-earlier.service.CPU),
-		Store:   each(n, u.store-earlier.store),
-		Broker:  each(n, u.broker.CPU-earlier.broker.CPU),
-		Client:  each(n, u.client.CPU-earlier.client.CPU),
+		Service: each(n, u.service.cpu-earlier.service.cpu),
+		Store:   each(n, u.store.cpu-earlier.store.cpu),
+		Broker:  each(n, u.broker.cpu-earlier.broker.cpu),
+		Client:  each(n, u.client.cpu-earlier.client.cpu),
 	}
 }
 
@@ -63,26 +120,17 @@ const restLimit = 2 * time.Second
 // rest waits until the service has nothing left to do, and returns what has been
 // used: the last events are deleted from its outbox after they came.
 func (s *system) rest(ctx context.Context) (usages, error) {
-	before, err := s.usages(ctx)
-	if err != nil {
-		return before, err
-	}
-	for idle, began := 0, time.Now(); ; {
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return usages{}, ctx.Err()
+	before, err := s.usages()
+	for idle, began := 0, time.Now(); err == nil && idle < 3 && time.Since(began) < restLimit; {
+		if !pause.For(ctx, 100*time.Millisecond) {
+			return before, ctx.Err()
 		}
-		after, err := s.usages(ctx)
-		if err != nil {
-			return usages{}, err
-		}
-		if idle++; after.service.CPU > before.service.CPU {
+		var after usages
+		after, err = s.usages()
+		if idle++; after.service.cpu > before.service.cpu {
 			idle = 0
-		}
-		if idle == 3 || time.Since(began) > restLimit {
-			return after, nil
 		}
 		before = after
 	}
+	return before, err
 }

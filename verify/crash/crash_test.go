@@ -16,19 +16,12 @@ import (
 
 // TestMain makes the test binary the broker and the forgetful service, too.
 func TestMain(m *testing.M) {
-	var err error
-	switch {
-	case IsBroker():
-		err = ServeBroker(os.Stdin, os.Stdout)
-	case os.Getenv(forgetfulEnv) != "" && len(os.Args) > 1 && os.Args[1] == "serve":
-		err = forgetful()
-	default:
+	BrokerMain()
+	if os.Getenv(forgetfulEnv) == "" || len(os.Args) < 2 || os.Args[1] != "serve" {
 		os.Exit(m.Run())
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, forgetful())
+	os.Exit(1)
 }
 
 // progress writes to the log of a test.
@@ -60,34 +53,61 @@ func script(t *testing.T, line string) string {
 	return path
 }
 
-// A test that finds no violation in a broken service proves nothing.
-func TestConvictsAServiceThatForgets(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills processes for some seconds: not with -short")
-	}
-	t.Parallel()
+// careless returns a service that keeps nothing in its database. It has a verb that makes a
+// copy of that.
+func careless(t *testing.T, how string) string {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := script(t, "export "+forgetfulEnv+"=yes; exec "+strconv.Quote(self)+` "$@"`)
-	r, err := logRun(t, Options{Bin: bin, Kills: 3, Seed: 1, Settle: 8 * time.Second})
-	if err != nil {
-		t.Fatal(err)
+	return script(t, `if [ "$1" = backup ]; then echo copy > "$2"; exit; fi
+export `+forgetfulEnv+"="+how+"; exec "+strconv.Quote(self)+` "$@"`)
+}
+
+// A test that finds no violation in a broken service proves nothing.
+func TestConvictsABrokenService(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes for some seconds: not with -short")
 	}
-	for _, rule := range []history.Rule{history.Lost, history.NoDeadLetter, history.Unclean} {
-		if r.Count(rule) == 0 {
-			t.Errorf("nothing is %s", rule)
-		}
-	}
-	if r.Fired == 0 || r.Ready == 0 || r.Lives != 4 || r.Kills != 3 {
-		t.Errorf("%d timers fired in %d lives with %d kills, of which %d got ready", r.Fired, r.Lives, r.Kills, r.Ready)
-	}
-	// It may fire for an invalid message, which is an invention.
-	for _, rule := range []history.Rule{history.Early, history.WrongTopic, history.Malformed, history.Died} {
-		if r.Count(rule) > 0 {
-			t.Errorf("%d are %s, of which it is not guilty", r.Count(rule), rule)
-		}
+	t.Parallel()
+	for _, tt := range []struct {
+		mode   Mode
+		how    string
+		kills  int
+		guilty []history.Rule
+	}{
+		{Kill, "yes", 3, []history.Rule{history.Lost, history.NoDeadLetter, history.Unclean}},
+		{Wipe, "yes", 2, []history.Rule{history.Lost}},
+		{Rollback, "yes", 2, []history.Rule{history.Lost}},
+		{EmptyBroker, "yes", 2, []history.Rule{history.Lost}},
+		{Wipe, again, 4, []history.Rule{history.Refired}},
+		{Rollback, again, 4, []history.Rule{history.Refired}},
+	} {
+		t.Run(string(tt.mode)+" "+tt.how, func(t *testing.T) {
+			t.Parallel()
+			r, err := logRun(t, Options{Bin: careless(t, tt.how), Mode: tt.mode, Kills: tt.kills, Seed: 1, Settle: 5 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range tt.guilty {
+				if r.Count(rule) == 0 {
+					t.Errorf("nothing is %s", rule)
+				}
+			}
+			if r.Fired == 0 || r.Ready == 0 || r.Kills != tt.kills {
+				t.Errorf("%d timers fired in %d lives with %d kills, of which %d got ready", r.Fired, r.Lives, r.Kills, r.Ready)
+			}
+			if tt.mode == EmptyBroker && (r.Gone == 0 || r.Acked+r.Gone != r.Sent) {
+				t.Errorf("of %d messages the broker has %d and lost %d", r.Sent, r.Acked, r.Gone)
+			}
+			// It may fire for an invalid message, which is an invention.
+			for _, rule := range []history.Rule{history.Early, history.WrongTopic, history.Malformed, history.Died} {
+				if r.Count(rule) > 0 {
+					t.Errorf("%d are %s, of which it is not guilty", r.Count(rule), rule)
+				}
+			}
+		})
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"syscall"
-	"time"
 )
 
 // injectAll injects so many faults. The service is up, or is going to be, when it
@@ -70,7 +69,7 @@ func (r *run) work(ctx context.Context) (*instance, error) {
 func (r *run) awaitTraffic(ctx context.Context) error {
 	const some = 20
 	before, _ := r.recorder.Count()
-	return r.until(ctx, "commands are sent", func() bool {
+	return r.await(ctx, readyTimeout, "commands are sent", func() bool {
 		sent, _ := r.recorder.Count()
 		return sent >= before+some
 	})
@@ -80,7 +79,7 @@ func (r *run) awaitTraffic(ctx context.Context) error {
 // least, and waits until there is one.
 func (r *run) choose(ctx context.Context, starting bool) (*instance, error) {
 	var some []*instance
-	if err := r.until(ctx, "an instance is ready", func() bool {
+	if err := r.await(ctx, readyTimeout, "an instance is ready", func() bool {
 		for _, in := range r.instances {
 			if in.isUp() || starting && in.isAlive() {
 				some = append(some, in)
@@ -91,25 +90,6 @@ func (r *run) choose(ctx context.Context, starting bool) (*instance, error) {
 		return nil, err
 	}
 	return some[r.rand.IntN(len(some))], nil
-}
-
-// until polls until something has happened.
-func (r *run) until(ctx context.Context, what string, happened func() bool) error {
-	t := time.NewTimer(readyTimeout)
-	defer t.Stop()
-	look := time.NewTicker(pollTick)
-	defer look.Stop()
-	for !happened() {
-		if _, err := r.attend(ctx, nil, look.C); err != nil {
-			return err
-		}
-		select {
-		case <-t.C:
-			return fmt.Errorf("waited %s in vain until %s; see the logs", readyTimeout, what)
-		default:
-		}
-	}
-	return nil
 }
 
 // inject does what the mode says. The instance is starting or up afterwards, or
@@ -182,7 +162,7 @@ func (r *run) without(ctx context.Context, interrupt func(context.Context) error
 
 // restartBroker kills the broker and starts it again, where it was.
 func (r *run) restartBroker(ctx context.Context) error {
-	if err := r.broker.kill(); err != nil {
+	if err := r.broker.Kill(); err != nil {
 		return err
 	}
 	if err := r.rest(ctx, brokerOff.any(r.rand)); err != nil {
@@ -196,7 +176,7 @@ func (r *run) restartBroker(ctx context.Context) error {
 func (r *run) killBoth(ctx context.Context, in *instance) error {
 	r.over(in, r.now())
 	return r.without(ctx, func(ctx context.Context) error {
-		if err := r.inAnyOrder(ctx, r.broker.kill, func() error { return r.kill(in) }); err != nil {
+		if err := r.inAnyOrder(ctx, r.broker.Kill, func() error { return r.kill(in) }); err != nil {
 			return err
 		}
 		if err := r.rest(ctx, between.any(r.rand)); err != nil {
@@ -224,6 +204,6 @@ func (r *run) inAnyOrder(ctx context.Context, one, other func() error) error {
 
 // beginBroker starts the broker where it was.
 func (r *run) beginBroker(ctx context.Context) (err error) {
-	r.broker, err = kinds[r.opt.Broker].start(ctx, r.dir, r.port)
+	r.broker, err = StartServer(ctx, r.opt.Broker, r.dir, r.port)
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"syscall"
-	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
@@ -54,32 +53,26 @@ func (r *run) killAtStep(ctx context.Context, s step, passage int) (reached bool
 	if s.away > 0 && !pause.For(ctx, s.away) {
 		return false, ctx.Err()
 	}
-	in.step = fmt.Sprintf("%s:%d", s.name, passage)
-	err = r.begin(ctx, in)
-	in.step = ""
-	if err != nil {
+	if err := r.begin(ctx, in, fmt.Sprintf("%s=%s:%d", stepEnv, s.name, passage)); err != nil {
 		return false, err
 	}
 	armed := in.life
 	armed.meant = true
-	t := time.NewTimer(r.opt.stepTimeout)
-	defer t.Stop()
 	if s.stage == ending {
 		if err := r.signalLater(ctx, in, syscall.SIGTERM); err != nil {
 			return false, err
 		}
 	}
-	select {
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-armed.Ended:
-	case <-t.C:
+	switch ended, err := r.until(ctx, r.opt.stepTimeout, armed.HasEnded); {
+	case err != nil:
+		return false, err
+	case !ended:
 		r.breach(history.Unreached, "%s, passage %d: not within %s", s.name, passage, r.opt.stepTimeout)
 		return false, r.clear(in)
 	}
 	r.over(in, r.now())
 	switch {
-	case armed.Killed() && armed.hasFallen():
+	case armed.Killed() && armed.fellAt(s.name):
 		return true, nil
 	case armed.Err == nil && s.stage == ending:
 		r.breach(history.Unreached, "%s, passage %d: the service stopped cleanly", s.name, passage)
@@ -94,8 +87,8 @@ func (r *run) signalLater(ctx context.Context, in *instance, sig syscall.Signal)
 	if err := r.awaitReady(ctx, in); err != nil {
 		return err
 	}
-	if !pause.For(ctx, workTime.any(r.rand)) {
-		return ctx.Err()
+	if err := r.rest(ctx, workTime.any(r.rand)); err != nil {
+		return err
 	}
 	r.over(in, r.now())
 	return in.life.Signal(sig)

@@ -3,7 +3,9 @@ package crash
 import (
 	"context"
 	"fmt"
-	"io"
+	"os"
+	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,13 +16,31 @@ import (
 // An instance is one of the services that share the database and the broker. It
 // has one process after the other.
 type instance struct {
-	service
-	number int
-	file   io.Closer // the log
-	life   *life     // the newest; nil before the first
-
-	upFrom time.Time // when the last fault that the process survived was over
+	number  int
+	bin     string
+	dir     string   // its working directory
+	env     []string // names the broker and the database
+	log     *os.File
+	life    *life     // the newest; nil before the first
+	beginAt time.Time // when the next one is to begin; zero if it is not
+	upFrom  time.Time // when the last fault that the process survived was over
 }
+
+// A life is one process of the service, from start to end.
+type life struct {
+	*Process
+
+	number int  // of all processes of the run, from 1
+	noted  bool // whether it is recorded when the process was up
+	meant  bool // whether the run ends it, and checks how it ended
+}
+
+// The environment variable that names the step at which a process is to die, and what it
+// prints when it dies there.
+const (
+	stepEnv  = "FAILPOINT"
+	stepLine = "failpoint "
+)
 
 // isUp reports whether the instance has a process that takes commands.
 func (in *instance) isUp() bool { return in.isAlive() && in.life.IsReady() }
@@ -28,89 +48,97 @@ func (in *instance) isUp() bool { return in.isAlive() && in.life.IsReady() }
 // isAlive reports whether the instance has a process.
 func (in *instance) isAlive() bool { return in.life != nil && !in.life.HasEnded() }
 
-// begin starts a process of an instance.
-func (r *run) begin(ctx context.Context, in *instance) error {
-	l, err := in.start(ctx)
+// backup has the binary copy the database into a file.
+func (in *instance) backup(ctx context.Context, file string) error {
+	cmd := exec.CommandContext(ctx, in.bin, "backup", file)
+	cmd.Dir = in.dir
+	cmd.Env = append(Environ(), in.env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("timer-service backup: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// begin starts a process of an instance, with settings of its own.
+func (r *run) begin(ctx context.Context, in *instance, settings ...string) error {
+	settings = append(append([]string{"TIMER_UNKNOWN_TYPES=ignore"}, in.env...), settings...)
+	p, err := Start(ctx, in.bin, in.dir, settings, in.log, r.now)
 	if err != nil {
 		return err
 	}
 	r.lives++
-	l.number, l.of = r.lives, in
-	in.life = l
-	go func() {
-		<-l.Ended
-		select {
-		case r.ends <- l:
-		case <-ctx.Done():
-		}
-	}()
+	in.life, in.beginAt = &life{Process: p, number: r.lives}, time.Time{}
 	return nil
 }
 
-// beginLater starts a process of an instance after a pause, during which
-// the run has to [run.attend]. A single instance begins at once.
+// beginLater starts a process of an instance after a pause. A single instance begins at once.
 func (r *run) beginLater(ctx context.Context, in *instance) error {
 	if len(r.instances) == 1 {
 		return r.begin(ctx, in)
 	}
-	d := instanceOff.any(r.rand)
-	go func() {
-		pause.For(ctx, d)
-		select {
-		case r.due <- in:
-		case <-ctx.Done():
-		}
-	}()
+	in.beginAt = r.now().Add(instanceOff.any(r.rand))
 	return nil
 }
 
-// attend waits until a channel is closed, or the time is over, which it reports,
-// or something happened to an instance: it starts those whose pause is over, and
-// those that ended by themselves.
-func (r *run) attend(ctx context.Context, done <-chan struct{}, late <-chan time.Time) (over bool, err error) {
-	select {
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-late:
-		return true, nil
-	case <-done:
-		return false, nil
-	case in := <-r.due:
-		return false, r.begin(ctx, in)
-	case l := <-r.ends:
-		return false, r.died(ctx, l)
+// tend starts the instances whose pause is over, and those that ended by themselves.
+func (r *run) tend(ctx context.Context) error {
+	for _, in := range r.instances {
+		var err error
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !in.beginAt.IsZero():
+			if r.now().After(in.beginAt) {
+				err = r.begin(ctx, in)
+			}
+		case in.life != nil && in.life.HasEnded() && !in.life.meant:
+			err = r.died(ctx, in)
+		}
+		if err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// until tends the instances until something has happened, or the time is over. It reports
+// whether it has happened.
+func (r *run) until(ctx context.Context, limit time.Duration, happened func() bool) (bool, error) {
+	for late := r.now().Add(limit); ; {
+		if err := r.tend(ctx); err != nil {
+			return false, err
+		}
+		if happened() {
+			return true, nil
+		}
+		left := late.Sub(r.now())
+		if left <= 0 {
+			return false, nil
+		}
+		if !pause.For(ctx, min(left, pollTick)) {
+			return false, ctx.Err()
+		}
+	}
+}
+
+// await is until, and returns an error unless it happens.
+func (r *run) await(ctx context.Context, limit time.Duration, what string, happened func() bool) error {
+	ok, err := r.until(ctx, limit, happened)
+	if err == nil && !ok {
+		err = fmt.Errorf("waited %s in vain until %s; see the logs", limit, what)
+	}
+	return err
 }
 
 // rest lets the service run for a while.
 func (r *run) rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	for {
-		if over, err := r.attend(ctx, nil, t.C); over || err != nil {
-			return err
-		}
-	}
+	_, err := r.until(ctx, d, func() bool { return false })
+	return err
 }
 
 // awaitReady waits until an instance says that it is ready.
 func (r *run) awaitReady(ctx context.Context, in *instance) error {
-	t := time.NewTimer(readyTimeout)
-	defer t.Stop()
-	for !in.isUp() {
-		var ready <-chan struct{}
-		if in.isAlive() {
-			ready = in.life.Ready
-		}
-		over, err := r.attend(ctx, ready, t.C)
-		if err != nil {
-			return err
-		}
-		if over {
-			return fmt.Errorf("the service is not ready after %s; see its log", readyTimeout)
-		}
-	}
-	return nil
+	return r.await(ctx, readyTimeout, "the service is ready", in.isUp)
 }
 
 // awaitAll waits until all instances are ready.
@@ -123,28 +151,20 @@ func (r *run) awaitAll(ctx context.Context) error {
 	return nil
 }
 
-// died notes that a process ended by itself, unless the run ended it, and
-// starts its instance again.
-func (r *run) died(ctx context.Context, l *life) error {
-	if l.meant {
-		return nil
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if r.outdated(l) {
+// died notes that a process ended by itself, and starts its instance again.
+func (r *run) died(ctx context.Context, in *instance) error {
+	r.over(in, r.now())
+	if r.outdated(in.life) {
 		r.refusals++
-		r.over(l.of, r.now())
-		l.of.bin = r.opt.Bin
-		return r.begin(ctx, l.of)
+		in.bin = r.opt.Bin
+		return r.begin(ctx, in)
 	}
-	r.breach(history.Died, "life %d ended by itself: %v", l.number, l.Err)
+	r.breach(history.Died, "life %d ended by itself: %v", in.life.number, in.life.Err)
 	r.deaths++
 	if r.deaths > maxDeaths {
-		return fmt.Errorf("the service ended by itself %d times: %w; see its log", r.deaths, l.Err)
+		return fmt.Errorf("the service ended by itself %d times: %w; see its log", r.deaths, in.life.Err)
 	}
-	r.over(l.of, r.now())
-	return r.begin(ctx, l.of)
+	return r.begin(ctx, in)
 }
 
 // over notes that an instance was up until a time, if it was. Only the first
@@ -170,19 +190,14 @@ func (r *run) end(ctx context.Context, in *instance) error {
 	if err := in.life.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	t := time.NewTimer(endTimeout)
-	defer t.Stop()
-	for !in.life.HasEnded() {
-		over, err := r.attend(ctx, in.life.Ended, t.C)
-		if err != nil {
-			return err
-		}
-		if over {
-			r.breach(history.Unclean, "life %d had not ended %s after SIGTERM", in.life.number, endTimeout)
-			return in.life.Kill()
-		}
-	}
-	if in.life.Err != nil {
+	ended, err := r.until(ctx, endTimeout, in.life.HasEnded)
+	switch {
+	case err != nil:
+		return err
+	case !ended:
+		r.breach(history.Unclean, "life %d had not ended %s after SIGTERM", in.life.number, endTimeout)
+		return in.life.Kill()
+	case in.life.Err != nil:
 		r.breach(history.Unclean, "life %d ended after SIGTERM with: %v", in.life.number, in.life.Err)
 	}
 	return nil
@@ -199,6 +214,16 @@ func (r *run) kill(in *instance) error {
 		r.breach(history.Died, "life %d ended by itself, just before it was to be killed: %v", in.life.number, in.life.Err)
 	}
 	return nil
+}
+
+// fellAt reports whether a process that has ended said that it dies at a step.
+func (l *life) fellAt(step string) bool {
+	for _, line := range l.Lines() {
+		if strings.HasPrefix(line.Text, stepLine+step) {
+			return true
+		}
+	}
+	return false
 }
 
 func later(a, b time.Time) time.Time {

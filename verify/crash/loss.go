@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
@@ -44,7 +43,7 @@ func (r *run) loseDatabase(ctx context.Context) error {
 // nothing for long after a kill, and then there is nothing to lose.
 func (r *run) awaitEvents(ctx context.Context) error {
 	_, before := r.recorder.Count()
-	return r.until(ctx, "the service publishes something", func() bool {
+	return r.await(ctx, readyTimeout, "the service publishes something", func() bool {
 		_, seen := r.recorder.Count()
 		return seen > before
 	})
@@ -111,7 +110,7 @@ func (r *run) emptyBroker(ctx context.Context) error {
 		return err
 	}
 	r.hangUp()
-	if err := r.broker.kill(); err != nil {
+	if err := r.broker.Kill(); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(filepath.Join(r.dir, brokerData)); err != nil {
@@ -132,26 +131,8 @@ func (r *run) emptyBroker(ctx context.Context) error {
 
 // awaitSeen waits until what the service has published is recorded.
 func (r *run) awaitSeen(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	for {
+	return r.await(ctx, readyTimeout, "all events and dead letters of the broker are read", func() bool {
 		_, unseen, err := r.pending(ctx)
-		if err == nil && unseen == 0 {
-			return nil
-		}
-		if !pause.For(ctx, pollTick) {
-			return fmt.Errorf("%d events and dead letters of the broker are not read: %w", unseen, err)
-		}
-	}
-}
-
-// A tail is the last part of what was written to it.
-type tail []byte
-
-// Write keeps the end of p.
-func (t *tail) Write(p []byte) (int, error) {
-	const most = 4 << 10
-	*t = append(*t, p...)
-	*t = (*t)[max(0, len(*t)-most):]
-	return len(p), nil
+		return err == nil && unseen == 0
+	})
 }

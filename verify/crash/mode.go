@@ -16,7 +16,7 @@ const (
 	Stop      Mode = "stop"     // SIGSTOP for one to three seconds, and SIGCONT; of several instances for one to ten
 	Broker    Mode = "broker"   // SIGKILL for the broker, and a new start after up to a second
 	Both      Mode = "both"     // SIGKILL for the broker and the service, and new starts, all in any order
-	StoreGone Mode = "store"    // the end of all connections with the database, or SIGKILL for its server and a new start
+	StoreGone Mode = "store"    // the end of all connections with the database, or none left for a while, or the end of its server and a new start
 	Embedded  Mode = "embedded" // SIGKILL for a service that is its own broker, and a new start at once
 	Step      Mode = "step"     // the service kills itself at named steps, and is started again at once
 	Upgrade   Mode = "upgrade"  // SIGKILL as in Kill, while an older version is replaced by this one
@@ -74,7 +74,7 @@ const (
 	stepTimeout  = 30 * time.Second // until a step is reached
 	maxDeaths    = 5                // of the service by itself, before the run ends
 
-	pollTick = 20 * time.Millisecond // between polls
+	pollTick = 5 * time.Millisecond // between two polls of what happened to instances
 )
 
 type span struct{ least, most time.Duration }

@@ -2,11 +2,9 @@ package crash
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/verify/crash/traffic"
 )
 
@@ -27,18 +25,11 @@ func (r *run) makeOld(ctx context.Context, p *producer) error {
 	for _, c := range commands {
 		p.send(ctx, c)
 	}
-	limit := r.now().Add(oldTimeout)
-	for {
+	if err := r.await(ctx, oldTimeout, "timers that should become old fire", func() bool {
 		open, unseen, err := r.pending(ctx)
-		if err == nil && open == 0 && unseen == 0 && r.nothingMissing() {
-			break
-		}
-		if r.now().After(limit) {
-			return errors.Join(errors.New("timers that should become old do not fire"), err)
-		}
-		if !pause.For(ctx, publishPause) {
-			return ctx.Err()
-		}
+		return err == nil && open == 0 && unseen == 0 && r.nothingMissing()
+	}); err != nil {
+		return err
 	}
 	if err := r.clear(r.instances[0]); err != nil {
 		return err

@@ -15,7 +15,6 @@ type Options struct {
 	Old       string           // in Upgrade: commit of the older version; default the newest tag
 	Broker    Kind             // default [NATS]
 	Store     Store            // default [SQLite]
-	StoreURL  string           // with [Postgres]: a server on which to make a database; empty for a server of the run's own
 	Instances int              // of the service, which share the database and the broker; default 1
 	Mode      Mode             // default [Kill]
 	Kills     int              // how often that is done, in Step at each step; default 10
@@ -85,8 +84,6 @@ func (o Options) Check() error {
 	switch {
 	case o.Store != SQLite && o.Store != Postgres:
 		return fmt.Errorf("store %q is none of %q", o.Store, Stores)
-	case o.Store == SQLite && o.StoreURL != "":
-		return fmt.Errorf("the URL of a database goes with the store %s", Postgres)
 	case o.Store == SQLite && o.Instances > 1:
 		return fmt.Errorf("several instances need the store %s", Postgres)
 	case o.Store == Postgres && o.Mode.losesDatabase():

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 	"github.com/event-service-agent/timer-service/verify/crash/traffic"
 )
@@ -36,17 +35,6 @@ func Observe(ctx context.Context, nc *nats.Conn, stream jetstream.Stream, record
 	return o.stop, nil
 }
 
-// StartServer starts a broker that keeps its data in dir, and returns the URL
-// that the service connects with.
-func StartServer(ctx context.Context, kind Kind, dir string) (Server, string, error) {
-	port, err := freeport.Find(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	s, err := kinds[kind].start(ctx, dir, port)
-	return s, kinds[kind].scheme + address(port), err
-}
-
 // reconnectPause is short, since a broker may live no longer than 40 ms.
 const reconnectPause = 20 * time.Millisecond
 
@@ -66,12 +54,12 @@ func Connect(port int, name, db string) (*nats.Conn, error) {
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 }
 
-// Waiting returns how many commands the service has not acked, as the broker counts.
-func Waiting(ctx context.Context, stream jetstream.Stream) (waiting int, err error) {
+// Waiting returns how many commands of a topic the service has not acked, as the broker counts.
+func Waiting(ctx context.Context, stream jetstream.Stream, topic string) (waiting int, err error) {
 	consumers := stream.ListConsumers(ctx)
 	found := false
 	for c := range consumers.Info() {
-		if isIntake(c.Config) {
+		if c.Config.Durable != "" && (c.Config.FilterSubject == topic || slices.Contains(c.Config.FilterSubjects, topic)) {
 			found = true
 			waiting += int(c.NumPending) + c.NumAckPending
 		}
@@ -83,10 +71,4 @@ func Waiting(ctx context.Context, stream jetstream.Stream) (waiting int, err err
 		return 0, errors.New("the service has no durable consumer of its commands")
 	}
 	return waiting, nil
-}
-
-// isIntake reports whether a consumer is the one through which the service
-// takes commands.
-func isIntake(c jetstream.ConsumerConfig) bool {
-	return c.Durable != "" && (c.FilterSubject == history.CommandsTopic || slices.Contains(c.FilterSubjects, history.CommandsTopic))
 }

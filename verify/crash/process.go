@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -30,32 +32,43 @@ func Build(ctx context.Context, dir string, tags ...string) (string, error) {
 	return bin, nil
 }
 
-// A Process is one process of the service, from start to end.
+// A Process is one process of a program, such as the service, from start to end.
 type Process struct {
 	Started time.Time
-	Ready   chan struct{} // closed when the service says that it takes commands
+	Ready   chan struct{} // closed when the process prints a line that begins with "ready"
 	ReadyAt time.Time     // set before Ready is closed
 	Ended   chan struct{} // closed when the process has ended
 	Err     error         // how it ended; set before Ended is closed
 
-	cmd *exec.Cmd
+	cmd   *exec.Cmd
+	now   func() time.Time
+	mu    sync.Mutex
+	lines []Line
 }
 
-// Start starts a process of a binary in a folder, with settings beside the environment. It
-// ends with ctx at the latest. The times of the process are those of now.
-func Start(ctx context.Context, bin, dir string, settings []string, stdout, stderr io.Writer, now func() time.Time) (*Process, error) {
+// A Line is one that a process wrote, to stdout or stderr.
+type Line struct {
+	At   time.Time
+	Text string
+}
+
+// Start starts a process of the service in a folder, with settings beside the environment. It
+// ends with ctx at the latest. What it writes also goes to out. The times of the process are
+// those of now.
+func Start(ctx context.Context, bin, dir string, settings []string, out io.Writer, now func() time.Time) (*Process, error) {
 	cmd := exec.CommandContext(ctx, bin, "serve")
 	cmd.Dir, cmd.Env = dir, append(Environ(), settings...)
-	cmd.SysProcAttr = ownGroup()
 	cmd.WaitDelay = time.Second
-	p := &Process{cmd: cmd, Started: now(), Ready: make(chan struct{}), Ended: make(chan struct{})}
-	cmd.Stderr = stderr
-	cmd.Stdout = &watcher{out: stdout, line: readyLine, found: func() {
-		p.ReadyAt = now()
-		close(p.Ready)
-	}}
+	return StartCommand(cmd, out, now)
+}
+
+// StartCommand starts a process of any program. Its output is to be set by nobody else.
+func StartCommand(cmd *exec.Cmd, out io.Writer, now func() time.Time) (*Process, error) {
+	p := &Process{cmd: cmd, now: now, Started: now(), Ready: make(chan struct{}), Ended: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = &splitter{out: out, line: p.wrote}, &splitter{out: out, line: p.wrote}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals of the terminal are none of its
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the service: %w", err)
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
 	go func() {
 		p.Err = cmd.Wait()
@@ -64,8 +77,58 @@ func Start(ctx context.Context, bin, dir string, settings []string, stdout, stde
 	return p, nil
 }
 
-// readyLine begins the line with which the service says that it takes commands.
-const readyLine = "ready"
+// wrote notes a line of the process.
+func (p *Process) wrote(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.now()
+	p.lines = append(p.lines, Line{at, text})
+	if strings.HasPrefix(text, "ready") && p.ReadyAt.IsZero() {
+		p.ReadyAt = at
+		close(p.Ready)
+	}
+}
+
+// Lines returns what the process wrote so far.
+func (p *Process) Lines() []Line {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lines[:len(p.lines):len(p.lines)]
+}
+
+// Find returns the first line since a time that holds a text.
+func (p *Process) Find(text string, since time.Time) (Line, bool) {
+	for _, l := range p.Lines() {
+		if l.At.After(since) && strings.Contains(l.Text, text) {
+			return l, true
+		}
+	}
+	return Line{}, false
+}
+
+// Last returns the last lines that the process wrote.
+func (p *Process) Last(n int) string {
+	var b strings.Builder
+	lines := p.Lines()
+	for _, l := range lines[max(0, len(lines)-n):] {
+		fmt.Fprintf(&b, "%s %.400s\n", l.At.Format("15:04:05.000"), l.Text)
+	}
+	return b.String()
+}
+
+// Await waits until the process is ready.
+func (p *Process) Await(ctx context.Context, limit time.Duration) error {
+	select {
+	case <-p.Ready:
+		return nil
+	case <-p.Ended:
+		return fmt.Errorf("the process ended before it was ready: %w\n%s", p.Err, p.Last(40))
+	case <-time.After(limit):
+		return fmt.Errorf("the process is not ready after %s\n%s", limit, p.Last(40))
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // Environ returns the environment without settings of the service: it takes
 // those of the test only.
@@ -79,17 +142,13 @@ func Environ() []string {
 	return kept
 }
 
-// ownGroup keeps signals of the terminal away from a process: who started it
-// ends it.
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
 // PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Kill ends the process at once: it gets no chance to finish anything.
 func (p *Process) Kill() error {
-	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill the service: %w", err)
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		return err
 	}
 	<-p.Ended
 	return nil
@@ -101,10 +160,10 @@ func (p *Process) Killed() bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// Signal sends the process a signal.
+// Signal sends the process a signal, if it has not ended.
 func (p *Process) Signal(sig syscall.Signal) error {
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		return fmt.Errorf("send the service %s: %w", sig, err)
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("send process %d %s: %w", p.PID(), sig, err)
 	}
 	return nil
 }
@@ -112,8 +171,8 @@ func (p *Process) Signal(sig syscall.Signal) error {
 // Stop asks the process to end and returns how it has ended, which must be cleanly and
 // within a limit. A process that is over already has ended as it did.
 func (p *Process) Stop(limit time.Duration) error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop the service: %w", err)
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		return err
 	}
 	select {
 	case <-p.Ended:
@@ -123,7 +182,7 @@ func (p *Process) Stop(limit time.Duration) error {
 	}
 }
 
-// IsReady reports whether the service said that it takes commands.
+// IsReady reports whether the process said that it is ready.
 func (p *Process) IsReady() bool { return isClosed(p.Ready) }
 
 // HasEnded reports whether the process is dead.
@@ -135,5 +194,25 @@ func isClosed(c <-chan struct{}) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// A splitter passes text on, and calls line with each complete line of it.
+type splitter struct {
+	out  io.Writer
+	line func(text string)
+	rest []byte // of a line that is not complete
+}
+
+// Write writes to out.
+func (s *splitter) Write(p []byte) (int, error) {
+	s.rest = append(s.rest, p...)
+	for {
+		line, rest, complete := bytes.Cut(s.rest, []byte("\n"))
+		if !complete {
+			return s.out.Write(p)
+		}
+		s.line(string(line))
+		s.rest = rest
 	}
 }

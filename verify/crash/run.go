@@ -23,7 +23,7 @@ type run struct {
 	rand     *rand.Rand // of the faults
 	dir      string
 	port     int    // where the broker listens
-	broker   server // nil if the service is its own
+	broker   Server // nil if the service is its own
 	database database
 	file     *sqliteFile // the database, if it is one
 	wire     wire
@@ -32,10 +32,8 @@ type run struct {
 	recorder history.Recorder
 
 	instances []*instance
-	oldBin    string         // in Upgrade: the older version
-	newcomer  *instance      // in Upgrade, of several: the first of the new version; nil once it has begun
-	ends      chan *life     // processes that have ended
-	due       chan *instance // instances that are to be started now
+	oldBin    string    // in Upgrade: the older version
+	newcomer  *instance // in Upgrade, of several: the first of the new version; nil once it has begun
 
 	lives    int
 	faults   int
@@ -73,7 +71,6 @@ func Run(ctx context.Context, opt Options) (report Report, err error) {
 	}
 	r := &run{
 		opt: opt, now: opt.Now, dir: dir, rand: rand.New(rand.NewPCG(opt.Seed, 0xc2b2ae3d27d4eb4f)),
-		ends: make(chan *life), due: make(chan *instance),
 	}
 	began := r.now()
 	err = r.do(ctx)
@@ -111,14 +108,14 @@ func (r *run) do(ctx context.Context) (err error) {
 		if err := r.beginBroker(ctx); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, r.broker.Stop()) }() // a later one, if it was killed
+		defer func() { err = errors.Join(err, r.broker.Kill()) }() // a later one, if it was killed
 	}
 	for n := range r.opt.Instances {
 		in, failed := r.newInstance(n)
 		if failed != nil {
 			return failed
 		}
-		defer func() { err = errors.Join(err, in.file.Close()) }()
+		defer func() { err = errors.Join(err, in.log.Close()) }()
 		r.instances = append(r.instances, in)
 	}
 	if r.opt.Mode == Upgrade {
@@ -130,7 +127,7 @@ func (r *run) do(ctx context.Context) (err error) {
 				return err
 			}
 			newcomer := r.newcomer
-			defer func() { err = errors.Join(err, newcomer.file.Close()) }()
+			defer func() { err = errors.Join(err, newcomer.log.Close()) }()
 		}
 	}
 	return r.serve(ctx)
@@ -139,7 +136,7 @@ func (r *run) do(ctx context.Context) (err error) {
 // newInstance returns one that has no process yet. Each has a directory and a
 // log of its own.
 func (r *run) newInstance(n int) (*instance, error) {
-	in := &instance{number: n + 1, service: service{bin: r.opt.Bin, dir: r.dir, now: r.now, env: r.database.environ()}}
+	in := &instance{number: n + 1, bin: r.opt.Bin, dir: r.dir, env: r.database.environ()}
 	logs := "service.log"
 	if r.opt.Instances > 1 {
 		in.dir = filepath.Join(r.dir, "instance-"+strconv.Itoa(in.number))
@@ -151,13 +148,12 @@ func (r *run) newInstance(n int) (*instance, error) {
 	if r.opt.Mode.embeds() {
 		in.env = append(in.env, "TIMER_NATS_PORT="+strconv.Itoa(r.port))
 	} else {
-		in.env = append(in.env, "TIMER_BROKER="+string(r.opt.Broker), "TIMER_BROKER_URL="+kinds[r.opt.Broker].scheme+address(r.port))
+		in.env = append(in.env, "TIMER_BROKER="+string(r.opt.Broker), "TIMER_BROKER_URL="+r.opt.Broker.URL(r.port))
 	}
-	log, err := os.Create(filepath.Join(r.dir, logs))
-	if err != nil {
+	var err error
+	if in.log, err = os.Create(filepath.Join(r.dir, logs)); err != nil {
 		return nil, fmt.Errorf("make the log of the service: %w", err)
 	}
-	in.log, in.file = log, log
 	return in, nil
 }
 

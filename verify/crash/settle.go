@@ -32,12 +32,10 @@ func (r *run) settle(ctx context.Context) error {
 	}
 	fmt.Fprintf(r.opt.Progress, "%d kills done, waiting for the service to come to rest\n", r.faults)
 
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
 	began := r.now()
 	last, lastAt := 0, began
 	for {
-		if _, err := r.attend(ctx, nil, tick.C); err != nil {
+		if err := r.rest(ctx, pollInterval); err != nil {
 			return err
 		}
 		now := r.now()

@@ -1,12 +1,10 @@
 package crash
 
 import (
-	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -79,80 +77,13 @@ func failpoint(n ast.Node) (step string, ok bool) {
 	return step, err == nil
 }
 
-// TestServiceSurvivesDeathAtEachStep kills it twice at each.
-func TestServiceSurvivesDeathAtEachStep(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the service and kills it for up to a minute: not with -short")
-	}
-	t.Parallel()
-	shipped, err := Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin, err := Build(t.Context(), t.TempDir(), stepTag)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if has(t, shipped) || !has(t, bin) {
-		t.Errorf("traces of failpoints in the service as it ships: %v, with the tag: %v", has(t, shipped), has(t, bin))
-	}
-
-	r, err := logRun(t, Options{Bin: bin, Mode: Step, Kills: 2, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	judge(t, r, 2*len(steps), 2*len(steps)+2) // one to make timers old, one in the end
-	for _, s := range r.Steps {
-		if s.Kills != 2 {
-			t.Errorf("%s: %d kills, want 2", s.Step, s.Kills)
-		}
-	}
-	if len(r.Steps) != len(steps) {
-		t.Errorf("a report of %d steps, want %d", len(r.Steps), len(steps))
-	}
-}
-
-// TestServiceSurvivesDeathAtEachStepOnPostgres kills it once at each.
-func TestServiceSurvivesDeathAtEachStepOnPostgres(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the service and kills it for up to a minute: not with -short")
-	}
-	t.Parallel()
-	opt := ofPostgres(t, Options{Mode: Step, Kills: 1, Seed: 1})
-	var err error
-	if opt.Bin, err = Build(t.Context(), t.TempDir(), stepTag); err != nil {
-		t.Fatal(err)
-	}
-	r, err := logRun(t, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	judge(t, r, len(steps), len(steps)+2) // one to make timers old, one in the end
-}
-
-// has reports whether a binary has a trace of a failpoint: the name of the
-// package stands in its tables of functions and files, if anything of it is
-// left.
-func has(t *testing.T, bin string) bool {
-	t.Helper()
-	text, err := os.ReadFile(bin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes.Contains(text, []byte("internal/failpoint"))
-}
-
 // A service that does not die at its step proves nothing.
 func TestReportsAStepThatIsNotReached(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes for some seconds: not with -short")
 	}
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := script(t, "export "+forgetfulEnv+"=yes; exec "+strconv.Quote(self)+` "$@"`)
+	bin := careless(t, "yes")
 	r, err := logRun(t, Options{
 		Bin: bin, Mode: Step, Steps: []string{"acked", "draining"}, Kills: 3, Seed: 1,
 		Settle: time.Second, stepTimeout: time.Second,

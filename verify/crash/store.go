@@ -16,7 +16,7 @@ type Store string
 // Stores.
 const (
 	SQLite   Store = "sqlite"   // a file in the directory of the run
-	Postgres Store = "postgres" // a database that the run makes on a PostgreSQL server
+	Postgres Store = "postgres" // a PostgreSQL server of the run
 )
 
 // Stores are all stores.

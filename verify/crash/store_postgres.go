@@ -4,73 +4,70 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/verify/internal/postgresd"
 )
 
-// databaseTimeout is for an answer of the database. To make and drop one the server writes
-// all that it has not written yet.
-const databaseTimeout = 2 * time.Minute
+const (
+	databaseTimeout = 2 * time.Minute // for an answer of the database
+	holdPool        = 3 * time.Second // how long all connections are taken
 
-// postgresDatabase is a database of this run alone.
+	role            = "timer_service" // of the service
+	roleConnections = 30              // for each instance; its pool is smaller
+)
+
+// postgresDatabase is a database on a server of the run's own.
 type postgresDatabase struct {
-	admin string // URL of the server, with a database that is there anyway
-	name  string
-
-	server *postgresd.Server // nil if the run did not start it
-	dir    string            // of that server
-	port   int               // of that server
+	server      *postgresd.Server
+	dir         string // of the server
+	port        int    // of the server
+	connections int    // that the role may have
 }
 
-// openPostgres makes a database, on a server of its own if the options name
-// none.
-func openPostgres(ctx context.Context, opt Options, dir string) (_ database, err error) {
-	d := &postgresDatabase{admin: opt.StoreURL, name: fmt.Sprintf("timer_crash_%08x", rand.Uint32()), dir: dir}
-	if d.admin == "" {
-		if d.port, err = freeport.Find(ctx); err != nil {
-			return nil, err
-		}
-		if d.server, err = postgresd.Start(ctx, dir, d.port); err != nil {
-			return nil, err
-		}
-		d.admin = d.server.URL()
+// openPostgres starts a server, and makes the database.
+func openPostgres(ctx context.Context, opt Options, dir string) (database, error) {
+	d := &postgresDatabase{dir: dir, connections: roleConnections * opt.Instances}
+	var err error
+	if d.port, err = freeport.Find(ctx); err != nil {
+		return nil, err
 	}
-	if err := d.do(ctx, d.admin, "CREATE DATABASE "+d.name); err != nil {
-		return nil, errors.Join(fmt.Errorf("make the database %s: %w", d.name, err), d.close())
+	if err := d.start(ctx); err != nil {
+		return nil, err
+	}
+	for _, text := range []string{
+		fmt.Sprintf("CREATE ROLE %s LOGIN CONNECTION LIMIT %d", role, d.connections), "CREATE DATABASE timers OWNER " + role,
+	} {
+		if _, err := d.do(ctx, "postgres", text); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", text, err), d.close())
+		}
 	}
 	return d, nil
 }
 
-// url is that of the database.
-func (d *postgresDatabase) url() string {
-	u, err := url.Parse(d.admin)
-	if err != nil {
-		return d.admin // connecting to it gives a better error
-	}
-	u.Path = "/" + d.name
-	return u.String()
-}
-
-func (d *postgresDatabase) environ() []string { return []string{"TIMER_DB_URL=" + d.url()} }
-
-// do connects and executes one statement.
-func (d *postgresDatabase) do(ctx context.Context, url, statement string, args ...any) error {
-	_, err := d.count(ctx, url, statement, args...)
+// start starts the server where it was.
+func (d *postgresDatabase) start(ctx context.Context) (err error) {
+	d.server, err = postgresd.Start(ctx, d.dir, d.port)
 	return err
 }
 
-// count is do, and returns how many rows were concerned.
-func (d *postgresDatabase) count(ctx context.Context, url, statement string, args ...any) (rows int64, err error) {
+// url is where a role connects with the database.
+func (d *postgresDatabase) url(role string) string {
+	return fmt.Sprintf("postgres://%s@%s/timers?sslmode=disable", role, address(d.port))
+}
+
+func (d *postgresDatabase) environ() []string { return []string{"TIMER_DB_URL=" + d.url(role)} }
+
+// do executes a statement as superuser, and returns how many rows were concerned.
+func (d *postgresDatabase) do(ctx context.Context, database, statement string, args ...any) (rows int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, url)
+	conn, err := pgx.Connect(ctx, fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", address(d.port), database))
 	if err != nil {
 		return 0, err
 	}
@@ -80,50 +77,69 @@ func (d *postgresDatabase) count(ctx context.Context, url, statement string, arg
 }
 
 func (d *postgresDatabase) age(ctx context.Context, tenant string, by time.Duration) (timers int64, err error) {
-	return d.count(ctx, d.url(), `
+	return d.do(ctx, "timers", `
 UPDATE timer_schedules
    SET registered_at = registered_at - $1::interval, due_at = due_at - $1::interval,
        reached_at = reached_at - $1::interval, canceled_at = canceled_at - $1::interval
  WHERE tenant_id = $2`, by, tenant)
 }
 
-// interrupt ends all connections with the database, or kills the server, which is
-// for one of the run's own.
+// interrupt does one of four things: it ends all connections with the database, takes
+// all that the service may have for a while, or stops or kills the server and starts it again.
 func (d *postgresDatabase) interrupt(ctx context.Context, r *run) error {
-	if d.server == nil || r.rand.IntN(2) == 0 {
+	switch r.rand.IntN(4) {
+	case 0:
 		return d.disconnect(ctx)
+	case 1:
+		return d.takePool(ctx, r)
+	case 2:
+		d.server.Stop()
+	default:
+		d.server.Kill()
 	}
-	return d.restart(ctx, storeOff.any(r.rand))
-}
-
-// disconnect ends all connections with the database.
-func (d *postgresDatabase) disconnect(ctx context.Context) error {
-	return d.do(ctx, d.admin, `
-SELECT pg_terminate_backend(pid)
-  FROM pg_stat_activity
- WHERE datname = $1 AND pid <> pg_backend_pid()`, d.name)
-}
-
-// restart kills the server and starts it again after a while.
-func (d *postgresDatabase) restart(ctx context.Context, after time.Duration) error {
-	d.server.Kill()
-	if !pause.For(ctx, after) {
-		return ctx.Err()
-	}
-	server, err := postgresd.Start(ctx, d.dir, d.port)
-	if err != nil {
+	if err := r.rest(ctx, storeOff.any(r.rand)); err != nil {
 		return err
 	}
-	d.server = server
-	return nil
+	return d.start(ctx)
 }
 
-// close drops the database, or ends the server of the run's own.
+// disconnect ends all connections of the service.
+func (d *postgresDatabase) disconnect(ctx context.Context) error {
+	_, err := d.do(ctx, "postgres", `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1 AND application_name <> 'taken'`, role)
+	return err
+}
+
+// takePool takes all connections that the service may have, also those that it has.
+func (d *postgresDatabase) takePool(ctx context.Context, r *run) error {
+	var taken []*pgx.Conn
+	defer func() {
+		for _, conn := range taken {
+			_ = conn.Close(context.Background()) // it was only there
+		}
+	}()
+	for len(taken) < d.connections {
+		conn, err := pgx.Connect(ctx, d.url(role)+"&application_name=taken")
+		if err == nil {
+			taken = append(taken, conn)
+			continue
+		}
+		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "53300" { // too_many_connections
+			return err
+		}
+		if err := d.disconnect(ctx); err != nil {
+			return err
+		}
+		if !pause.For(ctx, 10*time.Millisecond) { // a connection ends a moment after it is asked to
+			return ctx.Err()
+		}
+	}
+	return r.rest(ctx, holdPool)
+}
+
+// close ends the server.
 func (d *postgresDatabase) close() error {
 	if d.server != nil {
 		d.server.Stop()
-		return nil
 	}
-	// The context of the run may have ended; this must run.
-	return d.do(context.Background(), d.admin, "DROP DATABASE IF EXISTS "+d.name+" WITH (FORCE)")
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // ErrNoCommit is returned by [BuildCommit] if the repository does not have the commit, as
@@ -98,5 +99,9 @@ func (r *run) killAndUpgrade(ctx context.Context, in *instance) error {
 // outdated reports whether a process of the older version ended since the schema is that
 // of the new one.
 func (r *run) outdated(l *life) bool {
-	return r.opt.Mode == Upgrade && l.HasEnded() && !l.Killed() && strings.Contains(string(l.last), "use a newer binary")
+	if r.opt.Mode != Upgrade || !l.HasEnded() || l.Killed() {
+		return false
+	}
+	_, said := l.Find("use a newer binary", time.Time{})
+	return said
 }

@@ -47,33 +47,21 @@ var Kinds = []Kind{NATS, Kafka, RabbitMQ}
 
 // kindOf is all that depends on which broker is used.
 type kindOf struct {
-	start   func(ctx context.Context, dir string, port int) (server, error)
 	scheme  string // of the URL that the service is given
 	dial    func(ctx context.Context, r *run) (wire, error)
 	timeout time.Duration // for an answer, where it does not die; 0 for a short one
 }
 
 var kinds = map[Kind]kindOf{
-	NATS: {startNATS, "nats://", func(ctx context.Context, r *run) (wire, error) {
+	NATS: {"nats://", func(ctx context.Context, r *run) (wire, error) {
 		return dialNATS(ctx, r.port, r.databasePath(), r.now)
 	}, 0},
-	Kafka: {startKafka, "kafka://", func(_ context.Context, r *run) (wire, error) {
+	Kafka: {"kafka://", func(_ context.Context, r *run) (wire, error) {
 		return dialKafka(address(r.port), r.now)
 	}, 10 * time.Second},
-	RabbitMQ: {startRabbitMQ, "amqp://guest:guest@", func(_ context.Context, r *run) (wire, error) {
+	RabbitMQ: {"amqp://guest:guest@", func(_ context.Context, r *run) (wire, error) {
 		return dialRabbitMQ("amqp://guest:guest@"+address(r.port)+"/", r.opt.Tenants, r.now)
 	}, 10 * time.Second},
-}
-
-// A Server is a broker in a process of its own.
-type Server interface {
-	PID() int
-	Stop() error // in its own time
-}
-
-type server interface {
-	Server
-	kill() error // at once
 }
 
 // check returns an error if a mode makes no sense with a kind of broker.

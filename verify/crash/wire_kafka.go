@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,24 +14,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
-
-// kafkaPackage is a server that speaks Kafka's protocol.
-const kafkaPackage = "github.com/event-service-agent/timer-service/internal/kafkad"
-
-// startKafka builds the server, once, and starts it.
-func startKafka(ctx context.Context, dir string, port int) (server, error) {
-	bin := filepath.Join(dir, "kafkad")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, kafkaPackage).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the broker: %w\n%s", err, out)
-	}
-	cmd := exec.CommandContext(ctx, bin, "--port", strconv.Itoa(port), "--dir", filepath.Join(dir, brokerData))
-	b, err := startProcess(cmd)
-	if err != nil {
-		return nil, err
-	}
-	b.term = true
-	return b, nil
-}
 
 // Topics of Kafka, as the service names them by default.
 const kafkaEvents = "service.events"

@@ -49,7 +49,7 @@ func (w *natsWire) observe(ctx context.Context, recorder *history.Recorder) (sto
 
 // pending queries the consumers and the stream.
 func (w *natsWire) pending(ctx context.Context, recorder *history.Recorder) (open, unseen int, err error) {
-	if open, err = Waiting(ctx, w.stream); err != nil {
+	if open, err = Waiting(ctx, w.stream, history.CommandsTopic); err != nil {
 		return 0, 0, err
 	}
 	info, err := w.stream.Info(ctx, jetstream.WithSubjectFilter(history.AllTopics))

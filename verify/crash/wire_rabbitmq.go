@@ -10,28 +10,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/event-service-agent/timer-service/internal/rabbitd"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 	"github.com/event-service-agent/timer-service/verify/crash/traffic"
 )
-
-// rabbitServer is a RabbitMQ of the test's own.
-type rabbitServer struct{ *rabbitd.Server }
-
-func (s rabbitServer) Stop() error {
-	s.Server.Stop()
-	return nil
-}
-
-func (s rabbitServer) kill() error {
-	s.Kill()
-	return nil
-}
-
-func startRabbitMQ(ctx context.Context, dir string, port int) (server, error) {
-	s, err := rabbitd.Start(ctx, dir, port)
-	return rabbitServer{s}, err
-}
 
 // Names of RabbitMQ, as the service gives them by default.
 const (

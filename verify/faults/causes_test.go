@@ -2,27 +2,26 @@ package faults_test
 
 import (
 	"context"
-	"errors"
+	"database/sql"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/proxy"
-	"github.com/event-service-agent/timer-service/internal/rabbitd"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
 // causes are faults of all that the service stands on, by name.
 var causes = map[string]cause{
-	"NATS killed":                                   {part: "broker", quick: true, set: brokerFault("nats", away)},
-	"NATS frozen (SIGSTOP)":                         {part: "broker", set: brokerFault("nats", frozen)},
-	"Kafka killed":                                  {part: "broker", set: brokerFault("kafka", away)},
-	"Kafka frozen (SIGSTOP)":                        {part: "broker", set: brokerFault("kafka", frozen)},
+	"NATS killed":                                   {part: "broker", quick: true, set: brokerFault(crash.NATS, away)},
+	"NATS frozen (SIGSTOP)":                         {part: "broker", set: brokerFault(crash.NATS, frozen)},
+	"Kafka killed":                                  {part: "broker", set: brokerFault(crash.Kafka, away)},
+	"Kafka frozen (SIGSTOP)":                        {part: "broker", set: brokerFault(crash.Kafka, frozen)},
 	"RabbitMQ away":                                 {part: "broker", set: rabbitFault(refuse)},
 	"RabbitMQ with dead connections":                {part: "broker", set: rabbitFault(silence)},
 	"PostgreSQL away":                               {part: "store", set: postgresFault(refuse)},
@@ -33,99 +32,33 @@ var causes = map[string]cause{
 	"service stopped (SIGSTOP)":                     {set: serviceStopped},
 }
 
-// A server is a broker in a process of its own.
-type server struct {
-	*process
-	t       *testing.T
-	program string
-	environ []string
-}
-
-// newServer starts a broker, whose URL it returns.
-func newServer(t *testing.T, program string) (_ *server, url string) {
-	t.Helper()
-	port, err := freeport.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{t: t, program: program, environ: []string{brokerDir + "=" + t.TempDir(), brokerPort + "=" + strconv.Itoa(port)}}
-	s.begin()
-	return s, program + "://127.0.0.1:" + strconv.Itoa(port)
-}
-
-// begin starts the broker, where it was before.
-func (s *server) begin() {
-	s.t.Helper()
-	s.process = start(s.t, s.program, s.environ...)
-	s.says("listening", time.Time{}, time.Minute)
-}
-
-// away has a broker die, and start again.
-func away(b *server) (harm, repair func(*site)) {
-	return func(*site) { b.signal(syscall.SIGKILL); b.ends(time.Minute) }, func(*site) { b.begin() }
-}
-
-// frozen has a broker stop, and go on.
-func frozen(b *server) (harm, repair func(*site)) {
-	return func(*site) { b.signal(syscall.SIGSTOP) }, func(*site) { b.signal(syscall.SIGCONT) }
-}
-
-func brokerFault(program string, kind func(*server) (harm, repair func(*site))) func(*testing.T) fault {
+func brokerFault(kind crash.Kind, how func(*broker) (harm, repair func(*service))) func(*testing.T) fault {
 	return func(t *testing.T) fault {
 		t.Helper()
-		b, url := newServer(t, program)
-		f := fault{environ: []string{"TIMER_BROKER=" + program, "TIMER_BROKER_URL=" + url, "TIMER_DB_PATH=" + database(t.TempDir())}}
-		f.harm, f.repair = kind(b)
+		b := newBroker(t, kind)
+		f := fault{environ: []string{"TIMER_BROKER=" + string(kind), "TIMER_BROKER_URL=" + kind.URL(b.port), inFile(t.TempDir())}}
+		f.harm, f.repair = how(b)
 		return f
 	}
 }
 
-// refuse has a proxy end all connections, and take no more.
-func refuse(p *proxy.Proxy) (harm, repair func(*site)) {
-	return func(*site) { p.Refuse(); p.Reset() }, func(*site) { p.Pass() }
-}
-
-// silence has a proxy pass nothing on. Connections that lost something stay dead after
-// the repair, so that new ones have to be made.
-func silence(p *proxy.Proxy) (harm, repair func(*site)) {
-	return func(*site) { p.Drop(proxy.ToServer, proxy.ToClient) }, func(*site) { p.Pass() }
-}
-
-func rabbitFault(kind func(*proxy.Proxy) (harm, repair func(*site))) func(*testing.T) fault {
+func rabbitFault(how func(*proxy.Proxy) (harm, repair func(*service))) func(*testing.T) fault {
 	return func(t *testing.T) fault {
 		t.Helper()
-		port, err := freeport.Find(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		server, err := rabbitd.Start(t.Context(), t.TempDir(), port)
-		if errors.Is(err, rabbitd.ErrNotInstalled) {
-			missing(t, "%v", err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(server.Kill)
-		p := proxy.New(proxy.TCP(address(t, server.URL())))
-		at, err := p.Listen()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { p.Close() })
-		f := fault{environ: []string{
-			"TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL=" + strings.Replace(server.URL(), address(t, server.URL()), at, 1), "TIMER_DB_PATH=" + database(t.TempDir()),
-		}}
-		f.harm, f.repair = kind(p)
+		b := newBroker(t, crash.RabbitMQ)
+		p, at := proxied(t, b.address())
+		f := fault{environ: []string{"TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL=" + strings.Replace(crash.RabbitMQ.URL(b.port), b.address(), at, 1), inFile(t.TempDir())}}
+		f.harm, f.repair = how(p)
 		return f
 	}
 }
 
-func postgresFault(kind func(*proxy.Proxy) (harm, repair func(*site))) func(*testing.T) fault {
+func postgresFault(how func(*proxy.Proxy) (harm, repair func(*service))) func(*testing.T) fault {
 	return func(t *testing.T) fault {
 		t.Helper()
-		p := newPostgres(t)
-		f := fault{environ: []string{"TIMER_BROKER=gochannel", p.environ()}}
-		f.harm, f.repair = kind(p.proxy)
+		p, setting := newPostgres(t)
+		f := fault{environ: []string{"TIMER_BROKER=gochannel", setting}}
+		f.harm, f.repair = how(p)
 		return f
 	}
 }
@@ -134,9 +67,9 @@ func diskFull(t *testing.T) fault {
 	t.Helper()
 	d := mount(t)
 	return fault{
-		environ: []string{"TIMER_BROKER=gochannel", "TIMER_DB_PATH=" + database(d.dir)},
-		harm:    func(*site) { d.fill() },
-		repair:  func(*site) { d.free() },
+		environ: []string{"TIMER_BROKER=gochannel", inFile(d.dir)},
+		harm:    func(*service) { d.fill() },
+		repair:  func(*service) { d.free() },
 	}
 }
 
@@ -161,8 +94,8 @@ func diskReadOnly(t *testing.T) fault {
 	mount()
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }) // of the last one
 	return fault{
-		environ: []string{"TIMER_BROKER=gochannel", "TIMER_DB_PATH=" + database(dir)},
-		harm: func(*site) {
+		environ: []string{"TIMER_BROKER=gochannel", inFile(dir)},
+		harm: func(*service) {
 			mounts, err := os.ReadFile("/proc/mounts")
 			if err != nil {
 				t.Fatal(err)
@@ -173,9 +106,8 @@ func diskReadOnly(t *testing.T) fault {
 				missing(t, "make a file system fail: %v", err)
 			}
 		},
-		repair: func(s *site) {
-			s.service.signal(syscall.SIGTERM)
-			s.service.ends(time.Minute)
+		repair: func(s *service) {
+			_ = s.Stop(time.Minute) // it can't end cleanly
 			run("umount", dir)
 			mount()
 			s.start()
@@ -186,17 +118,17 @@ func diskReadOnly(t *testing.T) fault {
 func fileLocked(t *testing.T) fault {
 	t.Helper()
 	dir := t.TempDir()
-	var other *process
+	var lock *sql.Tx
 	return fault{
-		environ: []string{"TIMER_BROKER=gochannel", "TIMER_DB_PATH=" + database(dir)},
-		harm: func(*site) {
-			other = start(t, "locker", lockFile+"="+database(dir))
-			other.says("locked", time.Time{}, time.Minute)
+		environ: []string{"TIMER_BROKER=gochannel", inFile(dir)},
+		harm: func(*service) {
+			db, err := sql.Open("sqlite", sqlite.DSN(database(dir)))
+			check(t, err)
+			t.Cleanup(func() { db.Close() })
+			lock, err = db.BeginTx(context.WithoutCancel(t.Context()), nil) // which locks, see sqlite.DSN
+			check(t, err)
 		},
-		repair: func(*site) {
-			other.signal(syscall.SIGKILL)
-			other.ends(time.Minute)
-		},
+		repair: func(*service) { check(t, lock.Rollback()) },
 	}
 }
 
@@ -204,8 +136,8 @@ func fileLocked(t *testing.T) fault {
 func serviceStopped(t *testing.T) fault {
 	t.Helper()
 	return fault{
-		environ: []string{"TIMER_BROKER=gochannel", "TIMER_DB_PATH=" + database(t.TempDir())},
-		harm:    func(s *site) { s.service.signal(syscall.SIGSTOP) },
-		repair:  func(s *site) { s.service.signal(syscall.SIGCONT) },
+		environ: []string{"TIMER_BROKER=gochannel", inFile(t.TempDir())},
+		harm:    func(s *service) { s.signal(syscall.SIGSTOP) },
+		repair:  func(s *service) { s.signal(syscall.SIGCONT) },
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -74,15 +73,13 @@ const fullFor = 8 * time.Second
 func TestDiskOfTheDatabaseIsFull(t *testing.T) {
 	t.Parallel()
 	d := mount(t)
-	w := open(t, "TIMER_DB_PATH="+database(d.dir))
+	w := open(t, inFile(d.dir))
 	d.fill()
-	full := w.service.says("disk is full", time.Time{}, time.Minute).at
-	awaitTime(t, full, fullFor)
-	t.Logf("%d commands of %d fitted in while the disk was full", w.ackedBetween(full.Add(grace), time.Now()), w.sentSince(full))
-	w.service.signal(syscall.SIGKILL)
-	w.service.ends(time.Minute)
+	full := w.service.says("disk is full", time.Time{}, time.Minute).At
+	w.staysFull(full)
+	w.service.kill()
 	d.free()
-	w.serve()
+	w.service.start()
 	w.goesOn(100)
 	w.settle(90 * time.Second)
 }
@@ -92,22 +89,18 @@ func TestDiskOfAllIsFull(t *testing.T) {
 	t.Parallel()
 	takesLong(t)
 	d := mount(t)
-	w := newWorld(t)
-	w.environ = []string{"TIMER_DB_PATH=" + database(d.dir), "TIMER_NATS_PORT=0"}
-	url := w.serve()
-	secret, err := os.ReadFile(filepath.Join(d.dir, "timers.nats", "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.connect(strings.Replace(url, "://", "://timer-service:"+strings.TrimSpace(string(secret))+"@", 1))
-	w.begin()
+	w := openEmbedded(t, d.dir)
 	d.fill()
-	began := time.Now()
-	awaitTime(t, began, fullFor)
-	freed := time.Now()
-	t.Logf("%d commands fitted in while the disk was full", w.ackedBetween(began.Add(grace), freed))
+	w.staysFull(time.Now())
 	d.free()
 	w.goesOn(100)
-	t.Logf("goes on %v after there is space again", time.Since(freed))
 	w.settle(90 * time.Second)
+}
+
+// staysFull lets the service live with a full disk for a while.
+func (w *world) staysFull(since time.Time) {
+	w.Helper()
+	awaitTime(w.T, since, fullFor)
+	fitted := w.acked(func(_, acked time.Time) bool { return acked.After(since.Add(grace)) })
+	w.Logf("%d commands of %d fitted in while the disk was full", fitted, w.sentSince(since))
 }

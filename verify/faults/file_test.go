@@ -27,25 +27,22 @@ func TestFileIsTakenAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := open(t)
-			path := database(w.dir)
+			dir := t.TempDir()
+			w, path := open(t, inFile(dir)), database(dir)
 			if err := test.harm(path); err != nil {
 				t.Fatal(err)
 			}
 			harmed := time.Now()
-			noticed := w.service.says("a part of the application ended", harmed, 10*time.Second).at.Sub(harmed)
-			code := w.service.ends(30 * time.Second)
-			t.Logf("noticed after %v, ended after %v with exit code %d", noticed, time.Since(harmed), code)
+			noticed := w.service.says("a part of the application ended", harmed, 10*time.Second).At.Sub(harmed)
 			if noticed > time.Second+grace {
 				t.Errorf("noticed after %v, want a second at most", noticed)
 			}
-			if code != 1 {
-				t.Errorf("exit code %d, want 1", code)
+			await(t, "the end of the service", 30*time.Second, w.service.HasEnded)
+			if err := w.service.Err; err == nil || err.Error() != "exit status 1" {
+				t.Errorf("it ended with %v, want exit status 1", err)
 			}
 			await(t, "commands that were sent afterwards", time.Minute, func() bool { return w.sentSince(harmed) > 50 })
-			if n := w.ackedSince(harmed); n > 0 {
-				t.Errorf("%d commands were acked that were sent after the file was gone", n)
-			}
+			w.nothingAcked(harmed, time.Now())
 			if test.repair == nil {
 				w.stopProducing()
 				return
@@ -53,7 +50,7 @@ func TestFileIsTakenAway(t *testing.T) {
 			if err := test.repair(path); err != nil {
 				t.Fatal(err)
 			}
-			w.serve()
+			w.service.start()
 			w.goesOn(50)
 			w.settle(90 * time.Second)
 		})

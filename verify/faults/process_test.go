@@ -2,183 +2,133 @@ package faults_test
 
 import (
 	"bufio"
-	"errors"
+	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
+	"net/http"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
-// A process is this binary as another program. It is killed when the test
-// ends.
-type process struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has ended
-
-	mu   sync.Mutex
-	said []line // what it wrote, to stdout and stderr
+// A service has one process after the other, the last of which is killed when the test ends.
+type service struct {
+	*testing.T
+	*crash.Process
+	environ []string
+	url     string // of its API
 }
 
-// A line is one that a process wrote.
-type line struct {
-	at   time.Time
-	text string
-}
-
-// start starts a program with this environment, and nothing of that of the test.
-func start(t *testing.T, program string, environ ...string) *process {
+// serve starts a service with settings, and waits until it takes commands.
+func serve(t *testing.T, environ ...string) *service {
 	t.Helper()
-	self, err := os.Executable()
+	s := &service{T: t, environ: append([]string{"TIMER_UNKNOWN_TYPES=ignore", "TIMER_HTTP_ADDR=127.0.0.1:0"}, environ...)}
+	s.start()
+	return s
+}
+
+// start starts a process of the service, and waits until it takes commands.
+func (s *service) start() {
+	s.T.Helper()
+	bin, err := build()
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
-	p := &process{t: t, cmd: exec.Command(self), ended: make(chan struct{})}
-	p.cmd.Env = append([]string{asProgram + "=" + program, "TIMER_UNKNOWN_TYPES=ignore"}, environ...)
-	stdout, err := p.cmd.StdoutPipe()
+	p, err := crash.Start(context.WithoutCancel(s.Context()), bin, s.TempDir(), s.environ, io.Discard, time.Now)
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
-	stderr, err := p.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var readers sync.WaitGroup
-	for _, out := range []io.Reader{stdout, stderr} {
-		readers.Go(func() {
-			for lines := bufio.NewScanner(out); lines.Scan(); {
-				p.hear(lines.Text())
-			}
-		})
-	}
-	go func() {
-		defer close(p.ended)
-		readers.Wait()
-		_ = p.cmd.Wait() // its state says how it ended
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // fails only if it has ended
-		<-p.ended
-		if t.Failed() {
-			t.Logf("%s wrote last:\n%s", program, p.last(40))
+	s.Process = p
+	s.Cleanup(func() {
+		_ = p.Kill() // fails only if it has ended
+		if s.Failed() {
+			s.Logf("the service wrote last:\n%s", p.Last(40))
 		}
 	})
-	return p
-}
-
-func (p *process) hear(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.said = append(p.said, line{time.Now(), text})
-}
-
-func (p *process) last(n int) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var b strings.Builder
-	for _, l := range p.said[max(0, len(p.said)-n):] {
-		fmt.Fprintf(&b, "%s %.400s\n", l.at.Format("15:04:05.000"), l.text)
+	if err := p.Await(s.Context(), time.Minute); err != nil {
+		s.Fatal(err)
 	}
-	return b.String()
-}
-
-// find returns the first line since a time that holds a text.
-func (p *process) find(text string, since time.Time) (line, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, l := range p.said {
-		if l.at.After(since) && strings.Contains(l.text, text) {
-			return l, true
-		}
-	}
-	return line{}, false
+	s.url, _, _ = strings.Cut(strings.TrimSpace(strings.TrimPrefix(s.says("http ", time.Time{}, time.Minute).Text, "http")), ",")
 }
 
 // says waits for a line since a time that holds a text.
-func (p *process) says(text string, since time.Time, within time.Duration) (found line) {
-	p.t.Helper()
-	await(p.t, fmt.Sprintf("%q", text), within, func() bool {
+func (s *service) says(text string, since time.Time, within time.Duration) (found crash.Line) {
+	s.T.Helper()
+	await(s.T, fmt.Sprintf("%q", text), within, func() bool {
 		var ok bool
-		found, ok = p.find(text, since)
+		found, ok = s.Find(text, since)
 		return ok
 	})
 	return found
 }
 
-// alive reports whether the process runs.
-func (p *process) alive() bool {
-	select {
-	case <-p.ended:
-		return false
-	default:
-		return true
+// signal sends the process a signal.
+func (s *service) signal(sig syscall.Signal) { check(s.T, s.Process.Signal(sig)) }
+
+// kill kills the process, which must not have ended by itself.
+func (s *service) kill() {
+	s.T.Helper()
+	check(s.T, s.Process.Kill())
+	if !s.Killed() {
+		s.Errorf("the service ended by itself: %v", s.Err)
 	}
 }
 
-// ends waits for the end, and returns the exit code.
-func (p *process) ends(within time.Duration) int {
-	p.t.Helper()
-	await(p.t, "the end of the process", within, func() bool { return !p.alive() })
-	return p.cmd.ProcessState.ExitCode()
-}
+// stop has the process end in its own time, which must be a clean stop.
+func (s *service) stop() { check(s.T, s.Process.Stop(time.Minute)) }
 
-// stop has it end in its own time, which must be a clean stop.
-func (p *process) stop() {
-	p.t.Helper()
-	p.signal(syscall.SIGTERM)
-	if code := p.ends(time.Minute); code != 0 {
-		p.t.Errorf("after SIGTERM it ended with exit code %d", code)
-	}
-}
-
-func (p *process) signal(s os.Signal) {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		p.t.Fatal(err)
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
 // A size says how large a process is.
-type size struct {
-	goroutines int
-	heap       int64 // bytes
-}
+type size struct{ goroutines, heap int }
 
-// measure has the service print its size.
-func (p *process) measure() (s size) {
-	p.t.Helper()
-	asked := time.Now()
-	p.signal(syscall.SIGUSR1)
-	said := p.says("size ", asked, time.Minute)
-	if _, err := fmt.Sscanf(said.text, "size %d %d", &s.goroutines, &s.heap); err != nil {
-		p.t.Fatal(err)
+// What the service may grow by while something is unreachable.
+var more = size{50, 32 << 20}
+
+// measure asks the service for its size.
+func (s *service) measure() (is size) {
+	s.T.Helper()
+	response, err := http.Get(s.url + "/metrics") //nolint:noctx // it answers, or the test is over
+	check(s.T, err)
+	defer response.Body.Close()
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		var n float64
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		switch _, err := fmt.Sscan(value, &n); {
+		case err != nil:
+		case name == "go_goroutines":
+			is.goroutines = int(n)
+		case name == "go_memstats_next_gc_bytes": // twice what the last collection left
+			is.heap = int(n) / 2
+		}
 	}
-	return s
+	if is.goroutines == 0 || is.heap == 0 {
+		s.Fatalf("the service is of the size %+v", is)
+	}
+	return is
 }
 
-// await polls until something has happened.
-func await(t *testing.T, what string, within time.Duration, happened func() bool) {
+// grew fails the test if the service grew too much.
+func grew(t *testing.T, before size, then ...size) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(within)
-	for !happened() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("waited %v in vain for %s", within, what)
+	t.Logf("goroutines and bytes of heap: before %v, then %v", before, then)
+	for _, s := range then {
+		if s.goroutines > before.goroutines+more.goroutines || s.heap > before.heap+more.heap {
+			t.Errorf("grew from %v to %v", before, s)
 		}
 	}
 }
 
-// database is the name of the database in a directory.
+// inFile names the database in a directory to the service.
+func inFile(dir string) string { return "TIMER_DB_PATH=" + database(dir) }
+
 func database(dir string) string { return filepath.Join(dir, "timers.db") }

@@ -3,11 +3,9 @@ package faults_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -22,16 +20,8 @@ type cause struct {
 // A fault is harm to a service that has nothing to do, and its repair.
 type fault struct {
 	environ []string // of the service
-	harm    func(*site)
-	repair  func(*site)
-}
-
-// A site is a service that answers HTTP.
-type site struct {
-	*testing.T
-	environ []string
-	service *process
-	url     string
+	harm    func(*service)
+	repair  func(*service)
 }
 
 // A health is what the service answers to those who ask for it.
@@ -50,26 +40,8 @@ const (
 	brokenFor = 8 * time.Second  // so that pauses between retries have grown
 )
 
-// serveHTTP starts the service, and waits until it is ready.
-func serveHTTP(t *testing.T, environ ...string) *site {
-	t.Helper()
-	s := &site{T: t, environ: append([]string{"TIMER_HTTP_ADDR=127.0.0.1:0"}, environ...)}
-	s.start()
-	return s
-}
-
-// start starts the service, and waits until it is ready.
-func (s *site) start() {
-	s.Helper()
-	began := time.Now()
-	s.service = start(s.T, "service", s.environ...)
-	said := s.service.says("http ", began, time.Minute).text
-	s.url, _, _ = strings.Cut(strings.TrimSpace(strings.TrimPrefix(said, "http")), ",")
-	s.await("ready", time.Minute, func(h *health) bool { return h != nil && h.Ready })
-}
-
 // ask returns how the service is, nil if it does not answer.
-func (s *site) ask() *health {
+func (s *service) ask() *health {
 	ctx, cancel := context.WithTimeout(s.Context(), askFor)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/readyz", nil)
@@ -93,8 +65,8 @@ func (s *site) ask() *health {
 }
 
 // await asks until an answer is as wanted, and returns how long that took.
-func (s *site) await(what string, within time.Duration, wanted func(*health) bool) time.Duration {
-	s.Helper()
+func (s *service) await(what string, within time.Duration, wanted func(*health) bool) time.Duration {
+	s.T.Helper()
 	began := time.Now()
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
@@ -113,8 +85,8 @@ func (s *site) await(what string, within time.Duration, wanted func(*health) boo
 
 // awaitRed waits until a part is red, and returns how long that took and the parts that
 // are. Each says what is wrong and what to do.
-func (s *site) awaitRed(part string) (took time.Duration, red []string) {
-	s.Helper()
+func (s *service) awaitRed(part string) (took time.Duration, red []string) {
+	s.T.Helper()
 	took = s.await("red "+part, seenIn, func(h *health) bool {
 		red = nil
 		if h == nil {
@@ -137,29 +109,10 @@ func (s *site) awaitRed(part string) (took time.Duration, red []string) {
 	return took, red
 }
 
-// A measurement is how long health was wrong after a fault, and after its repair.
-type measurement struct {
-	name       string
-	red        []string
-	seen, gone time.Duration
-}
-
 // TestReadyzIsRedWhileSomethingIsBroken harms services that have nothing to do. Each
 // names the part, and is green again after the repair.
-//
-// With -v it prints how long that took.
 func TestReadyzIsRedWhileSomethingIsBroken(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	var all []measurement
-	t.Cleanup(func() {
-		slices.SortFunc(all, func(a, b measurement) int { return strings.Compare(a.name, b.name) })
-		var table strings.Builder
-		for _, m := range all {
-			fmt.Fprintf(&table, "| %s | %s | %.1f | %.1f |\n", m.name, strings.Join(m.red, ", "), m.seen.Seconds(), m.gone.Seconds())
-		}
-		t.Logf("seconds until red, and after the repair until green:\n%s", &table)
-	})
 	for name, c := range causes {
 		if testing.Short() && !c.quick {
 			continue
@@ -167,26 +120,24 @@ func TestReadyzIsRedWhileSomethingIsBroken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := c.set(t)
-			s := serveHTTP(t, f.environ...)
+			s := serve(t, f.environ...)
+			s.await("ready", time.Minute, func(h *health) bool { return h != nil && h.Ready })
 			harmed := time.Now()
 			f.harm(s)
-			m := measurement{name: name}
-			m.seen, m.red = s.awaitRed(c.part)
+			seen, red := s.awaitRed(c.part)
 			if c.part != "" {
-				s.service.says(`msg="not ready" part=`+c.part, harmed, seenIn)
+				s.says(`msg="not ready" part=`+c.part, harmed, seenIn)
 			}
 			if !testing.Short() {
 				awaitTime(t, harmed, brokenFor)
 			}
-			before, repaired := s.service, time.Now()
+			before, repaired := s.Process, time.Now()
 			f.repair(s)
-			m.gone = s.await("ready again", 3*seenIn, func(h *health) bool { return h != nil && h.Ready })
-			if c.part != "" && s.service == before { // it was not started again
-				s.service.says(`msg="ready again" part=`+c.part, repaired, seenIn)
+			gone := s.await("ready again", 3*seenIn, func(h *health) bool { return h != nil && h.Ready })
+			if c.part != "" && s.Process == before { // it was not started again
+				s.says(`msg="ready again" part=`+c.part, repaired, seenIn)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, m)
+			t.Logf("%s: red after %v, green again %v after the repair", strings.Join(red, ", "), seen, gone)
 		})
 	}
 }

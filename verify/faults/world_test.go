@@ -2,115 +2,98 @@ package faults_test
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
-	"net/url"
-	"strings"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
-	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/event-service-agent/timer-service/broker/nats/embedded"
+	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 	"github.com/event-service-agent/timer-service/verify/crash"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
+	"github.com/event-service-agent/timer-service/verify/crash/traffic"
 )
 
-var quiet = slog.New(slog.DiscardHandler)
+const (
+	rate    = 50 // commands a second
+	tenants = 8
+)
 
 // A world is a broker, the service, which reaches the broker through a proxy,
 // and clients, which reach it without.
 type world struct {
 	*testing.T
-	seed     uint64
-	dir      string
 	proxy    *proxy.Proxy
-	environ  []string // of the service
-	service  *process
-	conn     *natsgo.Conn
-	js       jetstream.JetStream
+	service  *service
 	stream   jetstream.Stream // of the service
 	recorder history.Recorder
 
 	stopProducing func() // returns when all that was sent has arrived, or was given up
 }
 
-// newWorld makes a world without its service.
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	w := &world{T: t, seed: rand.Uint64(), dir: t.TempDir()}
-	t.Logf("seed %d", w.seed)
-	return w
-}
-
 // open makes a world with a broker of its own, in which commands are sent and
 // the service acks some.
 func open(t *testing.T, environ ...string) *world {
 	t.Helper()
-	w := newWorld(t)
-	broker, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(broker.Shutdown)
-	p := proxy.New(proxy.TCP(address(t, broker.URL())))
-	at, err := p.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
-	w.proxy = p
-	w.environ = append([]string{"TIMER_DB_PATH=" + database(w.dir), "TIMER_BROKER_URL=nats://" + at}, environ...)
-	w.serve()
-	w.connect(broker.URL())
-	w.begin()
+	b := newBroker(t, crash.NATS)
+	w := &world{T: t}
+	var at string
+	w.proxy, at = proxied(t, b.address())
+	w.service = serve(t, append([]string{"TIMER_BROKER_URL=nats://" + at}, environ...)...)
+	w.begin(b.port, "")
 	return w
 }
 
-// address returns the host and port of a URL.
-func address(t testing.TB, rawURL string) string {
+// openEmbedded is open with a broker within the service.
+func openEmbedded(t *testing.T, dir string) *world {
 	t.Helper()
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u.Host
+	port, err := freeport.Find(t.Context())
+	check(t, err)
+	w := &world{T: t, service: serve(t, inFile(dir), "TIMER_NATS_PORT="+strconv.Itoa(port))}
+	w.begin(port, database(dir))
+	return w
 }
 
-// serve starts the service, and waits until it takes commands. It returns the
-// address of the broker. Two spaces follow the word ready on that line, and one where the
-// log says that a part is ready again.
-func (w *world) serve() string {
-	w.Helper()
-	began := time.Now()
-	w.service = start(w.T, "service", w.environ...)
-	said := w.service.says("ready  ", began, time.Minute)
-	return strings.TrimSpace(strings.TrimPrefix(said.text, "ready"))
-}
-
-// connect connects the clients with the broker.
-func (w *world) connect(url string) {
-	w.Helper()
-	var err error
-	w.conn, err = natsgo.Connect(url, natsgo.MaxReconnects(-1), natsgo.ReconnectWait(100*time.Millisecond),
-		natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {})) // what matters comes again
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(w.conn.Close)
-	if w.js, err = jetstream.New(w.conn); err != nil {
-		w.Fatal(err)
-	}
+// proxied returns a proxy of a server, and where it listens.
+func proxied(t *testing.T, address string) (*proxy.Proxy, string) {
+	t.Helper()
+	p := proxy.New(proxy.TCP(address))
+	at, err := p.Listen()
+	check(t, err)
+	t.Cleanup(func() { p.Close() })
+	return p, at
 }
 
 // begin has clients watch and send commands, and waits until the service has
 // acked some.
-func (w *world) begin() {
+func (w *world) begin(port int, db string) {
 	w.Helper()
-	w.observe()
-	w.produce()
+	conn, err := crash.Connect(port, "faults", db)
+	check(w.T, err)
+	w.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	check(w.T, err)
+	w.stream, err = js.Stream(w.Context(), "svc")
+	check(w.T, err)
+	stop, err := crash.Observe(w.Context(), conn, w.stream, &w.recorder, time.Now)
+	check(w.T, err)
+	w.Cleanup(stop)
+	seed := rand.Uint64()
+	w.Logf("seed %d", seed)
+	enough, produced := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(produced)
+		crash.Produce(context.WithoutCancel(w.Context()), js, traffic.New(seed, tenants), rate, &w.recorder, time.Now, enough)
+	}()
+	w.stopProducing = sync.OnceFunc(func() {
+		close(enough)
+		<-produced
+	})
+	w.Cleanup(w.stopProducing)
 	w.goesOn(100)
 }
 
@@ -118,89 +101,33 @@ func (w *world) begin() {
 func (w *world) goesOn(commands int) {
 	w.Helper()
 	began := time.Now()
-	await(w.T, "acks of new commands", time.Minute, func() bool { return w.ackedSince(began) >= commands })
-}
-
-// ackedSince returns how many valid commands that were sent after a time the
-// service has acked.
-func (w *world) ackedSince(from time.Time) (n int) {
-	w.eachAcked(func(s history.Sent, _ time.Time) {
-		if s.SentAt.After(from) {
-			n++
-		}
+	await(w.T, "acks of new commands", time.Minute, func() bool {
+		return w.acked(func(sent, _ time.Time) bool { return sent.After(began) }) >= commands
 	})
-	return n
 }
 
-// ackedBetween returns how many valid commands the service acked between two
-// moments.
-func (w *world) ackedBetween(from, to time.Time) (n int) {
-	w.eachAcked(func(_ history.Sent, at time.Time) {
-		if at.After(from) && at.Before(to) {
-			n++
-		}
-	})
-	return n
-}
-
-// eachAcked calls do with each valid command and when the service acked it.
-// Others are acked without reading the database.
-func (w *world) eachAcked(do func(history.Sent, time.Time)) {
+// acked counts the valid commands that the service acked, by when they were sent and when they
+// were acked. Others are acked without reading the database.
+func (w *world) acked(counts func(sent, acked time.Time) bool) (n int) {
 	h := w.recorder.History()
 	for _, s := range h.Sent {
-		if at, ok := h.Accepted[s.Seq]; ok && s.Acked && (s.Kind == history.Schedule || s.Kind == history.Cancel) {
-			do(s, at)
+		at, ok := h.Accepted[s.Seq]
+		if ok && s.Acked && (s.Kind == history.Schedule || s.Kind == history.Cancel) && counts(s.SentAt, at) {
+			n++
 		}
 	}
+	return n
 }
 
-// settle ends production, waits until the service came to rest, and judges all
-// that was seen.
-func (w *world) settle(within time.Duration) {
+// nothingAcked fails the test if the service acked, before a given time, a command
+// that was sent after another one: between the two there was nowhere to put it.
+func (w *world) nothingAcked(from, to time.Time) {
 	w.Helper()
-	w.stopProducing()
-	var last time.Time
-	for _, s := range w.recorder.History().Sent {
-		if s.DueAt.After(last) {
-			last = s.DueAt
-		}
+	if n := w.acked(func(sent, acked time.Time) bool { return sent.After(from) && acked.Before(to) }); n > 0 {
+		w.Errorf("%d commands were acked that could not be stored", n)
 	}
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	began, late := time.Now(), time.After(within)
-	var left int
-	var err error
-	for done := false; !done; {
-		select {
-		case <-tick.C:
-		case <-late:
-			w.Errorf("after %v the service is not at rest: %d commands wait, %v", within, left, err)
-			done = true
-		}
-		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
-		left, err = crash.Waiting(ctx, w.stream)
-		cancel()
-		if err != nil || left > 0 || time.Now().Before(last.Add(time.Second)) {
-			continue
-		}
-		v := history.Check(w.recorder.History())
-		done = done || v.Count(history.Lost) == 0 && v.Count(history.NoDeadLetter) == 0
-	}
-	v := history.Check(w.recorder.History())
-	w.Logf("at rest %v after the last command: %d sent, %d accepted, %d timers, %d fired, %d canceled, %d published again, %d of %d poison messages dead-lettered; late up to %v",
-		time.Since(began).Round(100*time.Millisecond), v.Sent, v.Accepted, v.Timers, v.Fired, v.Canceled, v.Republished, v.DeadLettered, v.Poison, v.Overall)
-	if v.Fired == 0 || v.Accepted == 0 {
-		w.Error("nothing fired: nothing is proven")
-	}
-	v.Excuse(history.Duplicate) // at least once: the fault explains them
-	v.Excuse(history.Repeated)
-	for _, f := range v.Findings {
-		if f.Count > 0 && !f.Excused {
-			w.Errorf("%d %s, such as: %s", f.Count, f.Rule, f.Example)
-		}
-	}
-	if w.service != nil && !w.service.alive() {
-		w.Error("the service has ended")
+	if w.sentSince(from) == 0 {
+		w.Error("no command was sent meanwhile: nothing is proven")
 	}
 }
 
@@ -213,4 +140,46 @@ func (w *world) sentSince(from time.Time) (n int) {
 		}
 	}
 	return n
+}
+
+// settle ends production, waits until the service came to rest, and judges all
+// that was seen.
+func (w *world) settle(within time.Duration) history.Verdict {
+	w.Helper()
+	w.stopProducing()
+	var last time.Time
+	for _, s := range w.recorder.History().Sent {
+		if s.DueAt.After(last) {
+			last = s.DueAt
+		}
+	}
+	ctx, cancel := context.WithTimeout(w.Context(), within)
+	defer cancel()
+	var left int
+	var failed error
+	if err := pause.Until(ctx, func() (bool, error) {
+		if left, failed = crash.Waiting(ctx, w.stream, history.CommandsTopic); failed != nil || left > 0 || time.Now().Before(last.Add(time.Second)) {
+			return false, nil
+		}
+		v := history.Check(w.recorder.History())
+		return v.Count(history.Lost) == 0 && v.Count(history.NoDeadLetter) == 0, nil
+	}); err != nil {
+		w.Errorf("after %v the service is not at rest: %d commands wait, %v", within, left, failed)
+	}
+	v := history.Check(w.recorder.History())
+	w.Logf("%d sent, %d accepted, %d timers, %d fired, %d canceled, %d published again, %d of %d poison messages dead-lettered; late up to %v",
+		v.Sent, v.Accepted, v.Timers, v.Fired, v.Canceled, v.Republished, v.DeadLettered, v.Poison, v.Overall)
+	if v.Fired == 0 || v.Accepted == 0 {
+		w.Error("nothing fired: nothing is proven")
+	}
+	v.Excuse(history.Duplicate, history.Repeated) // at least once: the fault explains them
+	for _, f := range v.Findings {
+		if f.Count > 0 && !f.Excused {
+			w.Errorf("%d %s, such as: %s", f.Count, f.Rule, f.Example)
+		}
+	}
+	if w.service.HasEnded() {
+		w.Error("the service has ended")
+	}
+	return v
 }

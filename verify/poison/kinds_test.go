@@ -48,7 +48,7 @@ var bodies = []kind{
 	}},
 	{"cut off", func(g *gunner) shot {
 		c := g.command()
-		text := c.String()
+		text := string(c.Plain())
 		tenant := quote(c.tenant)
 		known := strings.Index(text, `"tenantId":`+tenant) + len(`"tenantId":`+tenant)
 		n := g.IntN(len(text))

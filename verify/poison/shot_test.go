@@ -1,11 +1,12 @@
 package poison_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/event-service-agent/timer-service/verify/crash/traffic"
 )
 
 const commandsTopic = "timer.commands"
@@ -42,85 +43,33 @@ type shot struct {
 	overlooked bool // the broker may not even answer
 }
 
-// A field is a name and a JSON value, both as they are written.
-type field struct{ name, value string }
-
 // A command is a ScheduleTimer in the making, valid unless it is spoiled.
 type command struct {
-	top, payload           []field
+	*traffic.Body
 	tenant, call, id, corr string
 	due                    time.Time
 }
 
-// quote writes a JSON string in ASCII.
-func quote(s string) string {
-	text, err := json.Marshal(s)
-	if err != nil {
-		panic(fmt.Sprintf("quote %q: %v", s, err))
-	}
-	return string(text)
-}
+var quote = traffic.Quote
 
-// set gives a field a value, as JSON; an empty one removes it.
-func set(fields []field, name, value string) []field {
-	for i := range fields {
-		if fields[i].name != name {
-			continue
-		}
-		if value == "" {
-			return append(fields[:i:i], fields[i+1:]...)
-		}
-		fields[i].value = value
-		return fields
-	}
-	if value == "" {
-		return fields
-	}
-	return append(fields, field{name, value})
-}
+func (c *command) set(name, value string) *command { c.Set(name, value); return c }
 
-func (c *command) set(name, value string) *command { c.top = set(c.top, name, value); return c }
-
-func (c *command) inner(name, value string) *command {
-	c.payload = set(c.payload, name, value)
-	return c
-}
+func (c *command) inner(name, value string) *command { c.SetPayload(name, value); return c }
 
 // first puts a field before all others.
 func (c *command) first(name, value string) *command {
-	c.top = append([]field{{name, value}}, c.top...)
+	c.Envelope = append([]traffic.Field{{Name: name, Value: value}}, c.Envelope...)
 	return c
 }
 
 // again adds a field whether or not it is there.
 func (c *command) again(name, value string) *command {
-	c.top = append(c.top, field{name, value})
+	c.Envelope = append(c.Envelope, traffic.Field{Name: name, Value: value})
 	return c
 }
 
-func (c *command) String() string {
-	top := c.top
-	if c.payload != nil {
-		top = append(top[:len(top):len(top)], field{"payload", object(c.payload)})
-	}
-	return object(top)
-}
-
-func object(fields []field) string {
-	var s strings.Builder
-	s.WriteByte('{')
-	for i, f := range fields {
-		if i > 0 {
-			s.WriteByte(',')
-		}
-		s.WriteString(`"` + f.name + `":` + f.value) // the name may hold escapes
-	}
-	s.WriteByte('}')
-	return s.String()
-}
-
 // shot sends the command as it is.
-func (c *command) shot(w want) shot { return shot{body: []byte(c.String()), want: w} }
+func (c *command) shot(w want) shot { return shot{body: c.Plain(), want: w} }
 
 // invalid sends the command, which is spoiled but names its tenant.
 func (c *command) invalid(reason string) shot {
@@ -170,17 +119,7 @@ func (g *gunner) command() *command {
 		id:     fmt.Sprintf("%s-%d-%08x", g.name, g.made, g.Uint32()),
 	}
 	c.due = g.now.Add(200*time.Millisecond + time.Duration(g.Int64N(int64(4*time.Second)))).UTC().Truncate(time.Millisecond)
-	c.top = []field{
-		{"id", quote(c.id)},
-		{"type", `"ScheduleTimer"`},
-		{"tenantId", quote(c.tenant)},
-		{"timestampMs", fmt.Sprint(g.now.UnixMilli())},
-	}
-	c.payload = []field{
-		{"tenantId", quote(c.tenant)},
-		{"serviceCallId", quote(c.call)},
-		{"dueAt", quote(c.due.Format("2006-01-02T15:04:05.000Z"))},
-	}
+	c.Body = traffic.NewBody("ScheduleTimer", c.tenant, c.call, c.id, g.now.UnixMilli()).SetPayload("dueAt", quote(c.due.Format("2006-01-02T15:04:05.000Z")))
 	if g.IntN(2) == 0 {
 		c.corr = fmt.Sprintf("trace-%d", g.made)
 		c.set("correlationId", quote(c.corr))

@@ -1,15 +1,10 @@
 package poison_test
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"path/filepath"
-	"regexp"
-	"runtime"
 	"testing"
 	"time"
 
@@ -27,17 +22,17 @@ const stream = "svc"
 type world struct {
 	*testing.T
 	address string // of the broker
+	subject string // of commands
 	js      jetstream.JetStream
 	service *crash.Process
-	log     bytes.Buffer // of the service; read it when it has ended
 }
 
 // begin starts a broker and the service with these settings. Senders may
 // publish to a subject.
 func begin(t *testing.T, subject string, settings ...string) *world {
 	t.Helper()
-	w := &world{T: t}
-	w.startBroker(subject)
+	w := &world{T: t, subject: subject}
+	w.startBroker()
 	nc, err := nats.Connect(w.url("judge", "secret"), nats.MaxReconnects(-1))
 	if err != nil {
 		t.Fatal(err)
@@ -56,10 +51,10 @@ func (w *world) url(user, password string) string {
 
 // startBroker starts a broker that allows those who send commands to publish nothing else.
 // Messages may be larger than by default.
-func (w *world) startBroker(subject string) {
+func (w *world) startBroker() {
 	w.Helper()
 	sender := &natsserver.Permissions{
-		Publish:   &natsserver.SubjectPermission{Allow: []string{subject}},
+		Publish:   &natsserver.SubjectPermission{Allow: []string{w.subject}},
 		Subscribe: &natsserver.SubjectPermission{Allow: []string{"_INBOX.>"}},
 	}
 	broker, err := natsserver.NewServer(&natsserver.Options{
@@ -94,7 +89,7 @@ func (w *world) startService(settings []string) {
 		w.Fatal(err)
 	}
 	settings = append([]string{"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_BROKER=nats", "TIMER_UNKNOWN_TYPES=ignore", "TIMER_BROKER_URL=" + w.url("service", "secret")}, settings...)
-	w.service, err = crash.Start(context.WithoutCancel(w.Context()), bin, dir, settings, io.Discard, &w.log, time.Now)
+	w.service, err = crash.Start(context.WithoutCancel(w.Context()), bin, dir, settings, io.Discard, time.Now)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -103,15 +98,11 @@ func (w *world) startService(settings []string) {
 			w.Error(err)
 		}
 		if w.Failed() {
-			w.Logf("the service ended with %v; the end of its log:\n%s", w.service.Err, w.log.Bytes()[max(0, w.log.Len()-5_000):])
+			w.Logf("the service ended with %v; the end of its log:\n%s", w.service.Err, w.service.Last(40))
 		}
 	})
-	select {
-	case <-w.service.Ready:
-	case <-w.service.Ended:
-		w.Fatal("the service ended before it was ready")
-	case <-time.After(time.Minute):
-		w.Fatal("the service does not get ready")
+	if err := w.service.Await(w.Context(), time.Minute); err != nil {
+		w.Fatal(err)
 	}
 }
 
@@ -122,32 +113,5 @@ func (w *world) stop() {
 		w.Errorf("the service ended by itself: %v", w.service.Err)
 	} else if err := w.service.Stop(30 * time.Second); err != nil {
 		w.Errorf("the service ended with %v", err)
-	}
-}
-
-var peakForm = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
-
-// peak returns the most memory the service had so far, as people read it.
-func (w *world) peak() string {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.service.PID()))
-	if found := peakForm.FindStringSubmatch(string(status)); err == nil && found != nil {
-		return found[1] + " kB"
-	}
-	return "unknown on " + runtime.GOOS
-}
-
-// until waits for a condition.
-func (w *world) until(what string, limit time.Duration, met func() bool) {
-	w.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(limit)
-	for !met() {
-		select {
-		case <-tick.C:
-		case <-late:
-			w.Errorf("%s: not within %v", what, limit)
-			return
-		}
 	}
 }

@@ -63,11 +63,11 @@ func Control(ctx context.Context, opt Options) (report ControlReport, err error)
 	random := rand.New(rand.NewPCG(opt.Seed, 0x165667b19e3779f9))
 	for ; report.Cuts < opt.Cuts; report.Cuts++ {
 		file := filepath.Join(d.dir, fmt.Sprintf("synced-%d", report.Cuts))
-		if err := report.Synced.cut(ctx, d, random, file, true); err != nil {
+		if err := report.Synced.cut(ctx, d, random, file, "yes"); err != nil {
 			return report, fmt.Errorf("control that syncs, cut %d: %w", report.Cuts+1, err)
 		}
 		file = filepath.Join(d.dir, fmt.Sprintf("unsynced-%d", report.Cuts))
-		if err := report.Unsynced.cut(ctx, d, random, file, false); err != nil {
+		if err := report.Unsynced.cut(ctx, d, random, file, "no"); err != nil {
 			return report, fmt.Errorf("control that does not sync, cut %d: %w", report.Cuts+1, err)
 		}
 	}
@@ -75,31 +75,27 @@ func Control(ctx context.Context, opt Options) (report ControlReport, err error)
 }
 
 // cut has a writer write for a while, cuts the power, and counts.
-func (c *WriterCount) cut(ctx context.Context, d *disk, random *rand.Rand, file string, syncs bool) error {
+func (c *WriterCount) cut(ctx context.Context, d *disk, random *rand.Rand, file, syncs string) error {
 	writes := writeTime.any(random)
 	w, err := startWriter(ctx, file, syncs)
 	if err != nil {
 		return err
 	}
-	defer w.kill() //nolint:errcheck // one that was killed before stays so
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-w.ended:
-		return fmt.Errorf("the writer ended by itself: %w", w.err)
-	case <-w.first:
-	}
+	defer w.Kill() //nolint:errcheck // one that was killed before stays so
 	if !pause.For(ctx, writes) {
 		return ctx.Err()
 	}
-	if err := d.cutUnder(ctx, random, w.cmd.Process.Pid, w.kill); err != nil {
+	if w.HasEnded() {
+		return fmt.Errorf("the writer ended by itself: %w", w.Err)
+	}
+	if err := d.cutUnder(ctx, random, w.PID(), w.Kill); err != nil {
 		return err
 	}
 	kept, err := intact(file)
 	if err != nil {
 		return fmt.Errorf("read what is left: %w", err)
 	}
-	acked := int(w.acked.Load())
+	acked := len(w.Lines())
 	c.Acked += acked
 	if kept < acked {
 		if c.Lost == 0 {

@@ -4,7 +4,6 @@ package power
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -12,27 +11,18 @@ import (
 
 func TestFrozenProcessIsSeenStopped(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), writerFileEnv+"="+filepath.Join(t.TempDir(), "records"), writerSyncEnv+"=no")
-	out, err := cmd.StdoutPipe()
+	w, err := startWriter(t.Context(), filepath.Join(t.TempDir(), "records"), "no")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	if _, err := out.Read(make([]byte, 1)); err != nil { // it works
-		t.Fatal(err)
-	}
-	if stopped, err := isStopped(cmd.Process.Pid); stopped || err != nil {
+	defer w.Kill()
+	if stopped, err := isStopped(w.PID()); stopped || err != nil {
 		t.Errorf("before: stopped %v, error %v", stopped, err)
 	}
-	if err := freeze(t.Context(), []int{cmd.Process.Pid}); err != nil {
+	if err := freeze(t.Context(), []int{w.PID()}); err != nil {
 		t.Fatal(err)
 	}
-	if stopped, err := isStopped(cmd.Process.Pid); !stopped || err != nil {
+	if stopped, err := isStopped(w.PID()); !stopped || err != nil {
 		t.Errorf("after: stopped %v, error %v", stopped, err)
 	}
 }

@@ -19,19 +19,9 @@ import (
 
 // TestMain makes the test binary the broker and the writer, too.
 func TestMain(m *testing.M) {
-	var err error
-	switch {
-	case crash.IsBroker():
-		err = crash.ServeBroker(os.Stdin, os.Stdout)
-	case IsWriter():
-		err = ServeWriter(os.Stdout)
-	default:
-		os.Exit(m.Run())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	crash.BrokerMain()
+	WriterMain()
+	os.Exit(m.Run())
 }
 
 // needPower skips the test where no power can be cut. Where only a program is

@@ -3,7 +3,6 @@
 package power
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -12,12 +11,11 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"strconv"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
 // Environment variables that make a process a writer.
@@ -28,16 +26,22 @@ const (
 
 const (
 	recordBytes = 512
+	writerLimit = time.Minute      // until the first ack
 	recordPause = time.Millisecond // so that one that does not sync does not fill the disk
 )
 
-// IsWriter reports whether this process was started to be the writer of a
-// control. Then main must call [ServeWriter] and end.
-func IsWriter() bool { return os.Getenv(writerFileEnv) != "" }
+// WriterMain is the writer of a control if this process was started to be one, and does not
+// return then.
+func WriterMain() {
+	if os.Getenv(writerFileEnv) != "" {
+		fmt.Fprintln(os.Stderr, serveWriter(os.Stdout))
+		os.Exit(1)
+	}
+}
 
-// ServeWriter appends records to a file until it is killed. The number of each
-// goes to out once the record is written and, unless disabled, synced.
-func ServeWriter(out io.Writer) error {
+// serveWriter appends records to a file until it is killed. A line goes to out for each
+// once the record is written and, unless disabled, synced.
+func serveWriter(out io.Writer) error {
 	file, err := os.OpenFile(os.Getenv(writerFileEnv), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -55,7 +59,7 @@ func ServeWriter(out io.Writer) error {
 				return fmt.Errorf("sync record %d: %w", n, err)
 			}
 		}
-		if _, err := fmt.Fprintln(out, n); err != nil {
+		if _, err := fmt.Fprintln(out, "ready", n); err != nil {
 			return err
 		}
 		<-tick.C
@@ -81,66 +85,21 @@ func intact(name string) (n int, err error) {
 	return n, nil
 }
 
-// A writer is a process that runs [ServeWriter].
-type writer struct {
-	cmd   *exec.Cmd
-	acked atomic.Int64  // the last record that it acked
-	first chan struct{} // closed with the first ack
-	ended chan struct{} // closed when it has ended, and acked is final
-	err   error         // how it ended; set before ended is closed
-}
-
-// startWriter starts a writer of a file, of which it is the first.
-func startWriter(ctx context.Context, file string, syncs bool) (*writer, error) {
+// startWriter starts a writer of a file, of which it is the first, and waits until it has
+// acked a record. Each of its lines acks one.
+func startWriter(ctx context.Context, file, syncs string) (*crash.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the program to run as writer: %w", err)
 	}
-	answer := "no"
-	if syncs {
-		answer = "yes"
-	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), writerFileEnv+"="+file, writerSyncEnv+"="+answer)
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = ownGroup()
-	stdout, err := cmd.StdoutPipe()
+	cmd.Env = append(os.Environ(), writerFileEnv+"="+file, writerSyncEnv+"="+syncs)
+	w, err := crash.StartCommand(cmd, io.Discard, time.Now)
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the writer: %w", err)
+	if err := w.Await(ctx, writerLimit); err != nil {
+		return nil, errors.Join(err, w.Kill())
 	}
-	w := &writer{cmd: cmd, first: make(chan struct{}), ended: make(chan struct{})}
-	go w.listen(stdout)
 	return w, nil
 }
-
-// listen counts acks until the writer has ended.
-func (w *writer) listen(out io.Reader) {
-	defer close(w.ended)
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		n, err := strconv.ParseInt(lines.Text(), 10, 64)
-		if err != nil || n != w.acked.Add(1) {
-			break // no writer: Wait returns the error
-		}
-		if n == 1 {
-			close(w.first)
-		}
-	}
-	w.err = w.cmd.Wait()
-}
-
-// kill ends the writer.
-func (w *writer) kill() error {
-	if err := w.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill the writer: %w", err)
-	}
-	<-w.ended
-	return nil
-}
-
-// ownGroup keeps signals of the terminal away from a process: who started it
-// ends it.
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -8,32 +8,23 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/event-service-agent/timer-service/verify/bench"
-	"github.com/event-service-agent/timer-service/verify/bench/database"
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/command"
 )
 
 const description = `Measures the timer service with everything real: it builds the service, starts a
 broker, the service on a new database, a producer and a consumer, and checks that
 every timer fired once and not early. It runs in the module of the service.
 
-With --store postgres the database is made on the server of --db-url, and dropped
-in the end. Where several stores, numbers of instances or of timers are given, they
+With --store postgres a server is started, for which PostgreSQL has to be
+installed. Where several stores, numbers of instances or of timers are given, they
 are measured in turns, --runs times.
 
 Exit codes: 0 measured, 1 the run failed or is void, 2 wrong flags.`
-
-const (
-	exitFailure = 1
-	exitUsage   = 2
-)
 
 type cli struct {
 	Drain    drainCmd    `cmd:"" help:"Many timers that are due at one instant: how fast they are accepted, and delivered."`
@@ -42,15 +33,12 @@ type cli struct {
 
 	Compare compareCmd `cmd:"" help:"Which of two builds of the service is faster, measured in turns."`
 	Table   tableCmd   `cmd:"" help:"The rows of the table in docs/performance.md, in Markdown."`
-	Held    heldCmd    `cmd:"" help:"A steady rate on PostgreSQL while a transaction holds a snapshot, beside River: how late timers are before, meanwhile and afterwards."`
-	Chaos   chaosCmd   `cmd:"" help:"A steady rate of timers while parts fail: the table in docs/reliability.md, in Markdown."`
 
-	Store     []database.Kind `default:"sqlite" enum:"sqlite,postgres" help:"Where timers are kept: sqlite, postgres."`
-	DBURL     string          `name:"db-url" env:"TIMER_TEST_POSTGRES" placeholder:"URL" help:"The PostgreSQL server; of a role that may create databases."`
-	Instances []int           `default:"1" help:"Processes of the service on one PostgreSQL database."`
-	Runs      int             `default:"1" help:"Repeat so often, one after the other."`
-	Pending   []int           `default:"0" help:"Timers that wait in the database meanwhile."`
-	Set       []string        `placeholder:"NAME=VALUE" help:"A setting of the service, such as TIMER_BATCH_SIZE=1000."`
+	Store     []crash.Store `default:"sqlite" enum:"sqlite,postgres" help:"Where timers are kept: sqlite, postgres."`
+	Instances []int         `default:"1" help:"Processes of the service on one PostgreSQL database."`
+	Runs      int           `default:"1" help:"Repeat so often, one after the other."`
+	Pending   []int         `default:"0" help:"Timers that wait in the database meanwhile."`
+	Set       []string      `placeholder:"NAME=VALUE" help:"A setting of the service, such as TIMER_BATCH_SIZE=1000."`
 }
 
 type drainCmd struct {
@@ -70,60 +58,24 @@ type fairnessCmd struct {
 }
 
 func main() {
-	if crash.IsBroker() {
-		if err := crash.ServeBroker(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "timer-bench:", err)
-			os.Exit(exitFailure)
-		}
-		return
-	}
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	cancel()
-	os.Exit(code)
+	crash.BrokerMain()
+	var c cli
+	command.Main("timer-bench", description, &c, c.run)
 }
 
-// run does what the arguments say and returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var c cli
-	helped := false
-	k, err := kong.New(&c, kong.Name("timer-bench"), kong.Description(description),
-		kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }))
-	var chosen *kong.Context
-	if err == nil {
-		chosen, err = k.Parse(args)
+func (c *cli) run(ctx context.Context, verb string) error {
+	if c.Runs < 1 || slices.Min(c.Pending) < 0 || c.Compare.Confidence <= 0 || c.Compare.Confidence >= 1 {
+		return command.WithCode(command.Usage, errors.New("--runs must be above zero, --pending not below, --confidence between zero and one"))
 	}
-	if helped {
-		return 0
-	}
-	if err == nil && (c.Runs < 1 || slices.Min(c.Pending) < 0) {
-		err = errors.New("--runs must be above zero, --pending not below")
-	}
-	if err == nil && (c.Compare.Confidence <= 0 || c.Compare.Confidence >= 1) {
-		err = errors.New("--confidence must be between zero and one")
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "timer-bench:", err)
-		return exitUsage
-	}
-	opt := bench.Options{Settings: c.Set, DBURL: c.DBURL, Progress: stderr}
-	switch chosen.Command() {
-	case "chaos":
-		err = c.chaos(ctx, opt, stdout)
+	opt := bench.Options{Settings: c.Set, Progress: os.Stderr}
+	switch verb {
 	case "compare <old> <new>":
-		err = c.compare(ctx, opt, stdout)
-	case "held":
-		err = c.held(ctx, opt, stdout)
+		return c.compare(ctx, opt, os.Stdout)
 	case "table":
-		err = c.table(ctx, opt, stdout)
+		return c.table(ctx, opt, os.Stdout)
 	default:
-		err = c.measure(ctx, chosen.Command(), opt, stdout)
+		return c.measure(ctx, verb, opt, os.Stdout)
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "timer-bench:", err)
-		return exitFailure
-	}
-	return 0
 }
 
 // measure does all runs of a workload, and writes what came out, also of those before an
@@ -171,7 +123,7 @@ func (c *cli) results(ctx context.Context, name string, opt bench.Options) (resu
 func (c *cli) turns(opt bench.Options, rates []int) (turns []bench.Options) {
 	for _, opt.Store = range c.Store {
 		for _, opt.Instances = range c.Instances {
-			if opt.Store != database.Postgres && opt.Instances > 1 {
+			if opt.Store != crash.Postgres && opt.Instances > 1 {
 				continue
 			}
 			for _, opt.Pending = range c.Pending {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/verify/bench"
-	"github.com/event-service-agent/timer-service/verify/bench/database"
 	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
@@ -30,7 +29,7 @@ type row struct {
 var rows = []row{
 	{"sqlite", "SQLite, NATS", bench.Drain, bench.Steady, func(*bench.Options) {}},
 	{"embedded", "SQLite, embedded broker, power-safe", bench.Drain, bench.Steady, func(o *bench.Options) { o.Embedded = true }},
-	{"postgres", "PostgreSQL, NATS", bench.Drain, bench.Steady, func(o *bench.Options) { o.Store = database.Postgres }},
+	{"postgres", "PostgreSQL, NATS", bench.Drain, bench.Steady, func(o *bench.Options) { o.Store = crash.Postgres }},
 	{"kafka", "SQLite, Kafka (kfake)", bench.Drain, bench.Steady, func(o *bench.Options) { o.Broker = crash.Kafka }},
 	{"rabbitmq", "SQLite, RabbitMQ", bench.Drain, bench.Steady, func(o *bench.Options) { o.Broker = crash.RabbitMQ }},
 	{"native", "NATS's own scheduler", bench.Native, nil, func(*bench.Options) {}},

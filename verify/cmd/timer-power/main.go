@@ -7,18 +7,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/command"
 	"github.com/event-service-agent/timer-service/verify/power"
 )
 
@@ -39,10 +34,8 @@ flags, 3 a control says that the cuts prove nothing, 4 the power can't be cut on
 this machine: nothing was tested.`
 
 const (
-	exitFailure = 1
-	exitUsage   = 2
-	exitVoid    = 3
-	exitUnable  = 4
+	exitVoid   = 3
+	exitUnable = 4
 )
 
 type cli struct {
@@ -55,92 +48,44 @@ type cli struct {
 const controls = 5
 
 func main() {
-	if serve, ok := part(); ok {
-		if err := serve(); err != nil {
-			fmt.Fprintln(os.Stderr, "timer-power:", err)
-			os.Exit(exitFailure)
-		}
-		return
-	}
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	cancel()
-	os.Exit(code)
-}
-
-// part returns what this process was started to be, if that is a part of a test.
-func part() (serve func() error, ok bool) {
-	switch {
-	case crash.IsBroker():
-		return func() error { return crash.ServeBroker(os.Stdin, os.Stdout) }, true
-	case power.IsWriter():
-		return func() error { return power.ServeWriter(os.Stdout) }, true
-	}
-	return nil, false
-}
-
-// run does what the arguments say and returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	crash.BrokerMain()
+	power.WriterMain()
 	var c cli
-	helped := false
-	k, err := kong.New(&c, kong.Name("timer-power"), kong.Description(description),
-		kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }))
-	if err == nil {
-		_, err = k.Parse(args)
-	}
-	if helped {
-		return 0
-	}
-	if err == nil && c.Cuts < 1 {
-		err = errors.New("--cuts must be above zero")
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "timer-power:", err)
-		return exitUsage
-	}
+	command.Main("timer-power", description, &c, func(ctx context.Context, _ string) error { return c.run(ctx) })
+}
+
+// run does the controls and the runs, and shows what came of each.
+func (c *cli) run(ctx context.Context) error {
 	if _, err := power.Missing(); err != nil {
-		fmt.Fprintln(stderr, "timer-power: SKIPPED, NOTHING IS PROVEN:", err)
-		return exitUnable
+		return command.WithCode(exitUnable, fmt.Errorf("SKIPPED, NOTHING IS PROVEN: %w", err))
 	}
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64N(1<<32) + 1
 	}
-	fmt.Fprintf(stderr, "seed %d\n", c.Seed) // at once, so that a test that hangs can be repeated
-
-	code, err := c.test(ctx, stdout, stderr)
-	if err != nil {
-		fmt.Fprintln(stderr, "timer-power:", err)
-		code = exitFailure
-	}
-	return code
-}
-
-// test does the controls and the runs, shows what came of each, and returns the
-// exit code.
-func (c *cli) test(ctx context.Context, show, progress io.Writer) (code int, err error) {
-	opt := power.Options{Now: time.Now, Cuts: controls, Seed: c.Seed, Keep: c.Keep, Progress: progress}
+	fmt.Fprintf(os.Stderr, "seed %d\n", c.Seed) // at once, so that a test that hangs can be repeated
+	opt := power.Options{Now: time.Now, Cuts: controls, Seed: c.Seed, Keep: c.Keep, Progress: os.Stderr}
 	control, err := power.Control(ctx, opt)
 	if err != nil {
-		return exitFailure, err
+		return err
 	}
-	control.Write(show)
+	control.Write(os.Stdout)
 	if control.Void() != nil {
-		return exitVoid, nil
+		return command.WithCode(exitVoid, command.ErrFailed)
 	}
-	opt.Cuts = c.Cuts
+	opt.Cuts = max(c.Cuts, 1)
+	var result error
 	for _, opt.Mode = range power.Modes {
 		report, err := power.Run(ctx, opt)
-		fmt.Fprintln(show)
-		report.Write(show)
-		switch {
+		fmt.Println()
+		report.Write(os.Stdout)
+		switch void := power.Void(report); {
 		case err != nil:
-			return exitFailure, err
+			return err
 		case report.Violations() > 0:
-			code = exitFailure
-		case power.Void(report) != nil && code == 0:
-			fmt.Fprintln(show, "this proves nothing:", power.Void(report))
-			code = exitVoid
+			result = command.ErrFailed
+		case void != nil && result == nil:
+			result = command.WithCode(exitVoid, fmt.Errorf("this proves nothing: %w", void))
 		}
 	}
-	return code, nil
+	return result
 }

@@ -4,22 +4,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// A field is a name and a JSON value, both as they are written.
-type field struct{ name, value string }
+// A Field is a name and a JSON value, both as they are written.
+type Field struct{ Name, Value string }
 
-// A body is a command as JSON in the making.
-type body struct {
-	envelope []field // all but the payload
-	payload  []field
+// A Body is a message as JSON in the making.
+type Body struct {
+	Envelope []Field // all but the payload
+	Payload  []Field
 }
 
-// quote writes a JSON string.
-func quote(s string) string {
+// Quote writes a JSON string.
+func Quote(s string) string {
 	text, err := json.Marshal(s)
 	if err != nil {
 		panic(fmt.Sprintf("traffic: quote %q: %v", s, err))
@@ -27,107 +28,91 @@ func quote(s string) string {
 	return string(text)
 }
 
-// newBody writes what every message has: the type, the key twice and the
+// NewBody writes what every message has: the type, the key twice and the
 // version.
-func newBody(kind, tenant, call, id string, timestampMS int64) *body {
-	return &body{
-		envelope: []field{
-			{"id", quote(id)},
-			{"type", quote(kind)},
-			{"tenantId", quote(tenant)},
+func NewBody(kind, tenant, call, id string, timestampMS int64) *Body {
+	return &Body{
+		Envelope: []Field{
+			{"id", Quote(id)},
+			{"type", Quote(kind)},
+			{"tenantId", Quote(tenant)},
 			{"timestampMs", strconv.FormatInt(timestampMS, 10)},
 		},
-		payload: []field{
-			{"tenantId", quote(tenant)},
-			{"serviceCallId", quote(call)},
+		Payload: []Field{
+			{"tenantId", Quote(tenant)},
+			{"serviceCallId", Quote(call)},
 		},
 	}
 }
 
-// set gives a field of the envelope a value, as JSON. A field that is not there
-// is added.
-func (b *body) set(name, value string) *body {
-	b.envelope = set(b.envelope, name, value)
+// Set gives a field of the envelope a value, as JSON; an empty one removes it. A field that is
+// not there is added.
+func (b *Body) Set(name, value string) *Body {
+	b.Envelope = set(b.Envelope, name, value)
 	return b
 }
 
-// setPayload is set for a field of the payload.
-func (b *body) setPayload(name, value string) *body {
-	b.payload = set(b.payload, name, value)
+// SetPayload is Set for a field of the payload.
+func (b *Body) SetPayload(name, value string) *Body {
+	b.Payload = set(b.Payload, name, value)
 	return b
 }
 
-func set(fields []field, name, value string) []field {
-	for i := range fields {
-		if fields[i].name == name {
-			fields[i].value = value
-			return fields
-		}
+func set(fields []Field, name, value string) []Field {
+	i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name })
+	switch {
+	case value == "" && i >= 0:
+		return slices.Delete(fields, i, i+1)
+	case value == "":
+		return fields
+	case i < 0:
+		return append(fields, Field{name, value})
 	}
-	return append(fields, field{name, value})
+	fields[i].Value = value
+	return fields
 }
 
-// without removes a field of the envelope.
-func (b *body) without(name string) *body {
-	b.envelope = without(b.envelope, name)
-	return b
+// Plain writes the body without spaces, in the order of its fields.
+func (b *Body) Plain() []byte {
+	return []byte(object(append(b.Envelope[:len(b.Envelope):len(b.Envelope)], b.payload()), "", ""))
 }
 
-// withoutPayload removes a field of the payload.
-func (b *body) withoutPayload(name string) *body {
-	b.payload = without(b.payload, name)
-	return b
-}
-
-func without(fields []field, name string) []field {
-	kept := fields[:0]
-	for _, f := range fields {
-		if f.name != name {
-			kept = append(kept, f)
-		}
-	}
-	return kept
-}
-
-// plain writes the body without spaces, in the order of its fields.
-func (b *body) plain() []byte { return []byte(object(append(b.envelope, b.payloadField()), "", "")) }
-
-func (b *body) payloadField() field { return field{"payload", object(b.payload, "", "")} }
+func (b *Body) payload() Field { return Field{"payload", object(b.Payload, "", "")} }
 
 // varied writes the body as one of many producers would: in any order, with
 // spaces, with fields that the service does not know, with escapes.
-func (b *body) varied(r *rand.Rand) []byte {
+func (b *Body) varied(r *rand.Rand) []byte {
 	if r.IntN(2) == 0 {
-		return b.plain()
+		return b.Plain()
 	}
-	shuffle := func(fields []field) {
+	shuffle := func(fields []Field) {
 		r.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
 	}
 	if r.IntN(2) == 0 {
-		b.payload = append(b.payload, field{"note", quote("Grüße, 世界 \u2028 </script>")})
-		b.envelope = append(b.envelope, field{"meta", `{"v":[1,2.5e3,null,true],"tenantId":"not-this-one"}`})
+		b.Payload = append(b.Payload, Field{"note", Quote("Grüße, 世界 \u2028 </script>")})
+		b.Envelope = append(b.Envelope, Field{"meta", `{"v":[1,2.5e3,null,true],"tenantId":"not-this-one"}`})
 	}
 	if r.IntN(4) == 0 {
-		for i, f := range b.payload {
-			if f.name == "serviceCallId" {
-				b.payload[i].value = escape(f.value)
+		for i, f := range b.Payload {
+			if f.Name == "serviceCallId" {
+				b.Payload[i].Value = escape(f.Value)
 			}
 		}
 	}
-	shuffle(b.payload)
-	fields := append(b.envelope, b.payloadField())
+	shuffle(b.Payload)
+	fields := append(b.Envelope, b.payload())
 	shuffle(fields)
 	return []byte(object(fields, "\n\t", " "))
 }
 
-func object(fields []field, indent, gap string) string {
+func object(fields []Field, indent, gap string) string {
 	var s strings.Builder
 	s.WriteByte('{')
 	for i, f := range fields {
 		if i > 0 {
 			s.WriteByte(',')
 		}
-		s.WriteString(indent + quote(f.name) + gap + ":" + gap + f.value)
+		s.WriteString(indent + `"` + f.Name + `"` + gap + ":" + gap + f.Value) // the name may hold escapes
 	}
 	if indent != "" {
 		s.WriteByte('\n')

@@ -179,7 +179,7 @@ func (g *Generator) cancel(now time.Time) history.Command {
 func (g *Generator) command(key history.Key, v history.Version, due time.Time, note string) history.Command {
 	text, kept := dueTime(g.rand, due)
 	c := history.Command{Kind: history.Schedule, Key: key, Version: v, DueAt: kept, Note: note}
-	b := newBody("ScheduleTimer", key.Tenant, key.Call, v.ID, v.TimestampMS).setPayload("dueAt", quote(text))
+	b := NewBody("ScheduleTimer", key.Tenant, key.Call, v.ID, v.TimestampMS).SetPayload("dueAt", Quote(text))
 	correlation := fmt.Sprintf("cor-%d-%s", g.made, g.word(8))
 	switch g.rand.IntN(10) {
 	case 0: // none
@@ -189,25 +189,25 @@ func (g *Generator) command(key history.Key, v history.Version, due time.Time, n
 	case 2: // the body wins
 		c.Correlation = correlation
 		c.Header = map[string]string{"correlationId": "not-this-one"}
-		b.set("correlationId", quote(correlation))
+		b.Set("correlationId", Quote(correlation))
 	default:
 		c.Correlation = correlation
-		b.set("correlationId", quote(correlation))
+		b.Set("correlationId", Quote(correlation))
 	}
 	return g.finish(c, b)
 }
 
 func (g *Generator) cancellation(key history.Key, v history.Version, note string) history.Command {
 	c := history.Command{Kind: history.Cancel, Key: key, Version: v, Note: note}
-	return g.finish(c, newBody("CancelTimer", key.Tenant, key.Call, v.ID, v.TimestampMS))
+	return g.finish(c, NewBody("CancelTimer", key.Tenant, key.Call, v.ID, v.TimestampMS))
 }
 
-func (g *Generator) finish(c history.Command, b *body) history.Command {
+func (g *Generator) finish(c history.Command, b *Body) history.Command {
 	if g.rand.IntN(2) == 0 {
-		b.set("aggregateId", quote(c.Call))
+		b.Set("aggregateId", Quote(c.Call))
 	}
 	if g.rand.IntN(4) == 0 {
-		b.set("causationId", quote("because-"+g.word(6)))
+		b.Set("causationId", Quote("because-"+g.word(6)))
 	}
 	c.Body = b.varied(g.rand)
 	return c

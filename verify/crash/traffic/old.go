@@ -22,11 +22,11 @@ func Old(timers int, now time.Time) (tenant string, commands []history.Command) 
 		}
 		if i%4 == 0 {
 			c.Kind = history.Cancel
-			c.Body = newBody("CancelTimer", oldTenant, c.Call, c.ID, c.TimestampMS).plain()
+			c.Body = NewBody("CancelTimer", oldTenant, c.Call, c.ID, c.TimestampMS).Plain()
 		} else {
 			c.Kind, c.DueAt = history.Schedule, now.UTC().Truncate(time.Millisecond)
-			c.Body = newBody("ScheduleTimer", oldTenant, c.Call, c.ID, c.TimestampMS).
-				setPayload("dueAt", quote(c.DueAt.Format(time.RFC3339Nano))).plain()
+			c.Body = NewBody("ScheduleTimer", oldTenant, c.Call, c.ID, c.TimestampMS).
+				SetPayload("dueAt", Quote(c.DueAt.Format(time.RFC3339Nano))).Plain()
 		}
 		commands = append(commands, c)
 	}
