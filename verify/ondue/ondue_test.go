@@ -3,12 +3,14 @@ package ondue
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,168 +18,201 @@ import (
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-var kills = flag.Int("kills", 25, "how often each program is killed, the one that handles with each of OnDue and OnDueTx")
+var kills = flag.Int("kills", 25, "how often the program is killed")
+
+const (
+	longestLife  = 250 * time.Millisecond // after its first transaction
+	ordersInLife = 20                     // more than it books in that time
+)
 
 // TestMain makes the test binary the program, too.
 func TestMain(m *testing.M) {
-	path := os.Getenv(programEnv)
+	path := os.Getenv(databaseEnv)
 	if path == "" {
 		os.Exit(m.Run())
 	}
-	if err := program(path, os.Getenv(modeEnv), os.Stdin, os.Stdout); err != nil {
+	if err := runShop(path, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func TestEventsOfAKilledProgramAreHandled(t *testing.T) {
+// TestOrdersTimersAndHandlersOfAKilledProgramAgree kills a shop at random moments. After each
+// kill, and at the end, every order has its timers and every timer its order, in
+// states that go together. In the end each event was handled.
+func TestOrdersTimersAndHandlersOfAKilledProgramAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes for some seconds: not with -short")
 	}
 	t.Parallel()
-	// How many events a life is asked for: about what it handles before it is killed.
-	for mode, inLife := range map[string]int{"OnDue": 20, "OnDueTx": 6} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			r := &run{t: t, path: filepath.Join(t.TempDir(), "program.db"), mode: mode, inLife: inLife, waiting: make(map[int]bool)}
-			began := time.Now()
-			for killed := 0; killed < *kills; {
-				if r.live(1 + rand.IntN(5)) {
-					killed++
-				}
-			}
-			r.live(0)
-			handled := r.handled()
-			lost, twice := 0, 0
-			for n := 1; n <= r.last; n++ {
-				switch {
-				case handled[n] == 0:
-					lost++
-				case handled[n] > 1:
-					twice++
-				}
-			}
-			t.Logf("%s: %d kills in %v, each in a handler: %d events, handlers begun %d times, %d events not handled, %d handled more than once",
-				mode, *kills, time.Since(began).Round(time.Second), r.last, r.begun, lost, twice)
-			if lost > 0 || len(handled) != r.last {
-				t.Errorf("%d events were handled, %d of %d were not", len(handled), lost, r.last)
-			}
-			if mode == "OnDueTx" && twice > 0 {
-				t.Errorf("%d events took effect more than once", twice)
-			}
-			if r.begun < r.last+*kills/10 {
-				t.Errorf("%d handlers for %d events: the kills did not hit them", r.begun, r.last)
-			}
-		})
+	r := &run{T: t, path: filepath.Join(t.TempDir(), "shop.db"), waiting: make(map[int]bool)}
+	start := time.Now()
+	for killed := 0; killed < *kills; {
+		if r.live(true) {
+			killed++
+		}
+		r.compare()
+	}
+	r.live(false)
+	r.compare()
+	states := r.counts(`SELECT state, count(*) FROM orders GROUP BY state`)
+	reminded := r.counts(`SELECT id, (SELECT count(*) FROM reminders AS r WHERE r.id = o.id) FROM orders AS o`)
+	never, again := 0, 0
+	for _, n := range reminded {
+		switch {
+		case n == 0:
+			never++
+		case n > 1:
+			again++
+		}
+	}
+	t.Logf("%d kills in %v, %d while an order was being booked or canceled: %d orders, of these %d expired and %d canceled; %d orders without their timers, or timers without their order; "+
+		"handlers of OnDue begun %d times, %d events not handled, %d handled more than once",
+		*kills, time.Since(start).Round(time.Second), r.inside, r.last, states["expired"], states["canceled"], r.apart, r.entered, never, again)
+	if states["expired"]+states["canceled"] != r.last || len(states) != 2 {
+		t.Errorf("%d orders became %v: each must have expired or be canceled", r.last, states)
+	}
+	if never > 0 || len(reminded) != r.last {
+		t.Errorf("of %d events %d were not handled", r.last, never+r.last-len(reminded))
+	}
+	if r.inside < *kills/4 || r.entered < r.last+*kills/10 {
+		t.Errorf("%d of %d kills hit an order, and %d handlers began for %d events: too few kills hit", r.inside, *kills, r.entered, r.last)
 	}
 }
 
-// A run is the lives of a program, one after the other.
+// A run is the lives of the shop, one after the other.
 type run struct {
-	t          *testing.T
-	path, mode string
-	inLife     int // events that a life is asked for
+	*testing.T
+	path string
 
-	last    int          // number of the last event that was asked for
-	waiting map[int]bool // events that the program has not said to have booked
-	begun   int          // handlers
+	last    int          // number of the last order that was asked for
+	waiting map[int]bool // orders that the shop has not said to have booked
+	inside  int          // kills after a transaction began, and before its end was said
+	entered int          // handlers of OnDue
+	apart   int          // orders and timers that do not go together
 }
 
-// longestPause is how long a handler may go on before it is killed: before it writes,
-// after that, or after its end, when another one is at work.
-const longestPause = 2 * longestWork
-
-// live has the program live once, asks it for events, and kills it soon after so many
-// handlers have begun; if that is 0, it is asked for nothing new, and ends by itself. It
-// reports whether the program was killed.
-func (r *run) live(killAt int) (killed bool) {
-	r.t.Helper()
-	if killAt > 0 {
-		for range r.inLife {
-			r.last++
-			r.waiting[r.last] = true
-		}
+// live has the shop live once, asks it for orders, and kills it some time after its first
+// transaction has begun; else it is asked for nothing new, and ends by itself. It
+// reports whether the shop was killed; it must not end by itself in another way than cleanly.
+func (r *run) live(kill bool) (killed bool) {
+	r.Helper()
+	for kill && len(r.waiting) < ordersInLife {
+		r.last++
+		r.waiting[r.last] = true
 	}
-	begun := 0
-	return live(r.t, r.path, r.mode, r.waiting, func(line string, kill func(after time.Duration)) {
-		if _, ok := number(line, entered); !ok {
-			return
-		}
-		r.begun++
-		if begun++; begun == killAt {
-			kill(rand.N(longestPause))
-		}
-	})
-}
-
-// live runs a program on its database until it ends, and asks it for the numbers that
-// wait. A number that the program says to have booked waits no more. It passes on each
-// line of the program, with a function that kills the program after a while. It reports whether the
-// program was killed; it must not end by itself in another way than cleanly.
-func live(t *testing.T, path, mode string, waiting map[int]bool, said func(line string, kill func(after time.Duration))) (killed bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
 	var numbers strings.Builder
-	for n := range waiting {
+	for n := range r.waiting {
 		fmt.Fprintln(&numbers, n)
 	}
 	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(os.Environ(), programEnv+"="+path, modeEnv+"="+mode)
+	cmd.Env = append(os.Environ(), databaseEnv+"="+r.path)
 	cmd.Stderr, cmd.Stdin = os.Stderr, strings.NewReader(numbers.String())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		r.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		r.Fatal(err)
 	}
-	kill := func(after time.Duration) {
-		go func() { // which ends before the process is waited for, or finds that it was
-			pause.For(ctx, after)
-			_ = cmd.Process.Kill()
-		}()
-	}
+	open := false // whether a transaction began last
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if n, ok := number(lines.Text(), booked); ok {
-			delete(waiting, n)
+		word, text, _ := strings.Cut(lines.Text(), " ")
+		switch word {
+		case begun:
+			open = true
+			if kill {
+				kill = false
+				go func() { // which ends before the process is waited for, or finds that it was
+					pause.For(ctx, rand.N(longestLife))
+					_ = cmd.Process.Kill()
+				}()
+			}
+		case booked:
+			n, _ := strconv.Atoi(text)
+			delete(r.waiting, n)
+			open = false
+		case entered:
+			r.entered++
 		}
-		said(lines.Text(), kill)
 	}
 	err = cmd.Wait()
 	killed = cmd.ProcessState.ExitCode() == -1
 	if ctx.Err() != nil {
-		t.Fatal("the program did not end in a minute")
+		r.Fatal("the program did not end in a minute")
 	}
 	if err != nil && !killed {
-		t.Fatalf("the program ended by itself: %v", err)
+		r.Fatalf("the program ended by itself: %v", err)
+	}
+	if killed && open {
+		r.inside++
 	}
 	return killed
 }
 
-// handled returns how often each event was handled.
-func (r *run) handled() map[int]int {
-	r.t.Helper()
-	db, err := open(r.t.Context(), r.path, handledTable)
+// apart are orders and timers that do not go together. A timer that fired has an event
+// in the outbox until its order has expired. A reminder is a timer of its own.
+const apart = `
+SELECT coalesce(o.id, t.service_call_id), coalesce(o.state, 'none'), coalesce(t.state, 'none'), coalesce(o.expired, 0), e.seq IS NOT NULL
+  FROM orders AS o
+  FULL JOIN (SELECT * FROM timer_schedules WHERE service_call_id NOT LIKE 'remind-%') AS t ON t.tenant_id = 'acme' AND t.service_call_id = o.id
+  LEFT JOIN timer_outbox AS e ON e.payload ->> '$.payload.serviceCallId' = o.id
+ WHERE (coalesce(o.state, 'none'), coalesce(t.state, 'none'), coalesce(o.expired, 0), e.seq IS NOT NULL) NOT IN (VALUES
+       ('booked', 'Scheduled', 0, 0), ('booked', 'Reached', 0, 1), ('expired', 'Reached', 1, 0), ('canceled', 'Canceled', 0, 0))
+    OR o.id IS NULL
+    OR NOT EXISTS (SELECT 1 FROM timer_schedules WHERE service_call_id = 'remind-' || o.id)
+    OR (SELECT count(*) FROM timer_schedules) <> 2 * (SELECT count(*) FROM orders)
+    OR EXISTS (SELECT 1 FROM timer_outbox_parked)
+    OR EXISTS (SELECT 1 FROM timer_outbox_deferred WHERE payload ->> '$.payload.serviceCallId' NOT LIKE 'remind-%')`
+
+// compare looks for orders without their timers, and timers without their orders.
+func (r *run) compare() {
+	r.Helper()
+	r.query(apart, func(rows *sql.Rows) error {
+		var id, order, timer string
+		var expired int
+		var event bool
+		err := rows.Scan(&id, &order, &timer, &expired, &event)
+		r.Errorf("the order %s is %s, expired %d times, its timer is %s, its event waits: %v", id, order, expired, timer, event)
+		r.apart++
+		return err
+	})
+}
+
+// counts returns a number for each name.
+func (r *run) counts(query string) map[string]int {
+	r.Helper()
+	all := make(map[string]int)
+	r.query(query, func(rows *sql.Rows) error {
+		var name string
+		var n int
+		err := rows.Scan(&name, &n)
+		all[name] = n
+		return err
+	})
+	return all
+}
+
+func (r *run) query(text string, each func(*sql.Rows) error) {
+	r.Helper()
+	db, err := openShop(r.Context(), r.path)
 	if err != nil {
-		r.t.Fatal(err)
+		r.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.QueryContext(r.t.Context(), `SELECT CAST(call AS INTEGER), count(*) FROM handled GROUP BY 1`)
+	rows, err := db.QueryContext(r.Context(), text)
 	if err != nil {
-		r.t.Fatal(err)
+		r.Fatal(fmt.Errorf("%w: %s", err, text))
 	}
 	defer rows.Close()
-	times := make(map[int]int)
 	for rows.Next() {
-		var n, count int
-		if err := rows.Scan(&n, &count); err != nil {
-			r.t.Fatal(err)
+		if err := each(rows); err != nil {
+			r.Fatal(err)
 		}
-		times[n] = count
 	}
 	if err := rows.Err(); err != nil {
-		r.t.Fatal(err)
+		r.Fatal(err)
 	}
-	return times
 }
