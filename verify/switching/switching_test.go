@@ -6,9 +6,13 @@ package switching_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,176 +20,178 @@ import (
 	_ "modernc.org/sqlite" // to see and change what the service has
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/rabbitd"
+	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
 const (
-	tenant   = timer.TenantID("acme")
-	timers   = 50
-	interval = 200 * time.Millisecond // between polls of the service
-	timeout  = time.Minute
+	tenant  = timer.TenantID("acme")
+	timers  = 50
+	timeout = time.Minute
+	role    = "timer-service" // whose the queues are that RabbitMQ keeps events in
 )
 
-var quiet = slog.New(slog.DiscardHandler)
-
-// A side is a broker, with the service on it.
-type side interface {
-	name() string
-	start(t *testing.T, db string) <-chan got // starts the service, and consumes its events
-	publish(t *testing.T, commands ...*message.Message)
-	away(t *testing.T) // takes the broker away from the service
-	accepts() int      // events that the broker accepts all the same, and loses
-	stop(t *testing.T) // stops the service, when the broker has accepted those, and brings the broker back
+func TestMain(m *testing.M) {
+	crash.BrokerMain()
+	os.Exit(m.Run())
 }
 
-// A got is an event that a consumer got.
-type got struct{ call, id string }
+// A round is a service on one of the brokers.
+type round struct {
+	*testing.T
+	number  int
+	db      *sql.DB // of the service
+	service *crash.Process
+	server  crash.Server
+	client  broker.Broker
+	events  <-chan *message.Message
+}
 
-// TestWhatWaitsGoesOutOnTheNextBroker goes round all brokers.
+// TestWhatWaitsGoesOutOnTheNextBroker goes round all brokers that have a server, and comes back
+// to the first.
 func TestWhatWaitsGoesOutOnTheNextBroker(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "timers.db")
-	sides := []side{newNATS(t), newKafka(t)}
-	if r := newRabbitMQ(t); r != nil {
-		sides = append(sides, r)
-	}
-	sides = append(sides, newLocal())
-	sides = append(sides, sides[0])
-
+	bin, err := crash.Build(t.Context(), t.TempDir())
+	check(t, err)
+	dir := t.TempDir()
 	var waiting map[string]string // ids of events in the outbox, by service call
-	for n, s := range sides {
-		if !t.Run(fmt.Sprintf("%d %s", n, s.name()), func(t *testing.T) {
-			expect(t, s.start(t, db), waiting)
-			waiting = leave(t, s, db, n)
-		}) {
+	for n, kind := range []crash.Kind{crash.NATS, crash.Kafka, crash.RabbitMQ, crash.NATS} {
+		t.Run(fmt.Sprintf("%d %s", n, kind), func(t *testing.T) {
+			r := &round{T: t, number: n}
+			r.start(bin, kind, filepath.Join(dir, "timers.db"), filepath.Join(dir, string(kind)))
+			r.expect(waiting)
+			waiting = r.leave()
+		})
+		if t.Failed() {
 			return
 		}
 	}
 }
 
+// start starts a broker with data in a folder, the service on a database, and a client.
+func (r *round) start(bin string, kind crash.Kind, path, dir string) {
+	r.Helper()
+	check(r.T, os.MkdirAll(dir, 0o700))
+	port, err := freeport.Find(r.Context())
+	check(r.T, err)
+	r.server, err = crash.StartServer(r.Context(), kind, dir, port)
+	if errors.Is(err, rabbitd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
+		r.Skip("SKIPPED, NOTHING IS PROVEN: ", err)
+	}
+	check(r.T, err)
+	r.Cleanup(func() { _ = r.server.Kill() }) // fails only if it has ended
+	settings := []string{
+		"TIMER_BROKER=" + string(kind), "TIMER_BROKER_URL=" + kind.URL(port), "TIMER_DB_PATH=" + path,
+		"TIMER_DRAIN_TIMEOUT=100", "TIMER_POLLING_INTERVAL=200", "TIMER_HTTP_ADDR=",
+	}
+	r.service, err = crash.Start(context.WithoutCancel(r.Context()), bin, dir, settings, io.Discard, time.Now)
+	check(r.T, err)
+	r.Cleanup(func() { _ = r.service.Kill() }) // fails only if it has ended
+	check(r.T, r.service.Await(r.Context(), timeout))
+	r.db, err = sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	check(r.T, err)
+	r.Cleanup(func() { r.db.Close() })
+
+	cfg, err := config.Load(nil, settings, "")
+	check(r.T, err)
+	r.client, _, err = service.Client(cfg, slog.New(slog.DiscardHandler))
+	check(r.T, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- r.client.Run(ctx) }()
+	r.Cleanup(func() { cancel(); <-ended })
+	r.until("the broker is ready", func() bool { return r.client.Ready(ctx) == nil })
+	r.events, err = r.client.Subscriber(role).Subscribe(ctx, r.client.Routing().EventsOf(tenant))
+	check(r.T, err)
+}
+
 // expect waits for the events, all of them, and nothing else.
-func expect(t *testing.T, events <-chan got, want map[string]string) {
-	t.Helper()
+func (r *round) expect(want map[string]string) {
+	r.Helper()
 	late := time.After(timeout)
 	seen := make(map[string]bool)
 	for len(seen) < len(want) {
 		select {
-		case e := <-events:
-			if want[e.call] != e.id {
-				t.Fatalf("event %s of %s, want %q", e.id, e.call, want[e.call])
+		case m := <-r.events:
+			decoded, err := envelope.Decode(m.Payload)
+			e, ok := decoded.Payload.(timer.DueTimeReached)
+			if err != nil || !ok || want[string(e.ServiceCallID)] != e.ID {
+				r.Fatalf("event %s of %s, want %q (%v)", e.ID, e.ServiceCallID, want[string(e.ServiceCallID)], err)
 			}
-			seen[e.call] = true
+			seen[string(e.ServiceCallID)] = true
+			m.Ack()
 		case <-late:
-			t.Fatalf("%d of %d events came", len(seen), len(want))
+			r.Fatalf("%d of %d events came\n%s", len(seen), len(want), r.service.Last(20))
 		}
 	}
 }
 
 // leave schedules timers, takes the broker away, makes them due in the database,
 // and stops the service when they have fired. It returns what waits in the outbox.
-func leave(t *testing.T, s side, db string, round int) map[string]string {
-	t.Helper()
+func (r *round) leave() map[string]string {
+	r.Helper()
 	var commands []*message.Message
 	now := time.Now()
 	for i := range timers {
 		c := timer.ScheduleTimer{
-			Key:     timer.Key{TenantID: tenant, ServiceCallID: timer.ServiceCallID(fmt.Sprintf("round-%d-call-%d", round, i))},
-			Version: timer.Version{TimestampMS: now.UnixMilli(), CommandID: fmt.Sprintf("command-%d-%d-%d", now.UnixMilli(), round, i)},
+			Key:     timer.Key{TenantID: tenant, ServiceCallID: timer.ServiceCallID(fmt.Sprintf("round-%d-call-%d", r.number, i))},
+			Version: timer.Version{TimestampMS: now.UnixMilli(), CommandID: fmt.Sprintf("command-%d-%d", r.number, i)},
 			DueAt:   now.Add(time.Hour),
 		}
 		m := message.NewMessage(c.CommandID, envelope.Schedule(c))
 		m.Metadata = envelope.ScheduleHeaders(c)
 		commands = append(commands, m)
 	}
-	s.publish(t, commands...)
-	beside, err := sql.Open("sqlite", "file:"+db+"?_pragma=busy_timeout(10000)")
-	if err != nil {
-		t.Fatal(err)
+	check(r.T, broker.NewWatermillPublisher(r.client.Publisher()).Publish(r.client.Routing().CommandsOf(tenant), commands...))
+	count := func(where string) (n int) {
+		check(r.T, r.db.QueryRowContext(r.Context(), "SELECT count(*) FROM timer_schedules WHERE service_call_id LIKE ? AND "+where, r.pattern()).Scan(&n))
+		return n
 	}
-	defer beside.Close()
-	const of = " FROM timer_schedules WHERE tenant_id = 'acme' AND service_call_id LIKE ?"
-	pattern := fmt.Sprintf("round-%d-%%", round)
-	await(t, "the timers are accepted", func() bool { return count(t, beside, "SELECT count(*)"+of, pattern) == timers })
-	s.away(t)
-	if _, err := beside.ExecContext(t.Context(), "UPDATE timer_schedules SET due_at = ? WHERE state = 'Scheduled'", time.Now().UnixMilli()); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the timers have fired", func() bool {
-		return count(t, beside, "SELECT count(*)"+of+" AND state = 'Reached'", pattern) == timers
-	})
-	const outbox = " FROM (SELECT payload FROM timer_outbox UNION ALL SELECT payload FROM timer_outbox_deferred) WHERE payload ->> '$.aggregateId' LIKE ?"
-	s.stop(t)
+	r.until("the timers are accepted", func() bool { return count("true") == timers })
+	check(r.T, syscall.Kill(r.server.PID(), syscall.SIGSTOP)) // timers fire until the service knows
+	_, err := r.db.ExecContext(r.Context(), "UPDATE timer_schedules SET due_at = ? WHERE state = 'Scheduled'", time.Now().UnixMilli())
+	check(r.T, err)
+	r.until("the timers have fired", func() bool { return count("state = 'Reached'") == timers })
+	check(r.T, r.server.Kill())
+	check(r.T, r.service.Stop(timeout))
 
-	rows, err := beside.QueryContext(t.Context(), "SELECT payload ->> '$.aggregateId', payload ->> '$.id'"+outbox, pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows, err := r.db.QueryContext(r.Context(), `SELECT payload ->> '$.aggregateId', payload ->> '$.id'
+  FROM (SELECT payload FROM timer_outbox UNION ALL SELECT payload FROM timer_outbox_deferred) WHERE payload ->> '$.aggregateId' LIKE ?`, r.pattern())
+	check(r.T, err)
 	defer rows.Close()
 	waiting := make(map[string]string)
 	for rows.Next() {
 		var call, id string
-		if err := rows.Scan(&call, &id); err != nil {
-			t.Fatal(err)
-		}
+		check(r.T, rows.Scan(&call, &id))
 		waiting[call] = id
 	}
-	if want := timers - s.accepts(); rows.Err() != nil || len(waiting) != want {
-		t.Fatalf("%d events wait in the outbox, want %d (%v)", len(waiting), want, rows.Err())
+	if rows.Err() != nil || len(waiting) != timers {
+		r.Fatalf("%d events wait in the outbox, want %d (%v)", len(waiting), timers, rows.Err())
 	}
 	return waiting
 }
 
-func count(t *testing.T, db *sql.DB, query, pattern string) (n int) {
+// pattern is that of the timers of the round.
+func (r *round) pattern() string { return fmt.Sprintf("round-%d-%%", r.number) }
+
+// until waits until something has happened.
+func (r *round) until(what string, happened func() bool) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	if err := pause.Until(ctx, func() (bool, error) { return happened(), nil }); err != nil {
+		r.Fatalf("waited %v in vain until %s\n%s", timeout, what, r.service.Last(20))
+	}
+}
+
+func check(t *testing.T, err error) {
 	t.Helper()
-	if err := db.QueryRowContext(t.Context(), query, pattern).Scan(&n); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	return n
-}
-
-// await polls until something has happened.
-func await(t *testing.T, what string, happened func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(timeout)
-	for !happened() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("waited %v in vain until %s", timeout, what)
-		}
-	}
-}
-
-// run runs a broker until the test ends, and waits until it is ready.
-func run(t *testing.T, b broker.Broker) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	await(t, "the broker is ready", func() bool { return b.Ready(t.Context()) == nil })
-	return func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	}
-}
-
-// read turns messages into events, and acks them.
-func read(t *testing.T, messages <-chan *message.Message) <-chan got {
-	out := make(chan got, 10*timers)
-	go func() {
-		for m := range messages {
-			decoded, err := envelope.Decode(m.Payload)
-			event, ok := decoded.Payload.(timer.DueTimeReached)
-			if err != nil || !ok {
-				t.Errorf("got %s: %v", m.Payload, err)
-			}
-			out <- got{string(event.ServiceCallID), event.ID}
-			m.Ack()
-		}
-	}()
-	return out
 }
