@@ -4,24 +4,22 @@
 package interop_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/internal/rabbitd"
 	_ "github.com/event-service-agent/timer-service/service" // what the program is made of
+	"github.com/event-service-agent/timer-service/verify/crash"
 )
-
-const program = "github.com/event-service-agent/timer-service/cmd/timer-service"
 
 // need returns the path of a program.
 func need(t *testing.T, name string) string {
@@ -74,97 +72,89 @@ func folder(t *testing.T) string {
 func installed(name string) string { return filepath.Join("..", "node_modules", name) }
 
 // serveIn runs the service with settings until the test ends, with a folder for its
-// database, timers.db, and returns the address of its broker.
-func serveIn(t *testing.T, dir string, settings ...string) string {
+// database, timers.db, and returns what it prints, by the first word of a line.
+func serveIn(t *testing.T, dir string, settings ...string) map[string]string {
 	t.Helper()
-	return asOwner(dir, serveLines(t, dir, settings...)["ready"])
-}
-
-// serveLines is serveIn, and returns what the service prints, by the first word of a
-// line.
-func serveLines(t *testing.T, dir string, settings ...string) map[string]string {
-	t.Helper()
-	// It is ended by a signal, when the context of the test is over already.
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), build(t), "serve")
-	cmd.Dir = dir
-	cmd.Env = append(append(environ(), "TIMER_DB_PATH="+filepath.Join(dir, "timers.db")), settings...)
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	stdout, err := cmd.StdoutPipe()
+	settings = append([]string{"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db")}, settings...)
+	p, err := crash.Start(context.WithoutCancel(t.Context()), binary(t), dir, settings, io.Discard, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	t.Cleanup(func() {
+		if err := p.Stop(time.Minute); err != nil {
+			t.Errorf("the service ended with %v", err)
+		}
+		if t.Failed() {
+			t.Logf("log of the service:\n%s", p.Last(100))
+		}
+	})
+	if err := p.Await(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { stop(t, cmd, stdout, &log) })
-
-	lines := bufio.NewScanner(stdout)
 	printed := make(map[string]string)
-	for lines.Scan() {
-		word, text, _ := strings.Cut(lines.Text(), " ")
+	for _, l := range p.Lines() {
+		word, text, _ := strings.Cut(l.Text, " ")
 		printed[word] = strings.TrimSpace(text)
-		if word == "ready" {
-			return printed
-		}
 	}
-	t.Fatal("the service ended before it was ready; its log follows")
-	return nil
+	return printed
 }
 
-// asOwner adds the credentials of the broker within a service, if it has one, to
-// its address: who reads dead letters needs them.
-func asOwner(dir, address string) string {
+// embedded are the settings of a service that is its own broker, and has an API.
+var embedded = []string{"TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0", "TIMER_HTTP_ADDR=127.0.0.1:0"}
+
+// api is the address of the API of a service, by what that printed.
+func api(printed map[string]string) string {
+	address, _, _ := strings.Cut(printed["http"], ",")
+	return address
+}
+
+// asOwner adds the credentials of the broker within a service to its address: who reads dead
+// letters needs them.
+func asOwner(t *testing.T, dir, address string) string {
+	t.Helper()
 	secret, err := os.ReadFile(filepath.Join(dir, "timers.nats", "secret"))
 	if err != nil {
-		return address
+		t.Fatal(err)
 	}
 	return strings.Replace(address, "://", "://timer-service:"+strings.TrimSpace(string(secret))+"@", 1)
 }
 
-// stop ends the service as an operator does, and waits for it.
-func stop(t *testing.T, cmd *exec.Cmd, stdout io.Reader, log fmt.Stringer) {
+// startBroker runs a broker until the test ends, and returns its URL.
+func startBroker(t *testing.T, kind crash.Kind) string {
 	t.Helper()
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Errorf("stop the service: %v", err)
+	port, err := freeport.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := io.Copy(io.Discard, stdout); err != nil {
-		t.Errorf("read what the service prints: %v", err)
+	b, err := crash.StartServer(context.WithoutCancel(t.Context()), kind, t.TempDir(), port)
+	if errors.Is(err, rabbitd.ErrNotInstalled) {
+		missing(t, "%v", err)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("the service ended with %v", err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if t.Failed() {
-		t.Logf("log of the service:\n%s", log)
-	}
+	t.Cleanup(func() { _ = b.Kill() }) // fails only if it has ended
+	return kind.URL(port)
 }
 
-// build compiles the program, once.
-func build(t *testing.T) string {
+// binary returns the path of the service.
+func binary(t *testing.T) string {
 	t.Helper()
-	touch(t)
-	binary := filepath.Join(temporary, "timer-service")
-	if runtime.GOOS == "windows" {
-		binary += ".exe"
+	bin, err := build()
+	if err != nil {
+		t.Fatal(err)
 	}
-	building.Lock()
-	defer building.Unlock()
-	if _, err := os.Stat(binary); err == nil {
-		return binary
-	}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, program).CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return binary
+	return bin
 }
 
 var (
 	temporary  string // the folder with the programs that the tests compile and install
-	building   sync.Mutex
+	build      = sync.OnceValues(func() (string, error) { return crash.Build(context.Background(), temporary) })
 	installing sync.Mutex
 )
 
 func TestMain(m *testing.M) {
+	crash.BrokerMain()
 	var err error
 	if temporary, err = os.MkdirTemp("", "interop"); err != nil {
 		panic(err)
@@ -172,30 +162,4 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	_ = os.RemoveAll(temporary)
 	os.Exit(code)
-}
-
-// touch reads the state of the files of the program, so that the test
-// is not taken from the cache when one of them changes.
-func touch(t *testing.T) {
-	t.Helper()
-	err := filepath.WalkDir("../../cmd/timer-service", func(name string, _ fs.DirEntry, err error) error {
-		if err == nil {
-			_, err = os.Stat(name)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// environ returns the environment without settings of the service.
-func environ() []string {
-	var kept []string
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "TIMER_") {
-			kept = append(kept, variable)
-		}
-	}
-	return kept
 }

@@ -2,7 +2,6 @@ package interop_test
 
 import (
 	"context"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
 // languages are the programs of examples/clients, by their files. What is written in
@@ -22,14 +23,8 @@ var languages = map[string]language{
 }
 
 type language struct {
-	serve   func(t *testing.T, dir string) service
+	serve   func(t *testing.T, dir string) (environ string) // by which the program finds the service
 	prepare func(t *testing.T, dir, program string) (command []string)
-}
-
-// A service is how a program reaches a running service.
-type service struct {
-	environ []string
-	names   []string // names in the program and those to use instead, in turns
 }
 
 var dueCall = regexp.MustCompile(`(order-[0-9a-f-]+)( is due|",.*"reachedAt":)`)
@@ -60,14 +55,8 @@ func (l language) run(program string) func(t *testing.T) {
 	return func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		s := l.serve(t, dir)
-		for i := 0; i < len(s.names); i += 2 {
-			if !strings.Contains(program, s.names[i]) {
-				t.Fatalf("the program does not name %s", s.names[i])
-			}
-		}
-		command := l.prepare(t, dir, strings.NewReplacer(s.names...).Replace(program))
-		call := printedCall(t, s, command)
+		environ := l.serve(t, dir)
+		call := printedCall(t, environ, l.prepare(t, dir, program))
 		awaitReached(t, dir, call)
 	}
 }
@@ -79,8 +68,8 @@ func awaitReached(t *testing.T, dir, call string) {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for {
-		cmd := exec.CommandContext(t.Context(), build(t), "get", "acme", call)
-		cmd.Env = append(environ(), "TIMER_DB_PATH="+filepath.Join(dir, "timers.db"))
+		cmd := exec.CommandContext(t.Context(), binary(t), "get", "acme", call)
+		cmd.Env = append(crash.Environ(), "TIMER_DB_PATH="+filepath.Join(dir, "timers.db"))
 		out, err := cmd.CombinedOutput()
 		if err == nil && strings.Contains(string(out), "Reached") {
 			return
@@ -94,12 +83,12 @@ func awaitReached(t *testing.T, dir, call string) {
 }
 
 // printedCall runs a program and returns the service call of the event that it prints.
-func printedCall(t *testing.T, s service, command []string) string {
+func printedCall(t *testing.T, environ string, command []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), s.environ...)
+	cmd.Env = append(os.Environ(), environ)
 	cmd.WaitDelay = time.Second // curl may outlive its shell
 	out, err := cmd.CombinedOutput()
 	calls := dueCall.FindAllSubmatch(out, -1)
@@ -109,36 +98,28 @@ func printedCall(t *testing.T, s service, command []string) string {
 	return string(calls[len(calls)-1][1])
 }
 
-func overHTTP(t *testing.T, dir string) service {
+func overHTTP(t *testing.T, dir string) string {
 	t.Helper()
-	printed := serveLines(t, dir, "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0", "TIMER_HTTP_ADDR=127.0.0.1:0")
-	address, _, _ := strings.Cut(printed["http"], ",")
-	return service{environ: []string{"API=" + address}}
+	return "API=" + api(serveIn(t, dir, embedded...))
 }
 
-func overNATS(t *testing.T, dir string) service {
+func overNATS(t *testing.T, dir string) string {
 	t.Helper()
-	u, err := url.Parse(serveIn(t, dir, "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return service{environ: []string{"BROKER=nats://" + u.Host}} // without the secret
+	return "BROKER=" + serveIn(t, dir, embedded...)["ready"]
 }
 
-func overKafka(t *testing.T, dir string) service {
+func overKafka(t *testing.T, dir string) string {
 	t.Helper()
-	return service{environ: []string{"BROKER=" + serveKafkaIn(t, dir)}}
+	url := startBroker(t, crash.Kafka)
+	serveIn(t, dir, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+url)
+	return "BROKER=" + strings.TrimPrefix(url, "kafka://")
 }
 
-// overRabbitMQ has names of its own, since others use the server, too. To the client
-// for Java a URL that ends in / names an empty virtual host.
-func overRabbitMQ(t *testing.T, dir string) service {
+func overRabbitMQ(t *testing.T, dir string) string {
 	t.Helper()
-	r := serveRabbitMQIn(t, dir, "acme")
-	return service{
-		environ: []string{"BROKER=" + strings.TrimSuffix(r.url, "/")},
-		names:   []string{"timer.commands", r.commands, "svc.direct", r.exchange, "svc.acme.q", strings.ReplaceAll(r.events, "{tenant}", "acme")},
-	}
+	url := startBroker(t, crash.RabbitMQ)
+	serveIn(t, dir, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+url)
+	return "BROKER=" + url
 }
 
 // shell runs a script that uses curl.

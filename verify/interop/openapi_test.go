@@ -36,8 +36,7 @@ func TestGeneratedClient(t *testing.T) {
 	run(installed("typescript/bin/tsc"), "--strict", "--target", "es2022", "--module", "nodenext", "--moduleResolution", "nodenext", "--skipLibCheck", "--outDir", "out", "client.ts")
 
 	const token = "a-token-of-a-test"
-	printed := serveLines(t, t.TempDir(), "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0", "TIMER_HTTP_ADDR=127.0.0.1:0", "TIMER_HTTP_TOKEN="+token)
-	address, _, _ := strings.Cut(printed["http"], ",")
+	address := api(serveIn(t, t.TempDir(), append([]string{"TIMER_HTTP_TOKEN=" + token}, embedded...)...))
 	if text := run("out/client.js", address, token); !strings.Contains(text, "as a problem: Unauthorized") {
 		t.Errorf("the client ended early:\n%s", text)
 	}

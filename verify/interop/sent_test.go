@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
 // TestSentAsDocumented holds all that the service sends, events, receipts and dead
@@ -23,8 +25,8 @@ func TestSentAsDocumented(t *testing.T) {
 		for _, format := range []string{"envelope", "cloudevents"} {
 			t.Run(broker+" "+format, func(t *testing.T) {
 				t.Parallel()
-				c, topics, api := serveDocumented(t, broker, "TIMER_EVENT_FORMAT="+format, "TIMER_RECEIPTS=true", "TIMER_HTTP_ADDR=127.0.0.1:0")
-				d := readDocument(t, api, broker)
+				c, topics, address := serveDocumented(t, broker, "TIMER_EVENT_FORMAT="+format, "TIMER_RECEIPTS=true")
+				d := readDocument(t, address, broker)
 				for _, m := range makeAll(t, c, topics) {
 					d.check(m)
 				}
@@ -42,23 +44,16 @@ func TestSentAsDocumented(t *testing.T) {
 type sentTopics struct{ events, receipts, deadLetters, noTenant string }
 
 // serveDocumented runs the service on a broker, and returns the address of its API, too.
-func serveDocumented(t *testing.T, broker string, settings ...string) (c brokerClient, topics sentTopics, api string) {
+func serveDocumented(t *testing.T, broker string, settings ...string) (c brokerClient, topics sentTopics, address string) {
 	t.Helper()
 	dir := t.TempDir()
-	var printed map[string]string
-	switch broker {
-	case "nats":
-		printed = serveLines(t, dir, append(settings, "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0")...)
-		c = connectNATS(t, asOwner(dir, printed["ready"]))
-		topics = sentTopics{"svc.acme.serviceCall", "svc.acme.receipts", "svc.acme.dlq", "svc._.dlq"}
-	case "kafka":
-		address := kafkaBroker(t)
-		printed = serveLines(t, dir, append(settings, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+address)...)
-		c = kafkaWire{address}
-		topics = sentTopics{"service.events", "service.receipts", "service.events.acme.dlq", "service.events._.dlq"}
+	if broker == "nats" {
+		printed := serveIn(t, dir, append(settings, embedded...)...)
+		return connectNATS(t, asOwner(t, dir, printed["ready"])), sentTopics{"svc.acme.serviceCall", "svc.acme.receipts", "svc.acme.dlq", "svc._.dlq"}, api(printed)
 	}
-	api, _, _ = strings.Cut(printed["http"], ",")
-	return c, topics, api
+	url := startBroker(t, crash.Kafka)
+	printed := serveIn(t, dir, append(settings, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+url, "TIMER_HTTP_ADDR=127.0.0.1:0")...)
+	return kafkaWire{strings.TrimPrefix(url, "kafka://")}, sentTopics{"service.events", "service.receipts", "service.events.acme.dlq", "service.events._.dlq"}, api(printed)
 }
 
 // makeAll sends commands of all kinds, and returns all that the service sends for them.

@@ -45,12 +45,7 @@ func connectNATS(t *testing.T, url string) natsWire {
 
 func (c natsWire) send(t *testing.T, body string, headers map[string]string) {
 	t.Helper()
-	c.publish(t, "timer.commands", body, headers)
-}
-
-func (c natsWire) publish(t *testing.T, topic, body string, headers map[string]string) {
-	t.Helper()
-	m := nats.NewMsg(topic)
+	m := nats.NewMsg("timer.commands")
 	m.Data = []byte(body)
 	for name, value := range headers {
 		m.Header[name] = []string{value}
@@ -99,12 +94,7 @@ func (c kafkaWire) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 
 func (c kafkaWire) send(t *testing.T, body string, headers map[string]string) {
 	t.Helper()
-	c.publish(t, "timer.commands", body, headers)
-}
-
-func (c kafkaWire) publish(t *testing.T, topic, body string, headers map[string]string) {
-	t.Helper()
-	r := &kgo.Record{Topic: topic, Value: []byte(body)}
+	r := &kgo.Record{Topic: "timer.commands", Value: []byte(body)}
 	for name, value := range headers {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
