@@ -43,13 +43,12 @@ func BrokerMain() {
 	if err == nil {
 		err = serveBroker(kind, os.Getenv(brokerDirEnv), port)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	if err == nil {
+		fmt.Fprintln(os.Stdout, "ready")
+		_, err = io.Copy(io.Discard, os.Stdin) // which ends with the process that started this one
 	}
-	fmt.Println("ready")
-	_, _ = io.Copy(io.Discard, os.Stdin) // which ends with the process that started this one
-	os.Exit(0)
+	fmt.Fprintln(os.Stderr, "the broker ends:", err)
+	os.Exit(1) //nolint:forbidigo // main calls this
 }
 
 // serveBroker serves a broker on the loopback interface, in the background.
@@ -96,7 +95,7 @@ func StartServer(ctx context.Context, kind Kind, dir string, port int) (Server, 
 	if _, err := cmd.StdinPipe(); err != nil { // open as long as this process lives
 		return nil, err
 	}
-	p, err := StartCommand(cmd, io.Discard, time.Now)
+	p, err := StartCommand(cmd, io.Discard, func() time.Time { return time.Time{} })
 	if err != nil {
 		return nil, err
 	}

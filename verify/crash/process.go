@@ -83,7 +83,7 @@ func (p *Process) wrote(text string) {
 	defer p.mu.Unlock()
 	at := p.now()
 	p.lines = append(p.lines, Line{at, text})
-	if strings.HasPrefix(text, "ready") && p.ReadyAt.IsZero() {
+	if strings.HasPrefix(text, "ready") && !p.IsReady() {
 		p.ReadyAt = at
 		close(p.Ready)
 	}

@@ -60,7 +60,7 @@ type fairnessCmd struct {
 func main() {
 	crash.BrokerMain()
 	var c cli
-	command.Main("timer-bench", description, &c, c.run)
+	os.Exit(command.Main("timer-bench", description, &c, c.run))
 }
 
 func (c *cli) run(ctx context.Context, verb string) error {

@@ -74,7 +74,7 @@ func main() {
 	for _, m := range crash.Modes {
 		modes = append(modes, string(m))
 	}
-	command.Main("timer-crash", description, &c, func(ctx context.Context, _ string) error { return c.run(ctx) }, kong.Vars{"modes": strings.Join(modes, ",")})
+	os.Exit(command.Main("timer-crash", description, &c, func(ctx context.Context, _ string) error { return c.run(ctx) }, kong.Vars{"modes": strings.Join(modes, ",")}))
 }
 
 func (c cli) run(ctx context.Context) error {

@@ -51,7 +51,7 @@ func main() {
 	crash.BrokerMain()
 	power.WriterMain()
 	var c cli
-	command.Main("timer-power", description, &c, func(ctx context.Context, _ string) error { return c.run(ctx) })
+	os.Exit(command.Main("timer-power", description, &c, func(ctx context.Context, _ string) error { return c.run(ctx) }))
 }
 
 // run does the controls and the runs, and shows what came of each.

@@ -31,10 +31,10 @@ type Code struct {
 func WithCode(code int, err error) error { return Code{err, code} }
 
 // Main parses the arguments into flags and runs a program, which ends early at a signal, with
-// the name of the verb that was chosen. It exits with the code 0, 1 if there is an error, 2 if the flags are wrong.
-func Main(name, description string, flags any, run func(ctx context.Context, verb string) error, options ...kong.Option) {
+// the name of the verb that was chosen. It returns the exit code: 1 if there is an error, 2 if the flags are wrong.
+func Main(name, description string, flags any, run func(ctx context.Context, verb string) error, options ...kong.Option) (code int) {
 	k, err := kong.New(flags, append(options, kong.Name(name), kong.Description(description))...)
-	code := Usage
+	code = Usage
 	if err == nil {
 		var chosen *kong.Context
 		if chosen, err = k.Parse(os.Args[1:]); err == nil {
@@ -45,7 +45,7 @@ func Main(name, description string, flags any, run func(ctx context.Context, ver
 		}
 	}
 	if err == nil {
-		return
+		return 0
 	}
 	if own, ok := errors.AsType[Code](err); ok {
 		code = own.Code
@@ -53,5 +53,5 @@ func Main(name, description string, flags any, run func(ctx context.Context, ver
 	if !errors.Is(err, ErrFailed) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 	}
-	os.Exit(code)
+	return code
 }
