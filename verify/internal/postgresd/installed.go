@@ -1,7 +1,6 @@
 package postgresd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -17,12 +16,6 @@ import (
 // places are where packages put the programs of each version.
 var places = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin"}
 
-// Installed returns [ErrNotInstalled] if there is no PostgreSQL on this machine.
-func Installed() error {
-	_, err := find()
-	return err
-}
-
 // find returns the directory with the programs of the newest version, or of the
 // one on the path.
 func find() (dir string, err error) {
@@ -35,8 +28,7 @@ func find() (dir string, err error) {
 		all = append(all, found...)
 	}
 	if len(all) > 0 {
-		newest := slices.MaxFunc(all, func(a, b string) int { return cmp.Compare(version(a), version(b)) })
-		return filepath.Dir(newest), nil
+		return filepath.Dir(slices.Max(all)), nil
 	}
 	initdb, err := exec.LookPath("initdb")
 	if err != nil {
@@ -46,19 +38,6 @@ func find() (dir string, err error) {
 		return "", err
 	}
 	return filepath.Dir(initdb), nil
-}
-
-// version returns the number in a path; 0 if there is none.
-func version(path string) int {
-	digits := strings.FieldsFunc(path, func(r rune) bool { return r < '0' || r > '9' })
-	if len(digits) == 0 {
-		return 0
-	}
-	n, err := strconv.Atoi(digits[0])
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // A user is who the server runs as.

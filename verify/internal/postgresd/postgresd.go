@@ -180,15 +180,9 @@ func (s *Server) Stop() {
 	s.end(func() { _ = s.cmd.Process.Signal(syscall.SIGINT) }) // an error means that it has ended
 }
 
-// Kill ends the server and all its children at once.
+// Kill ends the server at once. Its children notice that, and end.
 func (s *Server) Kill() {
-	s.end(func() {
-		some := children(s.PID()) // a child that it starts now notices that it has ended
-		_ = s.cmd.Process.Kill()  // an error means that it has ended
-		for _, child := range some {
-			_ = syscall.Kill(child, syscall.SIGKILL)
-		}
-	})
+	s.end(func() { _ = s.cmd.Process.Kill() }) // an error means that it has ended
 }
 
 // end does what ends the server, and waits until all of it has ended. It does
@@ -196,26 +190,4 @@ func (s *Server) Kill() {
 func (s *Server) end(how func()) {
 	s.stop.Do(how)
 	<-s.ended
-}
-
-// children returns the processes that a process has made; none where there is
-// no /proc.
-func children(parent int) (some []int) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil
-	}
-	for _, stat := range stats {
-		text, err := os.ReadFile(stat)
-		if err != nil {
-			continue // it has ended
-		}
-		// "pid (name) state parent …", and the name may hold anything
-		field := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
-		if err == nil && len(field) > 1 && field[1] == strconv.Itoa(parent) {
-			some = append(some, pid)
-		}
-	}
-	return some
 }
