@@ -107,7 +107,7 @@ func TestSettingsThatNobodyKnowsAreRefused(t *testing.T) {
 	t.Parallel()
 	b := New(Options{URL: "nats://127.0.0.1:1", Stream: "svc"}, slog.New(slog.DiscardHandler))
 	for set, says := range map[string]string{
-		``: "", `,"evict_unread":false,"quota":0,"rules":{},"owner":"","list":[]`: "",
+		``: "", `,"evict_unread":false,"quota":0,"max_streams":-1,"rules":{},"owner":"","list":[]`: "",
 		`,"evict_unread":true`: "whether evict_unread is safe", `,"quota":5,"evict_unread":true`: "whether evict_unread, quota is safe",
 	} {
 		var info streamInfo

@@ -101,7 +101,7 @@ func (i *streamInfo) UnmarshalJSON(body []byte) error {
 	if err := errors.Join(json.Unmarshal(body, &i.StreamInfo), json.Unmarshal(body, &set)); err != nil {
 		return err
 	}
-	off := []string{"null", "false", "0", `""`, "{}", "[]"}
+	off := []string{"null", "false", "0", "-1", `""`, "{}", "[]"} // -1 is no limit
 	for name, value := range set.Config {
 		d := json.NewDecoder(strings.NewReader(`{"` + name + `":` + string(value) + `}`))
 		d.DisallowUnknownFields()
