@@ -110,7 +110,7 @@ func TestDocsShowThisExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(files, "../../store/postgres/migrate_test.go") {
+	for _, name := range append(files, "../../store/postgres/postgres_test.go") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
