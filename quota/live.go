@@ -12,8 +12,8 @@ import (
 // this instance has added since, and the timers that commands in flight may add. The number
 // is too high if timers have fired or were canceled since, or if commands were in flight
 // during the count, so the limiter counts again before it refuses a command, at most once a
-// second unless fewer wait. A count while a host's transaction is open misses the timers that the transaction has scheduled. So after
-// its commit that many timers may exceed the limit.
+// second unless fewer wait. A count while a host's transaction is open misses the timers that
+// the transaction has scheduled. So after its commit that many timers may exceed the limit.
 type live struct {
 	counted int64     // timers that waited at the count
 	added   int64     // timers that were new since
@@ -22,8 +22,8 @@ type live struct {
 	fewer   bool      // fewer wait since the count
 }
 
-// countAge is the greatest age of a count at the limit, or if other instances may have added
-// timers.
+// countAge is the greatest age of a count at the limit, and beside other instances, which may
+// have added timers, from half of the limit on. Below that it is ten times as long.
 const countAge = time.Second
 
 // all returns how many timers wait at most, without commands in flight. It assumes that each
@@ -63,8 +63,11 @@ func (l *Limiter) admit(tenant timer.TenantID, added, commands, limit int64, jus
 	defer l.mu.Unlock()
 	live, instances := &l.usage(tenant).live, l.instances()
 	fits = added == 0 || live.all(instances)+live.pending+added <= limit
-	aged, others := l.clock.Now().Sub(live.at) >= countAge, instances > 1
-	if !justCounted && (live.at.IsZero() || aged && (others || !fits) || !fits && (live.fewer || others && live.added > 0)) {
+	age, others, most := l.clock.Now().Sub(live.at), instances > 1, countAge
+	if live.all(instances) < limit/2 { // most tenants, which are not to be counted each second
+		most = 10 * countAge
+	}
+	if !justCounted && (live.at.IsZero() || others && age >= most || !fits && (age >= countAge || live.fewer || others && live.added > 0)) {
 		return false, true
 	}
 	if fits {

@@ -211,6 +211,22 @@ func TestFewTimersAreCountedOnce(t *testing.T) {
 	})
 }
 
+// TestFewTimersAreCountedRarelyBesideOthers has two instances, and a tenant far below its limit.
+func TestFewTimersAreCountedRarelyBesideOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := new(fakeStore)
+		k := limiter(t, of(quota.Limits{Live: 1000}), quota.Options{Instances: func() int { return 2 }})
+		for i := range 100 {
+			send(t, k, s, call(i))
+			time.Sleep(time.Second)
+		}
+		if s.counts > 11 {
+			t.Errorf("counted %d times in 100 s", s.counts)
+		}
+	})
+}
+
 func TestOthersTimersAreCountedToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
