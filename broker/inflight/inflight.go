@@ -15,7 +15,7 @@ package inflight
 
 import (
 	"context"
-	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -78,9 +78,10 @@ type Window struct {
 	gate   sync.RWMutex // held for reading while sending to out
 	closed bool
 
-	mu      sync.Mutex
-	flights map[*message.Message]*flight // messages that were not acked, nacked or returned
-	left    []Delivery                   // messages that handlers still had when the window expired
+	mu       sync.Mutex
+	flights  []*flight  // messages in flight, the oldest first
+	settling bool       // whether settle runs
+	left     []Delivery // messages that handlers still had when the window expired
 }
 
 // A flight is a message in flight. It is, or was, in [Window.Messages].
@@ -89,6 +90,7 @@ type flight struct {
 	end        context.CancelFunc // ends the context of the message
 	msg        *message.Message
 	deliveries int
+	over       bool // it was acked, nacked or returned, or the window has expired
 }
 
 // New returns a Window. The context of each message is derived from ctx. When
@@ -103,7 +105,6 @@ func New(ctx context.Context, opt Options) *Window {
 		bytes:    semaphore.NewWeighted(int64(opt.Bytes)),
 		maxBytes: opt.Bytes,
 		expired:  make(chan struct{}),
-		flights:  make(map[*message.Message]*flight),
 	}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	return w
@@ -140,12 +141,16 @@ func (w *Window) Close() {
 	}
 	w.closed = true
 	close(w.out)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for msg := range w.out {
-		f := w.land(msg)
+		f := w.flights[slices.IndexFunc(w.flights, func(f *flight) bool { return f.msg == msg })]
+		f.over = true
+		f.end()
 		w.release(f.delivery)
 		f.delivery.Return()
-		msg.Nack() // ends the goroutine that settles it
 	}
+	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool { return f.over })
 }
 
 // Wait waits until nothing is in flight, ctx is done, or gone is closed, which may be nil.
@@ -173,11 +178,11 @@ func (w *Window) Wait(ctx context.Context, gone <-chan struct{}) (left []Deliver
 func (w *Window) Settled() func() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	open := maps.Clone(w.flights)
+	open := slices.Clone(w.flights)
 	return func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		maps.DeleteFunc(open, func(msg *message.Message, _ *flight) bool { return w.flights[msg] == nil })
+		open = slices.DeleteFunc(open, func(f *flight) bool { return f.over })
 		return len(open) == 0
 	}
 }
@@ -202,28 +207,82 @@ func (w *Window) deliver(d Delivery, deliveries int) bool {
 		return false
 	}
 	w.mu.Lock()
-	w.flights[msg] = f
-	w.mu.Unlock()
-	w.work.Go(func() { w.settle(msg) })
+	defer w.mu.Unlock()
+	w.flights = append(w.flights, f)
+	if !w.settling {
+		w.settling = true
+		w.work.Go(w.settle)
+	}
 	return true
 }
 
-// settle waits until a message is acked or nacked, and acts on that. Without either, when
-// the window has expired, the server keeps the message as it is.
-func (w *Window) settle(msg *message.Message) {
-	select {
-	case <-msg.Acked():
-	case <-msg.Nacked():
-	case <-w.expired:
+// settleInterval is how late an ack or nack may be noticed while an older message is at work.
+const settleInterval = 25 * time.Millisecond
+
+// settle acts on acks and nacks until nothing is in flight. It is one goroutine for all
+// messages, since many are acked at once, after a commit that they share. With a goroutine for
+// each the service accepted a tenth less, and took a tenth more CPU (timer-bench compare,
+// SQLite and the embedded NATS server, 2026-11).
+func (w *Window) settle() {
+	all := false
+	for {
+		over, oldest := w.over(all)
+		for _, f := range over {
+			w.finish(f)
+		}
+		if oldest == nil {
+			return
+		}
+		all = false
+		select {
+		case <-oldest.Acked():
+		case <-oldest.Nacked():
+		case <-w.expired: // every message is over then
+		case <-time.After(settleInterval):
+			all = true
+		}
 	}
-	f := w.land(msg)
+}
+
+// over returns the flights that were acked or nacked, and all flights once the window has
+// expired. Unless all are wanted, it stops at the oldest message that is at work. It returns
+// that message, too, or nil if there is none.
+func (w *Window) over(all bool) (over []*flight, oldest *message.Message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first := 0 // index of the oldest flight that is at work
+	for ; first < len(w.flights) && w.isOver(w.flights[first]); first++ {
+	}
+	over, w.flights = w.flights[:first:first], w.flights[first:]
+	if all {
+		w.flights = slices.DeleteFunc(slices.Clone(w.flights), func(f *flight) bool {
+			if w.isOver(f) {
+				over = append(over, f)
+			}
+			return f.over
+		})
+	}
+	if w.settling = len(w.flights) > 0; w.settling {
+		oldest = w.flights[0].msg
+	}
+	return over, oldest
+}
+
+// isOver notes and reports whether a message was acked or nacked, or can't be any more.
+func (w *Window) isOver(f *flight) bool {
+	f.over = isClosed(f.msg.Acked()) || isClosed(f.msg.Nacked()) || isClosed(w.expired)
+	return f.over
+}
+
+// finish acts on the ack or nack of a message. Without one, when the window has expired, the
+// server keeps the message as it is.
+func (w *Window) finish(f *flight) {
+	f.end()
 	switch {
-	case f == nil: // it was returned
-		return
-	case isClosed(msg.Acked()):
+	case isClosed(f.msg.Acked()):
 		f.delivery.Ack()
-	case isClosed(msg.Nacked()):
-		w.retry(f)
+	case isClosed(f.msg.Nacked()):
+		w.work.Go(func() { w.retry(f) })
 		return
 	default:
 		w.mu.Lock()
@@ -231,17 +290,6 @@ func (w *Window) settle(msg *message.Message) {
 		w.mu.Unlock()
 	}
 	w.release(f.delivery)
-}
-
-// land ends the flight of a message. It returns nil if that has ended already.
-func (w *Window) land(msg *message.Message) *flight {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f := w.flights[msg]
-	if delete(w.flights, msg); f != nil {
-		f.end()
-	}
-	return f
 }
 
 // isClosed reports whether a channel, which is never sent to, is closed.
