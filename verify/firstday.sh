@@ -166,7 +166,7 @@ run ./timer-service schedule acme --in 1s "${client[@]}"
 check "a client says that there is no broker" eval 'exits 1 && prints "the broker did not answer"'
 # Clients reach the broker before the service does: on another port.
 broker $((base + 2)) && nats=$group
-raw $((base + 2)) "$(message CancelTimer outage-2)"
+message CancelTimer outage-2 | "$tmp/timer-events" -url "nats://127.0.0.1:$((base + 2))" -publish timer.commands # until it is stored
 kill -KILL "$nats" && wait "$nats" 2>/dev/null
 while [ "$(now)" -lt $((gone + 10000)) ]; do sleep 0.1; done
 check "what was due meanwhile waits" state outage-40 Scheduled

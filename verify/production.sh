@@ -91,7 +91,6 @@ timer-service() { TIMER_HTTP_ADDR=127.0.0.1:$((base + 2 + instance)) "$(type -P 
 # each COMMAND...: on every machine that has an instance.
 each() { for instance in ${instances:-1 2}; do "$@"; done; instance=1; }
 query() { sudo -u postgres psql -Atc "SET search_path = timers; $1" timers | tail -n 1; }
-acme() { "$(type -P timer-service)" "$@" --config "$tmp/ops/acme.yaml"; }
 # ops COMMAND...: with the token of all tenants.
 ops() { TIMER_HTTP_TOKEN=change-me-http "$(type -P timer-service)" "$@" --server "http://127.0.0.1:$((base + 3))"; }
 
@@ -137,8 +136,9 @@ check "the service speaks TLS with the database, as a role that owns nothing" pr
 
 title "The first timer"
 step client
-check "it fires" prints 'DueTimeReached  acme.order-1'
-begin tail "$tmp/timer-events" -url "tls://localhost:$base" -user acme -password change-me-acme -ca "$tmp/ops/ca.crt" -inbox _INBOX_acme -subject svc.acme.serviceCall
+check "it fires" prints 'DueTimeReached  acme  order-1'
+as_acme=(-url "tls://localhost:$base" -user acme -password change-me-acme -ca "$tmp/ops/ca.crt" -inbox _INBOX_acme)
+begin tail "$tmp/timer-events" "${as_acme[@]}" -subject svc.acme.serviceCall
 check "a consumer listens" eventually 20 says tail listening
 
 title "Prometheus, dashboards, and an alert that fires"
@@ -189,7 +189,12 @@ load() {
     sleep 1
   done
 }
-begin_load() { rm -f "$tmp/loaded"; load "$1" | acme publish - >"$tmp/load.log" 2>&1 & loader=$!; }
+# The producer speaks with the broker, since the instances stop one after the other.
+begin_load() {
+  rm -f "$tmp/loaded"
+  load "$1" | "$tmp/timer-events" -publish timer.commands "${as_acme[@]}" >"$tmp/load.log" 2>&1 &
+  loader=$!
+}
 end_load() {
   touch "$tmp/loaded"
   wait "$loader"

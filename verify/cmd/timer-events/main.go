@@ -1,13 +1,18 @@
-// Command timer-events is a consumer of events for the scripts: it prints a line for each
-// that comes, for as long as it runs, also after an outage of the NATS server.
+// Command timer-events is a client of a NATS server for the scripts. It prints a line for each
+// event that comes, for as long as it runs, also after an outage of the server. With -publish
+// it publishes the lines of stdin instead, each until the server has stored it.
 package main
 
 import (
+	"bufio"
+	"context"
 	"flag"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/envelope"
 )
@@ -18,8 +23,13 @@ func main() {
 	ca := flag.String("ca", "", "file with the authority of its certificate")
 	inbox := flag.String("inbox", "_INBOX", "prefix of inboxes")
 	subject := flag.String("subject", "svc.*.serviceCall", "what to subscribe to")
+	publish := flag.String("publish", "", "subject to publish lines to")
 	flag.Parse()
-	if err := listen(*subject, *url, nats.UserInfo(*user, *password), nats.CustomInboxPrefix(*inbox), func(o *nats.Options) error {
+	work := func(conn *nats.Conn) error { return listen(conn, *subject) }
+	if *publish != "" {
+		work = func(conn *nats.Conn) error { return send(conn, *publish) }
+	}
+	if err := with(*url, work, nats.UserInfo(*user, *password), nats.CustomInboxPrefix(*inbox), func(o *nats.Options) error {
 		if *ca == "" {
 			return nil
 		}
@@ -30,12 +40,38 @@ func main() {
 	}
 }
 
-func listen(subject, url string, options ...nats.Option) error {
+func with(url string, work func(*nats.Conn) error, options ...nats.Option) error {
 	conn, err := nats.Connect(url, append(options, nats.MaxReconnects(-1))...)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	return work(conn)
+}
+
+func send(conn *nats.Conn, subject string) error {
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		for tries := 1; ; tries++ {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			_, err := js.Publish(ctx, subject, lines.Bytes())
+			cancel()
+			if err == nil {
+				break
+			}
+			if tries == 10 {
+				return err
+			}
+		}
+	}
+	return lines.Err()
+}
+
+func listen(conn *nats.Conn, subject string) error {
 	events := make(chan *nats.Msg, 8192)
 	if _, err := conn.ChanSubscribe(subject, events); err != nil {
 		return err
