@@ -22,10 +22,12 @@ func when(at string) string {
 	return at + " (" + fromNow(at) + ")"
 }
 
-// fromNow formats the distance of a time of an answer from now, for people.
+// fromNow formats the distance of a time of an answer from now, for people. It is rounded to
+// seconds first, or an hour from a moment ago would be 59 minutes.
 func fromNow(at string) string {
 	if at == "" {
 		return ""
 	}
-	return humanize.Time(parseTime(at))
+	now := time.Now()
+	return humanize.RelTime(now.Add(parseTime(at).Sub(now).Round(time.Second)), now, "ago", "from now")
 }
