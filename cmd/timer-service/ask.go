@@ -63,7 +63,7 @@ func hint(err error) string {
 	absent, gone := errors.AsType[*absentError](err)
 	switch {
 	case gone:
-		return fmt.Sprintf("%q prints those that there are.", program+" "+absent.verb)
+		return fmt.Sprintf("%q lists what there is.", program+" "+absent.verb)
 	case errors.Is(err, errNoService):
 		return `"` + program + ` serve" starts one.`
 	case errors.Is(err, apiclient.ErrAway):

@@ -203,7 +203,7 @@ type removeFlags struct {
 	DryRun bool      `help:"Only print which are selected."`
 }
 
-// Validate refuses flags that select nothing, and those that exclude each other.
+// Validate refuses flags that select nothing, or exclude each other.
 func (r *removeFlags) Validate() error {
 	switch {
 	case !r.All && len(r.IDs) == 0 && r.deadLetterFlags == deadLetterFlags{}:

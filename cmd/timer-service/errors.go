@@ -34,7 +34,7 @@ func wrong(verb, format string, args ...any) error {
 // An absentError says that something does not exist.
 type absentError struct {
 	what string // there is none
-	verb string // prints those that there are
+	verb string // lists what there is
 }
 
 // Error returns what does not exist.

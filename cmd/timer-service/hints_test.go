@@ -30,7 +30,7 @@ func TestEachFailureSaysWhatToDo(t *testing.T) {
 		"get acme a", "list acme", "stats", "top", "schedule acme a --in 1s", "schedule --file "+csv, "publish "+file, "tail events", "cancel acme a", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all",
 		"parked list", "parked show 1", "parked retry 1", "parked discard 1", "pause", "resume", "refire --since 1h", "tenants forget acme --yes", "quotas show")
 	fails([]string{"TIMER_SERVER=http://127.0.0.1:1"}, exitFailure, `"timer-service doctor" looks for the cause.`, "health")
-	fails([]string{"TIMER_SERVER=" + server}, exitNotFound, `prints those that there are.`,
+	fails([]string{"TIMER_SERVER=" + server}, exitNotFound, `lists what there is.`,
 		"get acme a", "dlq show x", "dlq replay x", "dlq discard x", "parked show 1", "parked retry 1", "parked discard 1")
 	fails([]string{"TIMER_DB_PATH=" + none}, exitFailure, `"timer-service doctor" looks for the cause.`,
 		"get acme a", "list acme", "stats", "parked list", "parked show 1", "backup "+none+".backup", "export "+none+".jsonl")

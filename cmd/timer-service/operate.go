@@ -178,7 +178,7 @@ type quotasShowCmd struct {
 // Help is printed below the summary.
 func (quotasShowCmd) Help() string {
 	return `Asks a running service, which alone knows what is used: tenants with limits of their
-own, and those that were active in the last minutes.
+own, and tenants that were active in the last minutes.
 
 Examples:
 

@@ -17,7 +17,7 @@ type recoverCmd struct {
 func (recoverCmd) Help() string {
 	return `NATS and Kafka keep commands and events that were read, for as long as they keep any
 message. If the database was deleted, or an older copy was put in its place, its timers
-come back from there, and those that have fired do not fire again. serve does that at its
+come back from there, and fired timers do not fire again. serve does that at its
 start; this verb does it when recover is set to ask, or before. It fires nothing.
 
 Stop the service first if its database is a SQLite file. What is older than the broker

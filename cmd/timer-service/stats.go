@@ -22,7 +22,7 @@ type statsCmd struct {
 func (statsCmd) Help() string {
 	return `Asks the service, or reads the database if none runs. The database keeps the counts,
 so this is fast for any number of timers. Overdue timers are counted up to 10000.
-Undelivered are events that wait for the broker, parked are those that it refused. A
+Undelivered events wait for the broker, which refused parked ones. A
 service that is asked also says how many timers only a backup protects. The exit code
 is 3 if the tenant has no timers.
 
