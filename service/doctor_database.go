@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
@@ -126,8 +125,8 @@ func (d *databaseFound) server(ctx context.Context, p *postgres.Store) error {
 	if err != nil {
 		return err
 	}
-	if len(denied) > 0 {
-		d.add(found(symptom.NoGrants, strings.Join(denied, ", ")))
+	if denied != "" {
+		d.add(found(symptom.NoGrants, denied))
 	} else {
 		d.add(ok("permissions", "the role may read and change all tables"))
 	}

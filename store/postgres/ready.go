@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -39,8 +38,8 @@ func (s *Store) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(denied) > 0 {
-		return fmt.Errorf("%w: the role may not read and change %s: grant it SELECT, INSERT, UPDATE and DELETE", timer.ErrFatal, strings.Join(denied, ", "))
+	if denied != "" {
+		return fmt.Errorf("%w: the role may not read and change %s: grant it SELECT, INSERT, UPDATE and DELETE", timer.ErrFatal, denied)
 	}
 	var database, schema string
 	if err := readTx(ctx, s.db, step{text: sqlIdentity, each: scan(&s.id, &database, &schema)}); err != nil {
@@ -61,9 +60,9 @@ func (s *Store) Prepare(ctx context.Context) error {
 func (s *Store) CheckServer(ctx context.Context) error {
 	var number int64
 	var version, synchronous, fsync string
-	var unlogged, hidden string
+	var unlogged, hidden, denied string // what is denied fails by itself
 	if err := readTx(ctx, s.db, step{text: sqlServer, each: scan(&number, &version, &synchronous, &fsync)},
-		step{text: sqlUnsafe, each: scan(&unlogged, &hidden)}); err != nil {
+		step{text: sqlTables, each: scan(&unlogged, &hidden, &denied)}); err != nil {
 		return err
 	}
 	switch {
@@ -231,8 +230,7 @@ func (s *Store) Attach(ctx context.Context, broker, name string, takeover bool) 
 
 var (
 	sqlRegisteredBefore = query("registered_before")
-	sqlDenied           = query("denied")
-	sqlUnsafe           = query("unsafe")
+	sqlTables           = query("tables")
 	sqlChecksums        = query("checksums")
 )
 
@@ -254,15 +252,11 @@ func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit i
 	return u, err
 }
 
-// Denied returns the names of the tables that the role may not read or change although it
-// needs to.
-func (r *Reader) Denied(ctx context.Context) (tables []string, err error) {
-	err = r.rows(ctx, "find what the role may do", sqlDenied, nil, func(row store.Scanner) error {
-		var table string
-		err := row.Scan(&table)
-		tables = append(tables, table)
-		return err
-	})
+// Denied returns the names of the tables, with commas between them, that the role may not
+// read or change although it needs to.
+func (r *Reader) Denied(ctx context.Context) (tables string, err error) {
+	var unlogged, hidden string
+	err = r.rows(ctx, "find what the role may do", sqlTables, nil, scan(&unlogged, &hidden, &tables))
 	return tables, err
 }
 
