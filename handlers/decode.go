@@ -124,8 +124,7 @@ var errBehind = errors.New("the command is far in the future of a clock that is 
 func (h *Handlers) refuseInvalid(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		d := deliveryOf(msg)
-		if invalid, ok := errors.AsType[*timer.InvalidError](d.invalid); ok && h.opt.ClockBehind != nil &&
-			(invalid.Reason == timer.ReasonBadTime || invalid.Reason == timer.ReasonBeyondHorizon) && h.opt.ClockBehind(d) {
+		if isFuture(d.invalid) && h.opt.ClockBehind != nil && h.opt.ClockBehind(d) {
 			return nil, errBehind
 		}
 		if d.invalid != nil || d.result.Outcome == OutcomeIgnored {
@@ -133,6 +132,12 @@ func (h *Handlers) refuseInvalid(next message.HandlerFunc) message.HandlerFunc {
 		}
 		return next(msg)
 	}
+}
+
+// isFuture reports whether a message may be invalid because it is too far in the future.
+func isFuture(why error) bool {
+	invalid, ok := errors.AsType[*timer.InvalidError](why)
+	return ok && (invalid.Reason == timer.ReasonBadTime || invalid.Reason == timer.ReasonBeyondHorizon)
 }
 
 // read decodes the message of a delivery, or records why it can't. If a decoder panics, the
