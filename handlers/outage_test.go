@@ -127,7 +127,7 @@ func TestFatalEndsTheIntake(t *testing.T) {
 	})
 }
 
-// TestTopicOfDeadLettersThatTakesNothingHoldsFewMessages: those that wait for it keep
+// TestTopicOfDeadLettersThatTakesNothingHoldsFewMessages: messages that wait for it keep
 // messages of all tenants from being handled.
 func TestTopicOfDeadLettersThatTakesNothingHoldsFewMessages(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// TestUsageListsLimitsOfItsTenants: of those with limits of their own, and of those that were active.
+// TestUsageListsLimitsOfItsTenants: of tenants with limits of their own, and of active ones.
 func TestUsageListsLimitsOfItsTenants(t *testing.T) {
 	t.Parallel()
 	l, err := quota.New(quota.Config{

@@ -31,8 +31,9 @@
 // # History (history.go, read.go)
 //
 // The stream is the log. This process counts how far it has received and published.
-// The server knows how far commands were acked; the driver asks for that every two seconds. History and dead letters are read with requests for single
-// messages, many at a time, so that the server keeps no state of a reader.
+// The server knows how far commands were acked; the driver asks for that every two seconds.
+// History and dead letters are read with requests for single messages, many at a time, so
+// that the server keeps no state of a reader.
 //
 // # Owners (owner.go)
 //

@@ -105,7 +105,7 @@ func (s *statsCmd) each(ctx context.Context, e *env, r *apiclient.Client) error 
 	return nil
 }
 
-// pairs formats numbers of timers by state, and of those that are due, for people.
+// pairs formats numbers of timers by state, and of overdue timers, for people.
 func pairs(c admin.Counts, next string, overdue int64, oldest string, paused, held int64) []any {
 	return []any{
 		"scheduled", c.Scheduled, "reached", c.Reached, "expired", c.Expired, "canceled", c.Canceled, "next due", when(next),

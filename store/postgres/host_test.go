@@ -342,7 +342,7 @@ func TestAbsentServersAreToldFromThoseThatRefuse(t *testing.T) {
 }
 
 // TestCheckFindsALock has another transaction lock our tables: against all, and
-// against those that write, as CREATE INDEX does.
+// against what writes, as CREATE INDEX does.
 func TestCheckFindsALock(t *testing.T) {
 	t.Parallel()
 	place := withFewRights(t, pgtest.URL(t))

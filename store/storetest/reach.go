@@ -275,7 +275,7 @@ func allowedNone(s *suite) {
 }
 
 // allowedInTurns has more tenants that may not fire than a batch holds, older
-// than those that may.
+// than the others.
 func allowedInTurns(s *suite) {
 	const held, free, limit = 25, 5, 10
 	may := make(allowance)

@@ -80,7 +80,7 @@ func (r *run) beginLater(ctx context.Context, in *instance) error {
 	return nil
 }
 
-// tend starts the instances whose pause is over, and those that ended by themselves.
+// tend starts the instances whose pause is over, and instances that ended by themselves.
 func (r *run) tend(ctx context.Context) error {
 	for _, in := range r.instances {
 		var err error

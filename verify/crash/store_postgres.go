@@ -109,7 +109,7 @@ func (d *postgresDatabase) disconnect(ctx context.Context) error {
 	return err
 }
 
-// takePool takes all connections that the service may have, also those that it has.
+// takePool takes all connections that the service may have, also its open ones.
 func (d *postgresDatabase) takePool(ctx context.Context, r *run) error {
 	var taken []*pgx.Conn
 	defer func() {
