@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
 
@@ -24,7 +23,6 @@ import (
 )
 
 const (
-	poisonTopic    = "dead letters" // stands for the topic of the tenant
 	maxDetailBytes = 512
 	publishTimeout = 10 * time.Second // of a dead letter; then its original is delivered again
 
@@ -34,21 +32,7 @@ const (
 	underWay    = 250 * time.Millisecond // how long others wait; then their originals are delivered again
 )
 
-// explain stores the reason of an invalid message in its metadata, where the
-// publisher of dead letters finds it.
-func explain(next message.HandlerFunc) message.HandlerFunc {
-	return func(msg *message.Message) ([]*message.Message, error) {
-		produced, err := next(msg)
-		if invalid, ok := errors.AsType[*timer.InvalidError](err); ok {
-			msg.Metadata.Set(envelope.HeaderDeadLetterReason, string(invalid.Reason))
-			msg.Metadata.Set(envelope.HeaderDeadLetterDetail, invalid.Detail)
-		}
-		return produced, err
-	}
-}
-
-// deadLetters publishes invalid messages. Watermill's poison queue, which knows one topic,
-// uses it as a publisher. It chooses the topic by the tenant.
+// deadLetters publishes invalid messages to the topics of their tenants.
 type deadLetters struct {
 	receipts Receipts // nil: no receipts
 	pub      broker.Publisher
@@ -69,15 +53,15 @@ type turns struct {
 
 // enter waits for a turn of a topic, and fails if that takes too long. The caller calls leave
 // in both cases.
-func (d *deadLetters) enter(ctx context.Context, topic string) (leave func(), err error) {
-	d.mu.Lock()
-	t := d.topics[topic]
+func (l *deadLetters) enter(ctx context.Context, topic string) (leave func(), err error) {
+	l.mu.Lock()
+	t := l.topics[topic]
 	if t == nil {
 		t = &turns{slots: semaphore.NewWeighted(maxUnderWay)}
-		d.topics[topic] = t
+		l.topics[topic] = t
 	}
 	t.users++
-	d.mu.Unlock()
+	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, underWay)
 	defer cancel()
 	err = t.slots.Acquire(ctx, 1)
@@ -85,89 +69,69 @@ func (d *deadLetters) enter(ctx context.Context, topic string) (leave func(), er
 		if err == nil {
 			t.slots.Release(1)
 		}
-		d.mu.Lock()
-		defer d.mu.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		if t.users--; t.users == 0 {
-			delete(d.topics, topic)
+			delete(l.topics, topic)
 		}
 	}, err
-}
-
-// Close does nothing: the publisher belongs to the caller.
-func (d *deadLetters) Close() error { return nil }
-
-// Publish publishes the dead letters of messages.
-func (d *deadLetters) Publish(_ string, messages ...*message.Message) error {
-	for _, original := range messages {
-		if err := d.publish(original); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // publish publishes the dead letter of a message. If the broker refuses it, it is published
 // again with a shorter body. With its headers a dead letter is larger than its original, and
 // if it could not be published, the original would be delivered again for ever.
-func (d *deadLetters) publish(original *message.Message) error {
-	ctx, cancel := context.WithTimeout(original.Context(), publishTimeout)
+func (l *deadLetters) publish(d *delivery) error {
+	ctx, cancel := context.WithTimeout(d.ctx, publishTimeout)
 	defer cancel()
-	tenant := d.tenantOf(original)
-	from, trace := envelope.OriginOf(original.Payload), deliveryOf(original).carried
-	envelope.Complete(original.Metadata.Get, &from.CorrelationID, &trace)
-	dead := broker.Message{Topic: d.routing.DeadLettersOf(tenant), Message: d.deadLetter(tenant, from, original)}
-	leave, err := d.enter(ctx, dead.Topic)
+	tenant := l.tenantOf(d.msg)
+	from, trace := envelope.OriginOf(d.msg.Payload), d.carried
+	envelope.Complete(d.msg.Metadata.Get, &from.CorrelationID, &trace)
+	dead := broker.Message{Topic: l.routing.DeadLettersOf(tenant), Message: l.deadLetter(tenant, from, d)}
+	leave, err := l.enter(ctx, dead.Topic)
 	defer leave()
 	if err != nil {
 		return fmt.Errorf("publish a dead letter to %s: %d others wait for that", dead.Topic, maxUnderWay)
 	}
-	err = d.pub.Publish(ctx, dead)[0]
+	err = l.pub.Publish(ctx, dead)[0]
 	for errors.Is(err, broker.ErrRefused) && len(dead.Payload) > 0 {
-		keep := min(len(dead.Payload)/2, envelope.MaxBytes)
-		dead.Message = d.deadLetter(tenant, from, original)
-		dead.Payload = dead.Payload[:keep]
+		dead.Payload = dead.Payload[:min(len(dead.Payload)/2, envelope.MaxBytes)]
 		dead.Metadata.Set(envelope.HeaderDeadLetterTruncated, "true")
-		err = d.pub.Publish(ctx, dead)[0]
+		err = l.pub.Publish(ctx, dead)[0]
 	}
 	if err != nil {
 		return fmt.Errorf("publish a dead letter to %s: %w", dead.Topic, err)
 	}
 	failpoint.Here("dead-lettered")
-	if d.receipts != nil && tenant != timer.NoTenant {
-		now := d.clock.Now()
-		if err := d.receipts(ctx, now, rejected(tenant, from, trace, original, now)); err != nil {
+	if l.receipts != nil && tenant != timer.NoTenant {
+		why, now := d.why(), l.clock.Now()
+		if err := l.receipts(ctx, now, timer.Receipt{
+			Type: timer.TimerRejected, Key: timer.Key{TenantID: tenant, ServiceCallID: from.ServiceCallID},
+			CommandID: from.ID, CorrelationID: from.CorrelationID, Trace: trace,
+			Reason: why.Reason, Detail: visible(why.Detail), At: now,
+		}); err != nil {
 			return fmt.Errorf("write a receipt: %w", err)
 		}
 	}
-	d.report(ctx, tenant, from, dead.Message)
+	l.report(ctx, tenant, from, dead.Message)
 	return nil
-}
-
-// rejected returns the receipt of a message that becomes a dead letter.
-func rejected(tenant timer.TenantID, from envelope.Origin, trace timer.Trace, original *message.Message, now time.Time) timer.Receipt {
-	return timer.Receipt{
-		Type: timer.TimerRejected, Key: timer.Key{TenantID: tenant, ServiceCallID: from.ServiceCallID},
-		CommandID: from.ID, CorrelationID: from.CorrelationID, Trace: trace,
-		Reason: timer.Reason(original.Metadata.Get(envelope.HeaderDeadLetterReason)), Detail: visible(original.Metadata.Get(envelope.HeaderDeadLetterDetail)), At: now,
-	}
 }
 
 // report logs that a message was refused: the first of its tenant and reason in a minute, and
 // how many there were. At the level debug it logs each message.
-func (d *deadLetters) report(ctx context.Context, tenant timer.TenantID, from envelope.Origin, dead *message.Message) {
+func (l *deadLetters) report(ctx context.Context, tenant timer.TenantID, from envelope.Origin, dead *message.Message) {
 	reason := timer.Reason(dead.Metadata.Get(envelope.HeaderDeadLetterReason))
 	id := dead.Metadata.Get(envelope.HeaderDeadLetterOriginalID)
-	d.refused.Note(1, []any{"tenant_id", tenant, "reason", reason}, "first_message_id", id, "first_correlation_id", from.CorrelationID, "first_dead_letter_id", dead.UUID)
-	if d.log.Enabled(ctx, slog.LevelDebug) {
-		d.log.DebugContext(ctx, "message refused", "tenant_id", tenant, "service_call_id", from.ServiceCallID, "correlation_id", from.CorrelationID,
+	l.refused.Note(1, []any{"tenant_id", tenant, "reason", reason}, "first_message_id", id, "first_correlation_id", from.CorrelationID, "first_dead_letter_id", dead.UUID)
+	if l.log.Enabled(ctx, slog.LevelDebug) {
+		l.log.DebugContext(ctx, "message refused", "tenant_id", tenant, "service_call_id", from.ServiceCallID, "correlation_id", from.CorrelationID,
 			"message_id", id, "reason", reason, "dead_letter_id", dead.UUID)
 	}
 }
 
 // tenantOf returns the tenant of a dead letter. It is the tenant in the topic's name, since
 // brokers guard topics, or else the tenant in the body.
-func (d *deadLetters) tenantOf(original *message.Message) timer.TenantID {
-	if tenant, named := d.routing.TenantOf(original.Metadata.Get(broker.MetaTopic)); named {
+func (l *deadLetters) tenantOf(original *message.Message) timer.TenantID {
+	if tenant, named := l.routing.TenantOf(original.Metadata.Get(broker.MetaTopic)); named {
 		if tenant.Validate() != nil {
 			return timer.NoTenant
 		}
@@ -178,17 +142,18 @@ func (d *deadLetters) tenantOf(original *message.Message) timer.TenantID {
 
 // deadLetter makes the dead letter of a message: its body, and headers of our own. Of the
 // original's headers it copies a valid correlation id, and the id if the body has none.
-func (d *deadLetters) deadLetter(tenant timer.TenantID, origin envelope.Origin, original *message.Message) *message.Message {
+func (l *deadLetters) deadLetter(tenant timer.TenantID, origin envelope.Origin, d *delivery) *message.Message {
+	original, why := d.msg, d.why()
 	from := original.Metadata
-	topic := cmp.Or(from.Get(broker.MetaTopic), from.Get(middleware.PoisonedTopicKey))
+	topic := cmp.Or(from.Get(broker.MetaTopic), message.SubscribeTopicFromCtx(d.ctx))
 	id := origin.ID
 	if id == "" && from.Get(broker.MetaNoID) == "" {
 		id = original.UUID
 	}
 	replays := envelope.ReplaysFrom(from.Get)
-	now := d.clock.Now()
+	now := l.clock.Now()
 	first := firstAt(original, replays, now)
-	if replays > 0 && from.Get(envelope.HeaderDeadLetterReason) == string(timer.ReasonOverQuota) {
+	if replays > 0 && why.Reason == timer.ReasonOverQuota {
 		replays-- // a quota says nothing about the message, so this replay does not count
 	}
 
@@ -197,8 +162,8 @@ func (d *deadLetters) deadLetter(tenant timer.TenantID, origin envelope.Origin, 
 		envelope.HeaderType:                 envelope.TypeDeadLetter,
 		envelope.HeaderTenantID:             string(tenant),
 		envelope.HeaderMessageID:            made.UUID,
-		envelope.HeaderDeadLetterReason:     from.Get(envelope.HeaderDeadLetterReason),
-		envelope.HeaderDeadLetterDetail:     visible(from.Get(envelope.HeaderDeadLetterDetail)),
+		envelope.HeaderDeadLetterReason:     string(why.Reason),
+		envelope.HeaderDeadLetterDetail:     visible(why.Detail),
 		envelope.HeaderDeadLetterTopic:      visible(topic),
 		envelope.HeaderDeadLetterPosition:   from.Get(broker.MetaPosition),
 		envelope.HeaderDeadLetterOriginalID: visible(id),

@@ -14,18 +14,14 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A delivery is a message on its way to its handler, and the context of the handler. That
-// context ends DrainTimeout after the stop. The router cancels the contexts of messages in
-// flight at once, which would abort healthy transactions.
+// A delivery is a message that is being handled.
 type delivery struct {
-	context.Context                 // of running handlers
-	values          context.Context // the message's own
-	msg             *message.Message
-	store           Store
+	ctx   context.Context // of its handling
+	msg   *message.Message
+	store Store
 
-	invalid   error                 // why it can't be decoded
+	invalid   error                 // why the message becomes a dead letter; nil if it does not
 	schedules []timer.ScheduleTimer // commands of the message
-	one       [1]timer.ScheduleTimer
 	cancel    timer.CancelTimers    // the command, if schedules is empty; a CancelTimer becomes one with a single service call
 	canceled  []timer.ServiceCallID // service calls of the results, if the command was applied
 
@@ -35,109 +31,18 @@ type delivery struct {
 	exceeded *quota.Exceeded // the limit that the commands exceed
 }
 
-func (h *Handlers) newDelivery(msg *message.Message) *delivery {
-	d := &delivery{Context: h.working, values: msg.Context(), msg: msg, store: h.store}
-	msg.SetContext(d)
-	return d
-}
-
-type deliveryKey struct{}
-
-// Value returns the delivery itself, or the value of the message's own context.
-func (d *delivery) Value(key any) any {
-	if key == (deliveryKey{}) {
-		return d
+// why returns the reason why the message becomes a dead letter, or the zero value.
+func (d *delivery) why() (reason timer.InvalidError) {
+	if invalid, ok := errors.AsType[*timer.InvalidError](d.invalid); ok {
+		reason = *invalid
 	}
-	return d.values.Value(key)
+	return reason
 }
 
-func deliveryOf(msg *message.Message) *delivery {
-	d, _ := msg.Context().Value(deliveryKey{}).(*delivery)
-	return d
-}
-
-// begin counts running handlers, and gives a message the context of its delivery.
-func (h *Handlers) begin(next message.HandlerFunc) message.HandlerFunc {
-	return func(msg *message.Message) ([]*message.Message, error) {
-		h.atWork.Add(1)
-		defer h.end()
-		if deliveryOf(msg) == nil {
-			h.newDelivery(msg)
-		}
-		return next(msg)
-	}
-}
-
-// decodeEarly decodes messages in the goroutine of their subscription. The router has a
-// goroutine for each message, and decoding there would make its stack grow, which took a
-// tenth of the CPU time of an intake (measured 2026-11).
-func (h *Handlers) decodeEarly(sub message.Subscriber) (message.Subscriber, error) {
-	return message.MessageTransformSubscriberDecorator(func(msg *message.Message) { h.read(h.newDelivery(msg)) })(sub)
-}
-
-// end notifies [atWork] when no handler is running.
-func (h *Handlers) end() {
-	if h.atWork.Add(-1) > 0 {
-		return
-	}
-	select {
-	case h.idle <- struct{}{}:
-	default:
-	}
-}
-
-// span makes the span of a delivery around its whole handling. Middleware of the host may have
-// changed the message or replaced its context, and may call next again, so with such middleware
-// span decodes the message first.
-func (h *Handlers) span(next message.HandlerFunc) message.HandlerFunc {
-	return func(msg *message.Message) ([]*message.Message, error) {
-		d := deliveryOf(msg)
-		if len(h.opt.Middleware) > 0 {
-			d = h.newDelivery(msg)
-			h.read(d)
-		}
-		if h.opt.Trace == nil {
-			return next(msg)
-		}
-		return h.traced(d, next)
-	}
-}
-
-// traced makes the span of a delivery around its handling.
-func (h *Handlers) traced(d *delivery, next message.HandlerFunc) ([]*message.Message, error) {
-	spanned, carried, end := h.opt.Trace(d.values, d.received())
-	d.values, d.carried = spanned, carried
-	for i := range d.schedules {
-		d.schedules[i].Trace = carried
-	}
-	d.cancel.Trace = carried
-	produced, err := next(d.msg)
-	end(d.handled(err))
-	return produced, err
-}
-
-// errBehind is the error of a command that may be valid once the clock is right.
-var errBehind = errors.New("the command is far in the future of a clock that is behind")
-
-// refuseInvalid returns the error of an invalid message, which the poison queue around it
-// makes a dead letter. It ends the handling of an ignored message, and passes on the others.
-func (h *Handlers) refuseInvalid(next message.HandlerFunc) message.HandlerFunc {
-	return func(msg *message.Message) ([]*message.Message, error) {
-		d := deliveryOf(msg)
-		if isFuture(d.invalid) && h.opt.ClockBehind != nil && h.opt.ClockBehind(d) {
-			return nil, errBehind
-		}
-		if d.invalid != nil || d.result.Outcome == OutcomeIgnored {
-			return nil, d.invalid
-		}
-		return next(msg)
-	}
-}
-
-// isFuture reports whether a message may be invalid because it is too far in the future.
-func isFuture(why error) bool {
-	invalid, ok := errors.AsType[*timer.InvalidError](why)
-	return ok && (invalid.Reason == timer.ReasonBadTime || invalid.Reason == timer.ReasonBeyondHorizon)
+// isFuture reports whether the message may be invalid because it is too far in the future.
+func (d *delivery) isFuture() bool {
+	reason := d.why().Reason
+	return reason == timer.ReasonBadTime || reason == timer.ReasonBeyondHorizon
 }
 
 // read decodes the message of a delivery, or records why it can't. If a decoder panics, the
@@ -160,8 +65,7 @@ func (h *Handlers) decodeCommands(d *delivery, now time.Time) error {
 	}
 	switch command := m.Payload.(type) {
 	case timer.ScheduleTimer:
-		d.one[0] = command
-		d.schedules = d.one[:]
+		d.schedules = []timer.ScheduleTimer{command}
 	case timer.ScheduleTimers:
 		d.schedules = command.Commands
 	case timer.CancelTimer:
@@ -178,7 +82,7 @@ func (h *Handlers) decodeCommands(d *delivery, now time.Time) error {
 		}
 		d.result.Outcome = OutcomeIgnored
 		if kind := timer.Quote(m.Type); h.others.add(kind) {
-			h.log.WarnContext(d, "messages of an unknown type are ignored", "type", kind, "first_tenant_id", m.TenantID, "first_message_id", m.ID)
+			h.log.WarnContext(d.ctx, "messages of an unknown type are ignored", "type", kind, "first_tenant_id", m.TenantID, "first_message_id", m.ID)
 		}
 		return nil
 	}
@@ -236,7 +140,7 @@ func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
 func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time.Time) (schedules []timer.ScheduleTimer, cancel timer.CancelTimers, err error) {
 	msg.SetContext(ctx)
 	decode := func(msg *message.Message) ([]*message.Message, error) {
-		d := &delivery{Context: ctx, values: ctx, msg: msg}
+		d := &delivery{ctx: ctx, msg: msg}
 		if err := h.decodeCommands(d, stored); err != nil {
 			return nil, err
 		}

@@ -1,10 +1,8 @@
 // Package handlers handles commands: every command that a broker delivers passes one
-// Watermill router and its middleware to a handler, which applies it to the store and returns
-// after the commit. Then the router acks it.
+// Watermill router and the host's middleware to a handler, which applies it to the store and
+// returns after the commit. Then the router acks it.
 //
-//	broker ─► decode
-//	       ─► router: the host's middleware, CorrelationID, trace, count, poison queue,
-//	                  explain, quota, retry, circuit breaker, recoverer
+//	broker ─► router ─► middleware of the host ─► decode ─► retry, circuit breaker
 //	                  ─► ScheduleTimer, ScheduleTimers, CancelTimer, CancelTimers ─► group commit
 //
 // Thousands of messages are in flight at once, in no order: the version of a command decides
@@ -79,7 +77,7 @@ type Options struct {
 	// IgnoreOthers acknowledges messages of a type that is not a command, since teams share
 	// the topic. By default they are invalid.
 	IgnoreOthers bool
-	Middleware   []message.HandlerMiddleware // of the host, outside all other middleware
+	Middleware   []message.HandlerMiddleware // of the host; it sees every message
 	Scheduled    func(due time.Time)         // called after the commit of timers, with the earliest due time; must not block
 	// Watch is called once a delivery. It returns a function that is called with the outcome
 	// of each of its commands, or nil. Neither must block.

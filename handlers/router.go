@@ -1,19 +1,19 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
@@ -27,32 +27,79 @@ func (h *Handlers) router() (*message.Router, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the router: %w", err)
 	}
-	poison, err := middleware.PoisonQueueWithFilter(h.dead, poisonTopic, isInvalid)
-	if err != nil {
-		return nil, fmt.Errorf("build the poison queue: %w", err)
-	}
-	// The outermost middleware comes first. Inside the poison queue a message may be found
-	// invalid. A message is decoded once, outside Retry, because another try can't make it
-	// valid. The middleware inside Retry uses the store, so another try may succeed.
-	router.AddMiddleware(slices.Concat([]message.HandlerMiddleware{h.begin}, h.opt.Middleware, []message.HandlerMiddleware{
-		middleware.CorrelationID,
-		h.span,
-		h.count,
-		poison,
-		explain,
-		h.refuseInvalid,
-		h.limit,
-		h.retry,
-		h.breakCircuit,
-		h.recoverer,
-	})...)
-	if len(h.opt.Middleware) == 0 { // else span does it
-		router.AddSubscriberDecorators(h.decodeEarly)
-	}
-	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", atWork{h}, func(msg *message.Message) ([]*message.Message, error) {
-		return nil, h.apply(msg)
-	})
+	router.AddMiddleware(h.begin)
+	router.AddMiddleware(h.opt.Middleware...)
+	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", atWork{h}, h.handle)
 	return router, nil
+}
+
+// A working context ends DrainTimeout after the stop, and has the values of a message's own
+// context. The router cancels the contexts of messages in flight at once, which would abort
+// healthy transactions.
+type working struct {
+	context.Context
+	values context.Context
+}
+
+// Value returns the value of the message's own context.
+func (w working) Value(key any) any { return w.values.Value(key) }
+
+// begin counts running handlers, and gives a message the context of its handling.
+func (h *Handlers) begin(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
+		h.atWork.Add(1)
+		defer h.end()
+		msg.SetContext(working{h.working, msg.Context()})
+		return next(msg)
+	}
+}
+
+// end notifies [atWork] when no handler is running.
+func (h *Handlers) end() {
+	if h.atWork.Add(-1) > 0 {
+		return
+	}
+	select {
+	case h.idle <- struct{}{}:
+	default:
+	}
+}
+
+// handle handles a message. It decodes the message once, because another try can't make it
+// valid. It publishes a dead letter if the message is invalid, or if the database refuses its
+// commands. The router acks the message after handle has returned nil, and nacks it after an
+// error.
+func (h *Handlers) handle(msg *message.Message) (_ []*message.Message, err error) {
+	d := &delivery{ctx: msg.Context(), msg: msg, store: h.store}
+	h.read(d)
+	if h.opt.Trace != nil {
+		end := h.trace(d)
+		defer func() { end(d.handled(err)) }()
+	}
+	if err = h.carryOut(d); isInvalid(err) {
+		d.invalid = err
+		err = h.dead.publish(d)
+	}
+	h.count(d, err)
+	return nil, err
+}
+
+// errBehind is the error of a command that may be valid once the clock is right.
+var errBehind = errors.New("the command is far in the future of a clock that is behind")
+
+// carryOut applies the commands of a delivery. It returns the error of an invalid message.
+func (h *Handlers) carryOut(d *delivery) error {
+	switch {
+	case d.isFuture() && h.opt.ClockBehind != nil && h.opt.ClockBehind(d.ctx):
+		d.invalid = nil
+		return errBehind
+	case d.invalid != nil || d.result.Outcome == OutcomeIgnored:
+		return d.invalid
+	}
+	if err := h.retry(d); err != nil || d.exceeded == nil {
+		return err
+	}
+	return h.limit(d)
 }
 
 // closeTimeout is how long the router waits for handlers when it closes. [atWork] has waited
@@ -91,85 +138,51 @@ func (a atWork) Close() error {
 func isInvalid(err error) bool { return errors.Is(err, timer.ErrInvalid) }
 
 // count reports the outcome of a delivery.
-func (h *Handlers) count(next message.HandlerFunc) message.HandlerFunc {
-	return func(msg *message.Message) ([]*message.Message, error) {
-		d := deliveryOf(msg)
-		produced, err := next(msg)
-		switch {
-		case err != nil:
-			d.result.Outcome = OutcomeFailed
-		case d.result.Outcome == "" && d.results == nil:
-			d.result.Outcome = OutcomeInvalid
-		case d.result.Outcome == "" && len(d.results) == 0:
-			d.result.Outcome = OutcomeNone
-		}
-		if d.result.Type == "" {
-			d.result.Type = "other"
-		}
-		if watch := h.opt.Watch(); watch != nil {
-			d.decisions(watch)
-		}
-		if d.result.Outcome != "" {
-			h.opt.Handled(d.result)
-			return produced, err
-		}
-		for _, r := range d.results {
-			d.result.Outcome = r.Outcome.String()
-			h.opt.Handled(d.result)
-		}
-		return produced, nil
+func (h *Handlers) count(d *delivery, err error) {
+	switch {
+	case err != nil:
+		d.result.Outcome = OutcomeFailed
+	case d.invalid != nil:
+		d.result.Outcome = OutcomeInvalid
+	case d.exceeded != nil:
+		d.result.Outcome = OutcomeOverQuota
+	case len(d.results) == 0:
+		d.result.Outcome = cmp.Or(d.result.Outcome, OutcomeNone)
+	}
+	d.result.Type = cmp.Or(d.result.Type, "other")
+	if watch := h.opt.Watch(); watch != nil {
+		d.decisions(watch)
+	}
+	if d.result.Outcome != "" {
+		h.opt.Handled(d.result)
+		return
+	}
+	for _, r := range d.results {
+		d.result.Outcome = r.Outcome.String()
+		h.opt.Handled(d.result)
 	}
 }
 
-// retry tries a failed message again, with Watermill's Retry, which costs nothing while
-// nothing fails. The last try does not share a commit, nor does any try while another
-// transaction holds the timer. While that lasts, or while the store itself fails, the message
-// is tried again here and not left to the broker, because the broker would deliver it too
-// late.
-func (h *Handlers) retry(next message.HandlerFunc) message.HandlerFunc {
-	again := middleware.Retry{
-		MaxRetries:          retry.MaxTries - 1,
-		InitialInterval:     retry.Handler.First,
-		Multiplier:          float64(retry.Handler.Factor),
-		MaxInterval:         retry.Handler.Longest,
-		RandomizationFactor: retry.Handler.Jitter,
-		ResetContextOnRetry: true,
-	}
-	return func(msg *message.Message) ([]*message.Message, error) {
-		produced, err := next(msg)
-		if err == nil || isInvalid(err) {
-			return produced, err
+// retry applies the commands of a delivery, and tries again if that fails. The last try does
+// not share a commit, nor does any try while another transaction holds the timer. While that
+// lasts, or while the store itself fails, the message is tried again here and not left to the
+// broker, because the broker would deliver it too late.
+func (h *Handlers) retry(d *delivery) error {
+	for tries := 1; ; tries++ {
+		err := h.breakCircuit(d)
+		if err == nil || isInvalid(err) || errors.Is(err, timer.ErrFatal) {
+			return err
 		}
-		for {
-			tries := 0
-			produced, err = again.Middleware(func(msg *message.Message) ([]*message.Message, error) {
-				if tries++; tries == 1 {
-					return produced, err
-				}
-				if tries == retry.MaxTries || errors.Is(err, timer.ErrLocked) {
-					deliveryOf(msg).store = h.opt.Unbatched
-				}
-				return next(msg)
-			})(msg)
-			locked := errors.Is(err, timer.ErrLocked) && h.stopping.Err() == nil
-			if err == nil || isInvalid(err) || errors.Is(err, timer.ErrFatal) || !locked && h.storeWorks(msg) {
-				return produced, err
-			}
+		locked := errors.Is(err, timer.ErrLocked)
+		if tries >= retry.MaxTries && (!locked || h.stopping.Err() != nil) && h.storeWorks(d.ctx) {
+			return err
 		}
-	}
-}
-
-// recoverer returns a panic as an error, without the stack that Watermill's Recoverer adds to
-// it.
-func (h *Handlers) recoverer(next message.HandlerFunc) message.HandlerFunc {
-	recovered := middleware.Recoverer(next)
-	return func(msg *message.Message) ([]*message.Message, error) {
-		produced, err := recovered(msg)
-		if p, ok := errors.AsType[middleware.RecoveredPanicError](err); ok {
-			h.log.DebugContext(msg.Context(), "a handler panicked", "panic", p.V, "stack", p.Stacktrace)
-			err = fmt.Errorf("panic: %v", p.V)
+		if locked || tries+1 >= retry.MaxTries {
+			d.store = h.opt.Unbatched
 		}
-		return produced, err
+		if !pause.For(d.ctx, retry.Handler.After(min(tries, retry.MaxTries-1))) {
+			return err
+		}
 	}
 }
 
@@ -178,11 +191,11 @@ const storeTimeout = 5 * time.Second
 
 // storeWorks reports whether a failed message should be left to the broker, because the store
 // works or the handlers stop.
-func (h *Handlers) storeWorks(msg *message.Message) bool {
+func (h *Handlers) storeWorks(ctx context.Context) bool {
 	if h.opt.StoreWorks == nil {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(msg.Context(), storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return h.opt.StoreWorks(ctx) == nil || h.stopping.Err() != nil
 }
@@ -210,9 +223,9 @@ func (l routerLog) With(fields watermill.LogFields) watermill.LoggerAdapter {
 
 // allow records the limit that the commands of a delivery exceed, if they exceed one. That is
 // not an error, because the store works.
-func (h *Handlers) allow(ctx context.Context, d *delivery) (err error) {
+func (h *Handlers) allow(d *delivery) (err error) {
 	if h.opt.Quotas != nil {
-		d.exceeded, err = h.opt.Quotas.Allow(ctx, h.opt.Timers, broker.Deliveries(d.msg) > 1, d.schedules...)
+		d.exceeded, err = h.opt.Quotas.Allow(d.ctx, h.opt.Timers, broker.Deliveries(d.msg) > 1, d.schedules...)
 	}
 	return err
 }
@@ -225,28 +238,17 @@ func (h *Handlers) allowed(d *delivery, results ...timer.Result) {
 }
 
 // limit handles a message that exceeds a quota. It nacks the message with the delay after
-// which the broker delivers it again, or makes it a dead letter. It returns no error, which
-// would be logged for each message.
-func (h *Handlers) limit(next message.HandlerFunc) message.HandlerFunc {
-	if h.opt.Quotas == nil {
-		return next
+// which the broker delivers it again, and returns no error, which would be logged for each
+// message. By the tenant's policy the message is invalid instead.
+func (h *Handlers) limit(d *delivery) error {
+	e := d.exceeded
+	if e.First {
+		h.log.WarnContext(d.ctx, "a tenant exceeds its quota", "tenant_id", d.schedules[0].TenantID, "policy", e.Policy, "detail", e.Detail)
 	}
-	return func(msg *message.Message) ([]*message.Message, error) {
-		produced, err := next(msg)
-		d := deliveryOf(msg)
-		if err != nil || d.exceeded == nil {
-			return produced, err
-		}
-		e := d.exceeded
-		if e.First {
-			h.log.WarnContext(msg.Context(), "a tenant exceeds its quota", "tenant_id", d.schedules[0].TenantID, "policy", e.Policy, "detail", e.Detail)
-		}
-		if e.Policy == quota.DeadLetter {
-			return nil, timer.Invalid(timer.ReasonOverQuota, "%s", e.Detail)
-		}
-		d.result.Outcome = OutcomeOverQuota
-		broker.RetryAfter(msg, e.Delay)
-		msg.Nack()
-		return nil, nil
+	if e.Policy == quota.DeadLetter {
+		return timer.Invalid(timer.ReasonOverQuota, "%s", e.Detail)
 	}
+	broker.RetryAfter(d.msg, e.Delay)
+	d.msg.Nack()
+	return nil
 }

@@ -4,24 +4,28 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
-
-	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// apply handles a message. It returns nil when the effect is durable, or if the message
-// exceeds a limit.
-func (h *Handlers) apply(msg *message.Message) (err error) {
-	d := deliveryOf(msg)
+// apply applies the commands of a delivery. It returns nil when their effect is durable, or if
+// they exceed a limit. It returns a panic as an error.
+func (h *Handlers) apply(d *delivery) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.log.DebugContext(d.ctx, "a handler panicked", "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
 	var results []timer.Result
 	if len(d.schedules) == 0 {
-		results, err = h.cancel(msg.Context(), d)
+		results, err = h.cancel(d)
 	} else {
-		results, err = h.schedule(msg.Context(), d)
+		results, err = h.schedule(d)
 	}
 	if err != nil || d.exceeded != nil {
 		return err
@@ -31,7 +35,7 @@ func (h *Handlers) apply(msg *message.Message) (err error) {
 	}
 	d.results = results
 	failpoint.Here("handled")
-	if h.log.Enabled(d, slog.LevelDebug) {
+	if h.log.Enabled(d.ctx, slog.LevelDebug) {
 		h.logResults(d)
 	}
 	return nil
@@ -40,7 +44,7 @@ func (h *Handlers) apply(msg *message.Message) (err error) {
 // logResults logs what each command of a delivery did.
 func (h *Handlers) logResults(d *delivery) {
 	line := func(key timer.Key, version timer.Version, correlationID string, trace timer.Trace, outcome timer.Outcome) {
-		h.log.DebugContext(timer.WithTrace(d, trace), "command handled", "type", d.result.Type, "outcome", outcome.String(), "tenant_id", key.TenantID,
+		h.log.DebugContext(timer.WithTrace(d.ctx, trace), "command handled", "type", d.result.Type, "outcome", outcome.String(), "tenant_id", key.TenantID,
 			"service_call_id", key.ServiceCallID, "correlation_id", correlationID, "message_id", version.CommandID)
 	}
 	for i, call := range d.canceled {
@@ -53,8 +57,8 @@ func (h *Handlers) logResults(d *delivery) {
 
 // schedule applies a ScheduleTimer or a ScheduleTimers, and reports the earliest due time
 // that was set.
-func (h *Handlers) schedule(ctx context.Context, d *delivery) ([]timer.Result, error) {
-	if err := h.allow(ctx, d); err != nil || d.exceeded != nil {
+func (h *Handlers) schedule(d *delivery) ([]timer.Result, error) {
+	if err := h.allow(d); err != nil || d.exceeded != nil {
 		return nil, err
 	}
 	applied := false
@@ -63,7 +67,7 @@ func (h *Handlers) schedule(ctx context.Context, d *delivery) ([]timer.Result, e
 			h.allowed(d)
 		}
 	}()
-	results, err := d.store.Schedule(ctx, h.clock.Now(), d.schedules...)
+	results, err := d.store.Schedule(d.ctx, h.clock.Now(), d.schedules...)
 	if err != nil {
 		return nil, fmt.Errorf("schedule %s: %w", d.schedules[0].Key, err)
 	}
@@ -95,10 +99,10 @@ func itemName(commands []timer.ScheduleTimer, i int) string {
 
 // cancel applies a CancelTimer or a CancelTimers. A retry selects all timers once more, and
 // does not change a timer that it has canceled.
-func (h *Handlers) cancel(ctx context.Context, d *delivery) ([]timer.Result, error) {
+func (h *Handlers) cancel(d *delivery) ([]timer.Result, error) {
 	d.canceled = nil
 	all := []timer.Result{}
-	_, err := timer.CancelSelected(ctx, d.cancel, h.list, func(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	_, err := timer.CancelSelected(d.ctx, d.cancel, h.list, func(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Result, error) {
 		results, err := d.store.Cancel(ctx, h.clock.Now(), commands...)
 		if err != nil {
 			return nil, fmt.Errorf("cancel %s: %w", commands[0].Key, err)
@@ -131,10 +135,11 @@ type Decision struct {
 
 // decisions calls watch with the outcome of each command of a delivery.
 func (d *delivery) decisions(watch func(Decision)) {
+	why := d.why()
 	decided := func(key timer.Key, id, correlationID string, due time.Time, outcome string) {
 		watch(Decision{
 			Result: Result{d.result.Type, outcome}, Key: key, ID: id, CorrelationID: correlationID, DueAt: due,
-			Reason: d.msg.Metadata.Get(envelope.HeaderDeadLetterReason), Detail: d.msg.Metadata.Get(envelope.HeaderDeadLetterDetail),
+			Reason: string(why.Reason), Detail: why.Detail,
 		})
 	}
 	outcome := func(i int) string {

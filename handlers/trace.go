@@ -33,6 +33,16 @@ type Handled struct {
 	Err     error        // why it will be delivered again; nil if it will not
 }
 
+// trace makes the span of a delivery, and returns a function to call at the end.
+func (h *Handlers) trace(d *delivery) (end func(Handled)) {
+	d.ctx, d.carried, end = h.opt.Trace(d.ctx, d.received())
+	for i := range d.schedules {
+		d.schedules[i].Trace = d.carried
+	}
+	d.cancel.Trace = d.carried
+	return end
+}
+
 func (d *delivery) received() Received {
 	r := Received{Topic: d.msg.Metadata.Get(broker.MetaTopic), Bytes: len(d.msg.Payload), Type: d.result.Type}
 	switch {
@@ -57,7 +67,7 @@ func (d *delivery) received() Received {
 func (d *delivery) handled(err error) Handled {
 	h := Handled{Outcome: d.result.Outcome, Err: err}
 	if h.Outcome == OutcomeInvalid {
-		h.Reason = timer.Reason(d.msg.Metadata.Get(envelope.HeaderDeadLetterReason)) // see explain
+		h.Reason = d.why().Reason
 	}
 	for _, r := range d.results {
 		if r.Outcome != d.results[0].Outcome {

@@ -10,7 +10,7 @@ var (
 var intakes = []mutant{
 	{
 		"I11", "a command is acked before its commit",
-		[]change{in("handlers", "Handlers.apply", first("msg.Ack()"))},
+		[]change{in("handlers", "Handlers.apply", first("d.msg.Ack()"))},
 		intake,
 	},
 	{
@@ -55,12 +55,12 @@ var intakes = []mutant{
 	},
 	{
 		"I17", "a command that makes a shared commit fail is tried with the others only",
-		[]change{in("handlers", "Handlers.retry", never("MaxTries"))},
+		[]change{in("handlers", "Handlers.retry", swap("tries+1 >= retry.MaxTries", "false"))},
 		intake,
 	},
 	{
 		"B3", "a stop breaks transactions that are running",
-		[]change{in("handlers", "Handlers.newDelivery", swap("h.working", "h.stopping"))},
+		[]change{in("handlers", "Handlers.begin", swap("h.working", "h.stopping"))},
 		intake,
 	},
 	{
