@@ -3,8 +3,6 @@ package poller
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -45,15 +43,14 @@ func (p *Poller) allow(now time.Time, only timer.TenantID, paused *bool) timer.A
 	if p.opt.Quotas != nil {
 		quota = p.opt.Quotas.Allowance(now)
 	}
-	pauses := p.pausing.get()
-	if only == "" && len(p.apart.until) == 0 && len(pauses) == 0 {
+	if only == "" && len(p.apart.until) == 0 && len(p.pauses) == 0 {
 		return quota
 	}
 	return func(tenant timer.TenantID) int {
 		switch {
 		case only != "" && tenant != only, only == "" && p.apart.has(tenant, now):
 			return 0
-		case pauses.Of(tenant, now).Paused():
+		case p.pauses.Of(tenant, now).Paused():
 			*paused = true
 			return 0
 		case quota != nil:
@@ -67,37 +64,32 @@ func (p *Poller) allow(now time.Time, only timer.TenantID, paused *bool) timer.A
 // has failed. So a row that the database refuses to change delays no other tenant. Tenants
 // that fail are skipped for a while. If the failure is not about a tenant, fireApart returns
 // the error of the batch.
-func (p *Poller) fireApart(ctx context.Context, failed error) (all firing, err error) {
+func (p *Poller) fireApart(ctx context.Context, failed error) error {
 	now := p.now()
 	due := make(map[timer.TenantID]bool)
-	err = p.store.Update(ctx, func(tx timer.Tx) error {
+	err := p.store.Update(ctx, func(tx timer.Tx) error {
 		_, err := tx.Reach(ctx, now, p.opt.Batch, func(tenant timer.TenantID) int {
-			due[tenant] = !p.apart.has(tenant, now)
+			due[tenant] = true
 			return 0
 		})
 		return err
 	})
 	if err != nil {
-		return firing{}, failed
+		return failed
 	}
-	all.now = now
+	fired := 0
 	refused := make(map[timer.TenantID]error)
-	for tenant, is := range due {
-		if !is {
+	for tenant := range due {
+		if p.apart.has(tenant, now) {
 			continue
 		}
 		one, err := p.fire(ctx, tenant)
-		switch {
-		case err == nil:
-			all.fired += one.fired
-			all.paused = all.paused || one.paused
-			if all.again.IsZero() || !one.again.IsZero() && one.again.Before(all.again) {
-				all.again = one.again
-			}
-		case all.fired == 0 && len(refused) == apartMost:
-			return firing{}, failed
-		default:
+		fired += one.fired
+		if err != nil {
 			refused[tenant] = err
+		}
+		if fired == 0 && len(refused) > apartMost {
+			return failed
 		}
 	}
 	for tenant, err := range refused {
@@ -105,90 +97,38 @@ func (p *Poller) fireApart(ctx context.Context, failed error) (all firing, err e
 		p.apart.err = fmt.Errorf("timers of tenant %s: %w", tenant, err)
 		p.log.ErrorContext(ctx, "timers of a tenant can't be marked, will retry", "tenant_id", tenant, "error", err, "retry_in", apartFor)
 	}
-	return all, nil
+	return nil
 }
 
-const (
-	pausedInterval = time.Second            // between two polls while a pause holds back due timers
-	pauseAge       = 500 * time.Millisecond // greatest age of the pauses that were read
-)
+// pausedInterval is between two polls while a pause holds back due timers.
+const pausedInterval = time.Second
 
-// A pausing knows whether people have paused firing, of all tenants or of some. The pauses
-// are in the store, for all instances. They are not read with each poll, because there may be
-// many polls a second. So reading them costs two reads a second at most, and none while the
-// poller sleeps.
-type pausing struct {
-	log  *slog.Logger
-	read func(context.Context, time.Time) (timer.Pauses, error)
-
-	mu    sync.Mutex
-	known timer.Pauses
-	at    time.Duration // when the pauses were read; they are stale before the first read
-	fresh bool
-}
-
-// refresh reads the pauses, unless they were read within pauseAge.
-func (p *pausing) refresh(ctx context.Context, now time.Time, elapsed time.Duration) (timer.Pauses, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.fresh && elapsed-p.at < pauseAge {
-		return p.known, nil
-	}
-	p.fresh, p.at = true, elapsed
-	p.mu.Unlock()
-	pauses, err := p.read(ctx, now)
-	p.mu.Lock()
+// readPauses reads which pauses people have set, and logs what has changed. The pauses are in
+// the store, for all instances.
+func (p *Poller) readPauses(ctx context.Context) error {
+	pauses, err := p.opt.Paused(ctx, p.now())
 	if err != nil {
-		p.fresh = false
-		return p.known, err
-	}
-	p.tell(ctx, pauses)
-	p.known = pauses
-	return pauses, nil
-}
-
-// tell logs changes of the pauses.
-func (p *pausing) tell(ctx context.Context, pauses timer.Pauses) {
-	of := func(pause timer.Pause, attrs ...any) []any {
-		if pause.TenantID != "" {
-			attrs = append(attrs, "tenant_id", pause.TenantID)
-		}
-		if !pause.Until.IsZero() {
-			attrs = append(attrs, "until", pause.Until)
-		}
-		return attrs
+		return err
 	}
 	for tenant, pause := range pauses {
-		if pause != p.known[tenant] {
-			p.log.WarnContext(ctx, "firing is paused", of(pause, "since", pause.Since, "by", pause.By)...)
+		if pause != p.pauses[tenant] {
+			p.log.WarnContext(ctx, "firing is paused", "tenant_id", tenant, "pause", pause.String())
 		}
 	}
-	for tenant, before := range p.known {
+	for tenant, before := range p.pauses {
 		if !pauses[tenant].Paused() {
-			p.log.InfoContext(ctx, "firing is resumed", of(before, "paused_since", before.Since)...)
+			p.log.InfoContext(ctx, "firing is resumed", "tenant_id", tenant, "pause", before.String())
 		}
 	}
+	p.pauses = pauses
+	return nil
 }
 
-// get returns the pauses of the last read.
-func (p *pausing) get() timer.Pauses {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known
-}
-
-// forget makes the next refresh read the pauses.
-func (p *pausing) forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.fresh = false
-}
-
-// again returns when to poll again while a pause holds back due timers: in a second, or when
-// the first pause ends.
-func (p *pausing) again(now time.Time, interval time.Duration) time.Time {
-	at := now.Add(min(pausedInterval, interval))
-	for _, pause := range p.get() {
+// pausedUntil returns when to poll again while a pause holds back due timers: in a second, or
+// when the first pause ends.
+func (p *Poller) pausedUntil(now time.Time) time.Time {
+	at := now.Add(min(pausedInterval, p.opt.Interval))
+	for _, pause := range p.pauses {
 		if pause.Until.After(now) && pause.Until.Before(at) {
 			at = pause.Until
 		}
@@ -196,22 +136,7 @@ func (p *pausing) again(now time.Time, interval time.Duration) time.Time {
 	return at
 }
 
-// paused returns when to poll again if firing is paused for all tenants, even if timers are
-// scheduled meanwhile. If it is not, it returns the zero value.
-func (p *Poller) paused(ctx context.Context, now time.Time) (wake, error) {
-	pauses, err := p.pausing.refresh(ctx, now, p.opt.Elapsed())
-	if err != nil || !pauses.Of("", now).Paused() {
-		return wake{}, err
-	}
-	p.cleared = now
-	again := p.pausing.again(now, p.opt.Interval)
-	return wake{at: again, earliest: again}, nil
-}
-
-// Refresh makes the poller read at once, instead of within a second, whether firing is
-// paused. Call it after this instance has changed a pause. A batch that is firing meanwhile
-// is finished. Refresh never blocks.
-func (p *Poller) Refresh() {
-	p.pausing.forget()
-	p.gate.end()
-}
+// Refresh makes the poller poll at once, instead of within a second. Call it after this
+// instance has changed a pause. A batch that is firing meanwhile is finished. Refresh never
+// blocks.
+func (p *Poller) Refresh() { p.gate.end() }

@@ -2,7 +2,6 @@ package poller
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -107,7 +106,7 @@ const (
 // often, from the due time on, until the timer has fired or a polling interval is over.
 type booked struct {
 	mu    sync.Mutex
-	times []time.Time // in order
+	times map[int64]bool // in Unix milliseconds, rounded up
 }
 
 // Booked announces that a timer with a due time may be committed at any moment. A timer that
@@ -118,10 +117,7 @@ func (p *Poller) Booked(due time.Time) {
 		return
 	}
 	p.booked.mu.Lock()
-	at, known := slices.BinarySearchFunc(p.booked.times, due, time.Time.Compare)
-	if !known {
-		p.booked.times = slices.Insert(p.booked.times, at, due)
-	}
+	p.booked.times[timer.RoundUp(due).UnixMilli()] = true
 	p.booked.mu.Unlock()
 	p.gate.sooner(due)
 }
@@ -130,11 +126,18 @@ func (p *Poller) Booked(due time.Time) {
 func (b *booked) next(now, latest time.Time, keep time.Duration) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.times = slices.DeleteFunc(b.times, func(due time.Time) bool { return now.Sub(due) > keep })
-	if len(b.times) > 0 && b.times[0].Before(latest) {
-		latest = b.times[0]
-		if soon := now.Add(bookedInterval); latest.Before(soon) {
-			latest = soon
+	soon := now.Add(bookedInterval)
+	for ms := range b.times {
+		due := time.UnixMilli(ms).UTC()
+		if now.Sub(due) > keep {
+			delete(b.times, ms)
+			continue
+		}
+		if due.Before(soon) {
+			due = soon
+		}
+		if due.Before(latest) {
+			latest = due
 		}
 	}
 	return latest
@@ -144,9 +147,7 @@ func (b *booked) next(now, latest time.Time, keep time.Duration) time.Time {
 func (b *booked) fired(events []timer.DueTimeReached) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.times) > 0 {
-		b.times = slices.DeleteFunc(b.times, func(due time.Time) bool {
-			return slices.ContainsFunc(events, func(e timer.DueTimeReached) bool { return e.DueAt.Equal(due) })
-		})
+	for i := range events {
+		delete(b.times, events[i].DueAt.UnixMilli())
 	}
 }

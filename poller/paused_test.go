@@ -123,28 +123,6 @@ func TestAPauseThatCanNotBeReadFiresNothing(t *testing.T) {
 	})
 }
 
-// TestAPauseIsReadSeldom counts the reads of a poller that fires all the time, and of
-// one that has nothing to do.
-func TestAPauseIsReadSeldom(t *testing.T) {
-	inBubble(t, func(b *bench) {
-		b.due("acme", 1000, 0, 10*time.Millisecond)
-		var reads atomic.Int64
-		b.poll(poller.Options{Paused: func(ctx context.Context, now time.Time) (timer.Pauses, error) {
-			reads.Add(1)
-			return b.store.Firing(ctx, now)
-		}})
-		for _, c := range []struct {
-			while time.Duration
-			most  int64
-		}{{10 * time.Second, 21}, {time.Hour, 721}} {
-			b.after(c.while)
-			if n := reads.Swap(0); n > c.most {
-				b.Errorf("%d reads in %v, want at most %d", n, c.while, c.most)
-			}
-		}
-	})
-}
-
 // TestAPauseEndsAtItsTime, of all and of a tenant, without anybody who resumes.
 func TestAPauseEndsAtItsTime(t *testing.T) {
 	for _, tenant := range []timer.TenantID{"", "acme"} {

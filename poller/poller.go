@@ -26,8 +26,8 @@ type Options struct {
 	// called once for each poll; by default timers may always fire.
 	Await func(context.Context) bool
 	Full  func() bool // whether the outbox is full: then nothing fires; default never
-	// Paused returns the pauses that people have set, at a time. It is called at most twice a
-	// second, and not while the poller sleeps; by default there are none.
+	// Paused returns the pauses that people have set, at a time. It is called in each poll; by
+	// default there are none.
 	Paused func(context.Context, time.Time) (timer.Pauses, error)
 	// Reference returns the time of another clock, or errors.ErrUnsupported if it can never
 	// do so; default none.
@@ -65,7 +65,7 @@ type Poller struct {
 	gate    gate
 	guard   guard
 	outbox  backpressure
-	pausing pausing
+	pauses  timer.Pauses // that the last poll read
 	apart   apart
 	status  status
 	waited  time.Duration // how long Await took in the current poll
@@ -101,11 +101,11 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 	}
 	return &Poller{
 		store: store, clock: clock, log: log, opt: opt,
-		gate:    gate{wake: make(chan struct{}, 1)},
-		guard:   guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
-		outbox:  backpressure{log: log, full: opt.Full},
-		pausing: pausing{log: log, read: opt.Paused},
-		apart:   apart{until: make(map[timer.TenantID]time.Time)},
+		gate:   gate{wake: make(chan struct{}, 1)},
+		guard:  guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
+		outbox: backpressure{log: log, full: opt.Full},
+		apart:  apart{until: make(map[timer.TenantID]time.Time)},
+		booked: booked{times: make(map[int64]bool)},
 	}
 }
 
@@ -135,7 +135,7 @@ func (p *Poller) Run(ctx context.Context) error {
 			err = p.apart.why(p.now())
 		}
 		limit := next.at.Sub(began)
-		p.status.sleep(p.opt.Elapsed(), limit, Status{Err: err, Clock: p.guard.doubts(), Behind: p.guard.behind, Full: !p.outbox.since.IsZero(), Paused: p.pausing.get(), Cleared: p.cleared})
+		p.status.sleep(p.opt.Elapsed(), limit, Status{Err: err, Clock: p.guard.doubts(), Behind: p.guard.behind, Full: !p.outbox.since.IsZero(), Paused: p.pauses, Cleared: p.cleared})
 		if !p.gate.sleep(ctx, p.clock, next.earliest, next.at, limit) {
 			return nil
 		}
@@ -160,9 +160,6 @@ func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 	if wait := p.outbox.wait(ctx, now); wait > 0 {
 		return wake{at: now.Add(wait)}, nil
 	}
-	if wait, err := p.paused(ctx, now); err != nil || !wait.at.IsZero() {
-		return wait, err
-	}
 	due, err := p.next(ctx, time.Time{}, p.booked.next(now, now.Add(p.opt.Interval), min(p.opt.Interval, bookedTime)))
 	if err != nil {
 		return wake{}, err
@@ -170,25 +167,30 @@ func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 	if !p.await(ctx) {
 		return wake{}, ctx.Err()
 	}
-	if due.After(p.now()) {
+	if err := p.readPauses(ctx); err != nil {
+		return wake{}, err
+	}
+	now = p.now()
+	if p.pauses.Of("", now).Paused() {
+		p.cleared = now
+		again := p.pausedUntil(now)
+		return wake{at: again, earliest: again}, nil
+	}
+	if due.After(now) {
 		return wake{at: due}, nil
 	}
-	if wait, err := p.paused(ctx, p.now()); err != nil || !wait.at.IsZero() { // it may be paused by now
-		return wait, err
-	}
 	done, err := p.fire(ctx, "")
-	if err != nil && ctx.Err() == nil && !errors.Is(err, timer.ErrFatal) {
-		done, err = p.fireApart(ctx, err)
-	}
 	switch {
-	case err != nil:
+	case errors.Is(err, timer.ErrFatal) || ctx.Err() != nil:
 		return wake{}, err
+	case err != nil:
+		return wake{at: now}, p.fireApart(ctx, err)
 	case done.again.After(done.now) && done.fired < p.opt.Batch: // all that may fire have fired
 		p.cleared = done.now
 		return p.limited(ctx, done, done.now.Add(min(contended, p.opt.Interval)))
 	case done.fired == 0 && done.paused:
 		p.cleared = done.now
-		done.again = p.pausing.again(done.now, p.opt.Interval)
+		done.again = p.pausedUntil(done.now)
 		return p.limited(ctx, done, done.again)
 	case done.fired == 0:
 		return wake{at: now.Add(min(contended, p.opt.Interval))}, nil

@@ -134,7 +134,7 @@ func benchNextDue(tb *testing.B, store Store) {
 	}
 }
 
-// benchFiring reads what the poller reads twice a second.
+// benchFiring reads what the poller reads in each poll.
 func benchFiring(tb *testing.B, store Store) {
 	b := &bench{B: tb, store: store}
 	b.must(b.store.PauseFiring(b.Context(), timer.Pause{Since: noon, By: "ops"}))
