@@ -48,15 +48,9 @@ func (m Marshaler) Marshal(v any) (*message.Message, error) {
 		return newMessage(c.CommandID, envelope.ScheduleMany(c), envelope.ScheduleManyHeaders(c))
 	case timer.CancelTimer:
 		c.Version = version(c.Version, m.now())
-		if err := c.Validate(); err != nil {
-			return nil, err
-		}
 		return newMessage(c.CommandID, envelope.Cancel(c), envelope.CancelHeaders(c))
 	case timer.CancelTimers:
 		c.Version = version(c.Version, m.now())
-		if err := c.Validate(); err != nil {
-			return nil, err
-		}
 		return newMessage(c.CommandID, envelope.CancelMany(c), envelope.CancelManyHeaders(c))
 	case timer.DueTimeReached:
 		if c.ID == "" {
