@@ -175,14 +175,7 @@ const maxOffset = 14 * 60 * 60
 
 // FormatTime returns t as messages carry it: RFC 3339 in UTC with exactly three digits of
 // fraction. It cuts off the rest, so a due time has to be rounded up first.
-//
-// Package time formats RFC3339 faster than a layout with a fraction, which saves 0.6 µs an
-// event.
-func FormatTime(t time.Time) string {
-	b := t.UTC().AppendFormat(make([]byte, 0, len("2006-01-02T15:04:05.000Z")), time.RFC3339)
-	ms := t.Nanosecond() / int(time.Millisecond)
-	return string(append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'))
-}
+func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // ParseTime reads a time of a message: RFC 3339 with a zone of at most ±14:00 and any number
 // of digits of fraction. A rest finer than a millisecond rounds up. The result is in UTC and

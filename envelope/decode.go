@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -31,13 +30,10 @@ func Decode(body []byte) (Message, error) {
 // DecodeWith is [Decode] of a message with headers: get returns a header by its name, or "".
 // What the body does not say of correlation and trace is taken from them.
 func DecodeWith(body []byte, get func(name string) string) (Message, error) {
-	d := decoders.Get().(*decoder)
-	defer d.release()
-	d.header = get
-	if d.err = d.read(body); d.err != nil {
-		return Message{}, d.err
+	d := &decoder{header: get, names: &inEnvelope}
+	if err := d.read(body); err != nil {
+		return Message{}, err
 	}
-	d.names = &inEnvelope
 	if d.SpecVersion != nil {
 		d.names = &inCloudEvent
 		d.fromCloudEvent()
@@ -61,21 +57,13 @@ func DecodeWith(body []byte, get func(name string) string) (Message, error) {
 	return m, nil
 }
 
-// A decoder turns the fields of one body into a message. Decoders are reused.
+// A decoder turns the fields of one body into a message.
 type decoder struct {
 	fields
 	names  *names
 	header func(name string) string
 	listed listed // the timer being read of a list
 	err    error  // the first mistake; values read after it are meaningless
-}
-
-var decoders = sync.Pool{New: func() any { return new(decoder) }}
-
-// release gives d back, without a reference to the body.
-func (d *decoder) release() {
-	*d = decoder{}
-	decoders.Put(d)
 }
 
 // fail keeps err if it is the first one.
@@ -106,32 +94,24 @@ var (
 )
 
 func (d *decoder) message() (m Message) {
-	switch kind := d.text("type", d.Type); string(kind) {
+	m.Type = string(d.text("type", d.Type))
+	switch m.Type {
 	case TypeScheduleTimer:
-		m.Type = TypeScheduleTimer
 		m.Payload = d.schedule(&m)
 	case TypeScheduleTimers:
-		m.Type = TypeScheduleTimers
 		m.Payload = d.scheduleMany(&m)
 	case TypeCancelTimer:
-		m.Type = TypeCancelTimer
 		m.Payload = timer.CancelTimer{Key: d.key(&m), Version: version(&m), CorrelationID: m.CorrelationID, Trace: d.trace()}
 	case TypeCancelTimers:
-		m.Type = TypeCancelTimers
 		m.Payload = d.cancelMany(&m)
 	case TypeDueTimeReached:
-		m.Type = TypeDueTimeReached
-		m.Payload = d.reached(&m)
+		m.Payload = d.event(&m, timer.Reached, d.names.reachedAt, d.Payload.ReachedAt)
 	case TypeTimerExpired:
-		m.Type = TypeTimerExpired
 		m.Payload = d.expired(&m)
 	case string(timer.TimerScheduled), string(timer.TimerCanceled), string(timer.TimerIgnored), string(timer.TimerRejected):
-		m.Type = string(kind)
 		m.Payload = d.receipt(&m)
 	case "":
 		d.fail(timer.Invalid(timer.ReasonMissingField, "type is empty; name the type of the message"))
-	default:
-		m.Type = string(kind)
 	}
 	return m
 }
@@ -243,10 +223,6 @@ func (d *decoder) timer(list *jsontext.Decoder, c *timer.ScheduleTimer) {
 	c.DueAt = d.instant(".dueAt", d.listed.DueAt)
 	c.ExpiresAt = d.expiry(".expiresAt", d.listed.ExpiresAt, c.DueAt)
 	c.Data = d.data(".data", d.listed.Data)
-}
-
-func (d *decoder) reached(m *Message) timer.DueTimeReached {
-	return d.event(m, timer.Reached, d.names.reachedAt, d.Payload.ReachedAt)
 }
 
 func (d *decoder) expired(m *Message) timer.TimerExpired {
