@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -268,39 +267,36 @@ func TestScheduleManyPacksByTenantAndCorrelation(t *testing.T) {
 	add(501, client.Timer{TenantID: "acme", After: time.Hour})
 	add(2, client.Timer{TenantID: "umbrella", DueAt: noon})
 	add(1, client.Timer{TenantID: "umbrella", DueAt: noon, CorrelationID: "req-7"})
-	add(1, client.Timer{TenantID: "acme", DueAt: noon, Version: timer.Version{TimestampMS: noon.UnixMilli() - 1, CommandID: "given"}})
-	add(1, client.Timer{TenantID: "deep", DueAt: noon, Data: json.RawMessage(strings.Repeat("[", 13) + strings.Repeat("]", 13))})
-	add(1, client.Timer{TenantID: "acme", After: 2 * time.Hour}) // again: newer than the first
 	c, p := newClient()
 	if err := c.ScheduleMany(t.Context(), timers...); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	due := make(map[timer.Key]timer.ScheduleTimer)
 	for _, payload := range p.payloads(t) {
-		commands := []timer.ScheduleTimer{}
-		switch m := payload.(type) {
-		case timer.ScheduleTimers:
-			commands = m.Commands
-			got = append(got, fmt.Sprintf("%d of %s %s", len(commands), m.TenantID, commands[0].CorrelationID))
-		case timer.ScheduleTimer:
-			commands = append(commands, m)
-			got = append(got, fmt.Sprintf("one of %s", m.TenantID))
-		}
-		for _, command := range commands {
-			if command.Version.Compare(due[command.Key].Version) > 0 {
-				due[command.Key] = command
-			}
-		}
+		m := payload.(timer.ScheduleTimers)
+		got = append(got, fmt.Sprintf("%d of %s %s", len(m.Commands), m.TenantID, m.Commands[0].CorrelationID))
 	}
-	want := []string{"500 of acme ", "1 of acme ", "1 of acme ", "2 of umbrella ", "1 of umbrella req-7", "one of acme", "one of deep"}
-	slices.Sort(got)
-	slices.Sort(want)
+	want := []string{"500 of acme ", "1 of acme ", "2 of umbrella ", "1 of umbrella req-7"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if d := due[timer.Key{TenantID: "acme", ServiceCallID: "order-0"}].DueAt; !d.Equal(noon.Add(2 * time.Hour)) {
-		t.Errorf("the key that is there twice is due at %v, want the later one", d)
+}
+
+func TestScheduleManyRefusesWhatNeedsAMessageOfItsOwn(t *testing.T) {
+	t.Parallel()
+	one := client.Timer{TenantID: "acme", ServiceCallID: "order-0", DueAt: noon}
+	versioned, deep := one, one
+	versioned.Version = timer.Version{TimestampMS: noon.UnixMilli(), CommandID: "given"}
+	deep.Data = json.RawMessage(strings.Repeat("[", 13) + strings.Repeat("]", 13))
+	for want, timers := range map[string][]client.Timer{
+		"timers[0] has a version; send it with Schedule":                                        {versioned},
+		"timers[1].serviceCallId \"order-0\" is also in timers[0]; name each service call once": {one, one},
+		"body is nested deeper than 16":                                                         {deep},
+	} {
+		c, p := newClient()
+		if err := c.ScheduleMany(t.Context(), timers...); !errors.Is(err, timer.ErrInvalid) || !strings.Contains(err.Error(), want) || len(p.messages) != 0 {
+			t.Errorf("%v, %d messages; want %s", err, len(p.messages), want)
+		}
 	}
 }
 

@@ -17,9 +17,9 @@ const (
 )
 
 // ScheduleMany asks for timers, up to 500 of a tenant and correlation id with one
-// message, which the service takes or refuses as a whole. A timer that has a version
-// is in a message of its own, and so is one whose data are too deep for a list. If a
-// key is there twice the later one wins.
+// message, which the service takes or refuses as a whole. It refuses a timer with a version,
+// which [Client.Schedule] takes, a key that a message would have twice, and data that are
+// nested deeper than 12.
 //
 // Nothing is sent if one of them is invalid; the error names the first that is. After
 // any other error some were sent: schedule all of them again.
@@ -30,7 +30,7 @@ func (c *Client) ScheduleMany(ctx context.Context, timers ...Timer) error {
 	}
 	messages := make([]*message.Message, len(packed))
 	for i, p := range packed {
-		if messages[i], err = p.message(); err != nil {
+		if messages[i], err = (Marshaler{}).Marshal(p.ScheduleTimers); err != nil {
 			return err
 		}
 	}
@@ -47,9 +47,7 @@ func (c *Client) ScheduleMany(ctx context.Context, timers ...Timer) error {
 // A pack is the timers of one message.
 type pack struct {
 	timer.ScheduleTimers
-	number int  // from 1; a later one has a newer version
-	alone  bool // it is a ScheduleTimer
-	bytes  int
+	bytes int
 }
 
 // A sender is what the timers of one message have in common.
@@ -62,48 +60,29 @@ type sender struct {
 func (c *Client) pack(ctx context.Context, timers []Timer) ([]*pack, error) {
 	var packed []*pack
 	open := make(map[sender]*pack)
-	latest := make(map[timer.Key]int) // number of the pack that has the key
 	now := c.opt.Clock.Now()
 	for i, t := range timers {
 		command, err := c.command(ctx, t, now)
 		if err != nil {
 			return nil, fmt.Errorf("timers[%d]: %w", i, err)
 		}
-		from := sender{t.TenantID, t.CorrelationID}
+		if t.Version != (timer.Version{}) {
+			return nil, timer.Invalid(timer.ReasonBadField, "timers[%d] has a version; send it with Schedule", i)
+		}
 		size := len(command.ServiceCallID) + len(command.Data) + itemBytes
 		if !command.ExpiresAt.IsZero() {
 			size += expiryBytes
 		}
+		from := sender{t.TenantID, t.CorrelationID}
 		p := open[from]
-		alone := t.Version != (timer.Version{}) || !fits(command)
-		if alone || p == nil || len(p.Commands) == timer.MaxScheduleTimers || p.bytes+size > itemsBytes || latest[command.Key] >= p.number {
-			p = &pack{number: len(packed) + 1, alone: alone}
-			p.TenantID, p.Version = command.TenantID, command.Version
+		if p == nil || len(p.Commands) == timer.MaxScheduleTimers || p.bytes+size > itemsBytes {
+			p = &pack{ScheduleTimers: timer.ScheduleTimers{TenantID: command.TenantID, Version: command.Version}}
 			packed = append(packed, p)
-			if !alone {
-				open[from] = p
-			}
+			open[from] = p
 		}
 		command.Version = p.Version
 		p.Commands = append(p.Commands, command)
 		p.bytes += size
-		latest[command.Key] = p.number
 	}
 	return packed, nil
-}
-
-// fits reports whether a command can be in a list, which is two levels deeper.
-func fits(c timer.ScheduleTimer) bool {
-	if c.Data == "" {
-		return true
-	}
-	_, err := Marshaler{}.Marshal(timer.ScheduleTimers{TenantID: c.TenantID, Version: c.Version, Commands: []timer.ScheduleTimer{c}})
-	return err == nil
-}
-
-func (p *pack) message() (*message.Message, error) {
-	if p.alone {
-		return Marshaler{}.Marshal(p.Commands[0])
-	}
-	return Marshaler{}.Marshal(p.ScheduleTimers)
 }

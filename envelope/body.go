@@ -143,15 +143,16 @@ func notJSON(err error) error {
 	case errors.Is(err, io.EOF):
 		return timer.Invalid(timer.ReasonNotJSON, "body is empty; send one JSON object")
 	case !ok:
-		return timer.Invalid(timer.ReasonNotJSON, "body is not JSON: %s", visible(err.Error()))
+		return timer.Invalid(timer.ReasonNotJSON, "body is not JSON: %s", Visible(err.Error()))
 	case errors.Is(syntax.Err, jsontext.ErrDuplicateName):
 		return timer.Invalid(timer.ReasonDuplicateKey, "key %s occurs twice; name it once", timer.Quote(syntax.JSONPointer.LastToken()))
 	}
-	return timer.Invalid(timer.ReasonNotJSON, "body is not JSON at byte %d: %s", syntax.ByteOffset, visible(syntax.Err.Error()))
+	return timer.Invalid(timer.ReasonNotJSON, "body is not JSON at byte %d: %s", syntax.ByteOffset, Visible(syntax.Err.Error()))
 }
 
-// visible replaces all characters but printable ASCII.
-func visible(s string) string {
+// Visible returns s with a question mark for each character that is not printable ASCII, so
+// that it fits a header.
+func Visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if notPrintable(r) {
 			return '?'

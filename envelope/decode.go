@@ -62,8 +62,7 @@ type decoder struct {
 	fields
 	names  *names
 	header func(name string) string
-	listed listed // the timer being read of a list
-	err    error  // the first mistake; values read after it are meaningless
+	err    error // the first mistake; values read after it are meaningless
 }
 
 // fail keeps err if it is the first one.
@@ -202,27 +201,17 @@ func (d *decoder) many(m *Message) {
 	}
 }
 
-// A listed is one item of the timers of a ScheduleTimers.
-type listed struct {
-	ServiceCallID value `json:"serviceCallId"`
-	DueAt         value `json:"dueAt"`
-	ExpiresAt     value `json:"expiresAt"`
-	Data          value `json:"data"`
-}
-
 // timer reads service call, times and data of a command from a list.
 func (d *decoder) timer(list *jsontext.Decoder, c *timer.ScheduleTimer) {
-	if kind := list.PeekKind(); kind != jsontext.KindBeginObject {
-		v, _ := list.ReadValue()
-		d.fail(mistaken("", value(v), "an object"))
-		return
+	var item payload
+	d.fail(json.UnmarshalDecode(list, &item))
+	if !item.isObject() {
+		d.fail(mistaken("", item.whole, "an object"))
 	}
-	d.listed = listed{}
-	d.fail(json.UnmarshalDecode(list, &d.listed))
-	c.ServiceCallID = timer.ServiceCallID(d.text(".serviceCallId", d.listed.ServiceCallID))
-	c.DueAt = d.instant(".dueAt", d.listed.DueAt)
-	c.ExpiresAt = d.expiry(".expiresAt", d.listed.ExpiresAt, c.DueAt)
-	c.Data = d.data(".data", d.listed.Data)
+	c.ServiceCallID = timer.ServiceCallID(d.text(".serviceCallId", item.ServiceCallID))
+	c.DueAt = d.instant(".dueAt", item.DueAt)
+	c.ExpiresAt = d.expiry(".expiresAt", item.ExpiresAt, c.DueAt)
+	c.Data = d.data(".data", item.Data)
 }
 
 func (d *decoder) expired(m *Message) timer.TimerExpired {

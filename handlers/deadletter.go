@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -204,24 +203,13 @@ func firstAt(msg *message.Message, replays int, now time.Time) string {
 	return carried
 }
 
-// visible makes s fit a header: at most maxDetailBytes of visible ASCII and
-// spaces.
-func visible(s string) string {
-	if len(s) > maxDetailBytes {
-		s = s[:maxDetailBytes]
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, s)
-}
+// visible makes s fit a header: at most maxDetailBytes of visible ASCII and spaces.
+func visible(s string) string { return envelope.Visible(s[:min(len(s), maxDetailBytes)]) }
 
 // maxFirsts bounds how many texts a firsts remembers, since they come from outside.
 const maxFirsts = 100
 
-// A firsts remembers texts, so that each is logged once. The zero value is empty.
+// A firsts remembers texts, so that each is logged once.
 type firsts struct {
 	mu    sync.Mutex
 	known map[string]bool
@@ -234,9 +222,6 @@ func (f *firsts) add(text string) bool {
 	defer f.mu.Unlock()
 	if f.known[text] || len(f.known) == maxFirsts {
 		return false
-	}
-	if f.known == nil {
-		f.known = make(map[string]bool)
 	}
 	f.known[text] = true
 	return true

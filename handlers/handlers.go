@@ -168,6 +168,7 @@ func New(
 		store: store, routing: routing, sub: sub, clock: clock, log: log, opt: opt,
 		dead:    &deadLetters{receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: digest.New(refused), topics: make(map[string]*turns)},
 		ahead:   digest.New(ahead),
+		others:  firsts{known: make(map[string]bool)},
 		breaker: newBreaker(),
 		running: make(chan struct{}),
 		idle:    make(chan struct{}, 1),

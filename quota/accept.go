@@ -74,7 +74,7 @@ func (l *Limiter) take(tenant timer.TenantID, n int, again bool) (Limits, bool) 
 func (l *Limiter) give(tenant timer.TenantID, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if u, ok := l.usages[tenant]; ok && l.config.Of(tenant).Accept.PerSecond > 0 {
+	if u, ok := l.usages[tenant]; ok {
 		u.accept.take(-n)
 	}
 }
