@@ -64,19 +64,12 @@ func TestDataOfScheduleTimers(t *testing.T) {
 func TestDecodeRefusesData(t *testing.T) {
 	t.Parallel()
 	const marker = `"dueAt":"2030-01-31T11:30:00.500Z"`
-	deep := strings.Repeat("[", 15) + strings.Repeat("]", 15)
-	for _, test := range []refused{
+	refuse(t, "schedule_timer.json", []refused{
 		{"too long", marker, marker + `,"data":"` + strings.Repeat("x", timer.MaxDataBytes-1) + `"`, timer.ReasonTooLarge, "payload.data has 4097 bytes; send at most 4096"},
-		{"too deep", marker, marker + `,"data":` + deep, timer.ReasonTooDeep, ""},
-		{"a key twice", marker, marker + `,"data":{"a":{"b":1,"b":1}}`, timer.ReasonDuplicateKey, ""},
 		{"data twice", marker, marker + `,"data":1,"data":1`, timer.ReasonDuplicateKey, ""},
-		{"not UTF-8", marker, marker + `,"data":"` + "\xff" + `"`, timer.ReasonNotUTF8, ""},
 		{"half a character", marker, marker + `,"data":"\ud800"`, timer.ReasonNotJSON, ""},
-		{"no JSON", marker, marker + `,"data":NaN`, timer.ReasonNotJSON, ""},
 		{"nothing", marker, marker + `,"data":`, timer.ReasonNotJSON, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.check(t, "schedule_timer.json") })
-	}
+	})
 	many := refused{"of a list", `"2030-02-01T00:00:00.000Z"`, `"2030-02-01T00:00:00.000Z","data":"` + strings.Repeat("x", timer.MaxDataBytes) + `"`, timer.ReasonTooLarge, "timers[1].data has 4098 bytes"}
 	many.check(t, "schedule_timers.json")
 	cloud := refused{"of a CloudEvent", marker, marker + `,"data":"` + strings.Repeat("x", timer.MaxDataBytes) + `"`, timer.ReasonTooLarge, "data.data has 4098 bytes"}

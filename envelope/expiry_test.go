@@ -1,58 +1,13 @@
 package envelope_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-var (
-	goldenExpiresAt = time.Date(2030, time.January, 31, 12, 30, 0, 0, time.UTC)
-	goldenExpiring  = func() timer.ScheduleTimer {
-		c := goldenSchedule
-		c.ExpiresAt = goldenExpiresAt
-		return c
-	}()
-	goldenExpired = func() timer.TimerExpired {
-		e := goldenReached
-		e.ExpiresAt, e.ReachedAt = goldenExpiresAt, goldenExpiresAt.Add(7*time.Millisecond)
-		return e.TimerExpired()
-	}()
-)
-
-func TestExpiryIsLikeGoldenFiles(t *testing.T) {
-	t.Parallel()
-	traced := goldenExpired.Event()
-	traced.Trace = goldenTrace
-	for name, got := range map[string][]byte{
-		"schedule_timer_expires.json":   envelope.Schedule(goldenExpiring),
-		"timer_expired.json":            envelope.Reached(goldenExpired.Event()),
-		"cloudevent_timer_expired.json": envelope.Format{CloudEvents: true}.Reached(traced),
-	} {
-		if want := golden(t, name); !bytes.Equal(got, want) {
-			t.Errorf("%s:\n got %s\nwant %s", name, got, want)
-		}
-	}
-	received := goldenExpired
-	received.ID, received.CommandID = envelope.EventID(goldenReached), "" // that of the event in its place
-	withTrace := received
-	withTrace.Trace = goldenTrace
-	for name, want := range map[string]any{"schedule_timer_expires.json": goldenExpiring, "timer_expired.json": received, "cloudevent_timer_expired.json": withTrace} {
-		m, err := envelope.Decode(golden(t, name))
-		if diff := cmp.Diff(want, m.Payload); err != nil || diff != "" {
-			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
-		}
-	}
-	if got := envelope.HeadersOf(goldenExpired.Event())["type"]; got != "TimerExpired" {
-		t.Errorf("the header type is %s", got)
-	}
-}
 
 // An event that fired in time says when it would have expired.
 func TestAnEventThatFiredCarriesItsExpiry(t *testing.T) {

@@ -1,6 +1,8 @@
 package envelope_test
 
 import (
+	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -10,48 +12,55 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+const (
+	parent  = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	eventID = "01b977bc-34b4-729f-9d87-c0df30147718" // of goldenReached
+)
 
-func TestHeadersRepeatTheBodyAndCarryTheTrace(t *testing.T) {
+// TestHeaders has the headers of each message, which repeat the body and carry the trace. They
+// leave out what is empty, and come back when they are encoded as JSON, which the standard
+// library reads in the same way.
+func TestHeaders(t *testing.T) {
 	t.Parallel()
-	e := goldenReached
-	e.Trace = timer.Trace{Parent: parent, State: "vendor=1"}
-	want := map[string]string{
-		"type":          "DueTimeReached",
-		"tenantId":      "acme",
-		"serviceCallId": "order:42.pay",
-		"messageId":     "01b977bc-34b4-729f-9d87-c0df30147718",
-		"correlationId": "req-7f3a",
-		"traceparent":   parent,
-		"tracestate":    "vendor=1",
-	}
-	if diff := cmp.Diff(want, envelope.HeadersOf(e)); diff != "" {
-		t.Errorf("event (-want +got):\n%s", diff)
-	}
-
-	c := goldenSchedule
-	c.Trace = e.Trace
-	want["type"], want["messageId"] = "ScheduleTimer", c.CommandID
-	if diff := cmp.Diff(want, envelope.ScheduleHeaders(c)); diff != "" {
-		t.Errorf("ScheduleTimer (-want +got):\n%s", diff)
-	}
-}
-
-func TestHeadersLeaveOutWhatIsEmpty(t *testing.T) {
-	t.Parallel()
-	want := map[string]string{
-		"type":          "CancelTimer",
-		"tenantId":      "acme",
-		"serviceCallId": "order:42.pay",
-		"messageId":     goldenCancel.CommandID,
-	}
-	if diff := cmp.Diff(want, envelope.CancelHeaders(goldenCancel)); diff != "" {
-		t.Errorf("CancelTimer (-want +got):\n%s", diff)
-	}
-	e := goldenReached
-	e.Trace.State = "vendor=1" // has no meaning without a parent
-	if h := envelope.HeadersOf(e); h["tracestate"] != "" {
-		t.Errorf("tracestate without traceparent: %v", h)
+	command, event, bare, odd, stateOnly := goldenSchedule, goldenReached, goldenReached, goldenReached, goldenReached
+	command.Trace, event.Trace = goldenTrace, goldenTrace
+	bare.CorrelationID = ""
+	odd.CorrelationID, odd.Trace = "\u00e9\u2028", timer.Trace{Parent: parent, State: `vendor=a"b\c`}
+	stateOnly.Trace.State = "vendor=1" // which has no meaning without a parent
+	const call = "order:42.pay"
+	for name, c := range map[string]struct {
+		got                                        map[string]string
+		kind, call, id, correlation, parent, state string
+		contentType                                string
+	}{
+		"ScheduleTimer":               {envelope.ScheduleHeaders(command), "ScheduleTimer", call, command.CommandID, "req-7f3a", parent, "vendor=1", ""},
+		"ScheduleTimers":              {envelope.ScheduleManyHeaders(goldenMany(goldenTrace)), "ScheduleTimers", "", command.CommandID, "req-7f3a", parent, "vendor=1", ""},
+		"CancelTimer":                 {envelope.CancelHeaders(goldenCancel), "CancelTimer", call, goldenCancel.CommandID, "", "", "", ""},
+		"CancelTimers":                {envelope.CancelManyHeaders(goldenCancelMany), "CancelTimers", "", goldenCancelMany.CommandID, "req-7f3a", "", "", ""},
+		"event":                       {envelope.HeadersOf(event), "DueTimeReached", call, eventID, "req-7f3a", parent, "vendor=1", ""},
+		"event in the format":         {envelope.Format{}.HeadersOf(event), "DueTimeReached", call, eventID, "req-7f3a", parent, "vendor=1", ""},
+		"CloudEvent":                  {cloudEvents.HeadersOf(event), "DueTimeReached", call, eventID, "req-7f3a", parent, "vendor=1", "application/cloudevents+json"},
+		"event of an expiry":          {envelope.HeadersOf(goldenExpired.Event()), "TimerExpired", call, eventID, "req-7f3a", "", "", ""},
+		"event with a state only":     {envelope.HeadersOf(stateOnly), "DueTimeReached", call, eventID, "req-7f3a", "", "", ""},
+		"event without a correlation": {envelope.HeadersOf(bare), "DueTimeReached", call, eventID, "", "", "", ""},
+		"odd characters":              {envelope.HeadersOf(odd), "DueTimeReached", call, eventID, "\u00e9\u2028", parent, `vendor=a"b\c`, ""},
+	} {
+		want := map[string]string{
+			"type": c.kind, "tenantId": "acme", "serviceCallId": c.call, "messageId": c.id, "correlationId": c.correlation,
+			"traceparent": c.parent, "tracestate": c.state, "content-type": c.contentType,
+		}
+		maps.DeleteFunc(want, func(_, value string) bool { return value == "" })
+		if diff := cmp.Diff(want, c.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		text := envelope.EncodeHeaders(c.got)
+		var standard map[string]string
+		if err := json.Unmarshal(text, &standard); err != nil || !maps.Equal(standard, want) {
+			t.Errorf("%s by the standard library: %v, %v", name, standard, err)
+		}
+		if again, err := envelope.DecodeHeaders(string(text)); err != nil || !maps.Equal(again, want) {
+			t.Errorf("%s decoded: %v, %v", name, again, err)
+		}
 	}
 }
 
@@ -71,12 +80,9 @@ func TestTraceCrossesOverOnlyIfValid(t *testing.T) {
 		{"state with a line break", parent, "a=1\r\nNats-Rollup: all", timer.Trace{Parent: parent}},
 		{"state not ASCII", parent, "a=é", timer.Trace{Parent: parent}},
 		{"state between spaces", parent, "  a=1 , b=2 ", timer.Trace{Parent: parent, State: "a=1 , b=2"}},
-		{"state of spaces", parent, "   ", timer.Trace{Parent: parent}},
 		{"upper case", strings.ToUpper(parent), "", timer.Trace{}},
 		{"another version", "01" + parent[2:], "", timer.Trace{}},
-		{"forbidden version", "ff" + parent[2:], "", timer.Trace{}},
 		{"too long", parent + "-00", "", timer.Trace{}},
-		{"flags too long", parent + "0", "", timer.Trace{}},
 		{"too short", parent[:54], "", timer.Trace{}},
 		{"no hexadecimal trace id", "00-4bf92f3577b34da6a3ce929d0e0e473g-00f067aa0ba902b7-01", "", timer.Trace{}},
 		{"no hexadecimal span id", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b\n-01", "", timer.Trace{}},
@@ -84,8 +90,6 @@ func TestTraceCrossesOverOnlyIfValid(t *testing.T) {
 		{"zero trace id", "00-00000000000000000000000000000000-00f067aa0ba902b7-01", "", timer.Trace{}},
 		{"zero span id", "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01", "", timer.Trace{}},
 		{"wrong dashes", "00_4bf92f3577b34da6a3ce929d0e0e4736_00f067aa0ba902b7_01", "", timer.Trace{}},
-		{"second dash", "00-4bf92f3577b34da6a3ce929d0e0e4736_00f067aa0ba902b7-01", "", timer.Trace{}},
-		{"third dash", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7_01", "", timer.Trace{}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -34,24 +32,6 @@ func TestEventIDsNeverChange(t *testing.T) {
 		if got := envelope.EventID(test.event); got != test.want {
 			t.Errorf("%v due %v: got %s, want %s", test.event.Key, test.event.DueAt, got, test.want)
 		}
-	}
-}
-
-func TestEventIDIsAVersion7UUIDOfTheDueTime(t *testing.T) {
-	t.Parallel()
-	id, err := uuid.Parse(envelope.EventID(goldenReached))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if id.Version() != 7 || id.Variant() != uuid.RFC4122 {
-		t.Errorf("%s has version %d and variant %v", id, id.Version(), id.Variant())
-	}
-	var ms int64
-	for _, b := range id[:6] {
-		ms = ms<<8 | int64(b)
-	}
-	if ms != goldenDueAt.UnixMilli() {
-		t.Errorf("%s has the time %d, want %d", id, ms, goldenDueAt.UnixMilli())
 	}
 }
 
@@ -107,21 +87,5 @@ func TestGenerationsNeverShareAnID(t *testing.T) {
 			t.Errorf("%v %s and %v %s share %s", e.Key, e.CommandID, other.Key, other.CommandID, id)
 		}
 		seen[id] = e
-	}
-}
-
-// What was decoded has no command id, so its id cannot be made again.
-func TestADecodedEventKeepsItsID(t *testing.T) {
-	t.Parallel()
-	m, err := envelope.Decode(envelope.Reached(goldenReached))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := envelope.Decode(envelope.Reached(m.Payload.(timer.DueTimeReached)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != m {
-		t.Errorf("got %+v, want %+v", got, m)
 	}
 }

@@ -1,7 +1,6 @@
 package envelope_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,52 +13,6 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-// goldenMany returns the commands of schedule_timers.json, with a trace.
-func goldenMany(trace timer.Trace) timer.ScheduleTimers {
-	first := goldenSchedule
-	first.Trace = trace
-	second := first
-	second.ServiceCallID = "order:43.pay"
-	second.DueAt = time.Date(2030, time.February, 1, 0, 0, 0, 0, time.UTC)
-	return timer.ScheduleTimers{TenantID: "acme", Version: first.Version, Commands: []timer.ScheduleTimer{first, second}}
-}
-
-func TestScheduleTimersAreLikeGoldenFiles(t *testing.T) {
-	t.Parallel()
-	if got, want := envelope.ScheduleMany(goldenMany(goldenTrace)), golden(t, "schedule_timers.json"); !bytes.Equal(got, want) {
-		t.Errorf("\n got %s\nwant %s", got, want)
-	}
-	for name, trace := range map[string]timer.Trace{"schedule_timers.json": {}, "cloudevent_schedule_timers.json": goldenTrace} {
-		want := envelope.Message{
-			ID: goldenSchedule.CommandID, Type: "ScheduleTimers", TenantID: "acme",
-			TimestampMS: 1893456000000, CorrelationID: "req-7f3a", Payload: goldenMany(trace),
-		}
-		body := golden(t, name)
-		got, err := envelope.Decode(body)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		clear(body) // the message shares no memory with it
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		if got := envelope.TenantOf(golden(t, name)); got != "acme" {
-			t.Errorf("%s: TenantOf returns %s", name, got)
-		}
-	}
-}
-
-func TestHeadersOfScheduleTimersNameNoServiceCall(t *testing.T) {
-	t.Parallel()
-	want := map[string]string{
-		"type": "ScheduleTimers", "tenantId": "acme", "messageId": goldenSchedule.CommandID, "correlationId": "req-7f3a",
-		"traceparent": parent, "tracestate": "vendor=1",
-	}
-	if diff := cmp.Diff(want, envelope.ScheduleManyHeaders(goldenMany(goldenTrace))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
 
 func TestDecodeIgnoresUnknownKeysOfScheduleTimers(t *testing.T) {
 	t.Parallel()
@@ -93,59 +46,30 @@ func TestDecodeRefusesScheduleTimers(t *testing.T) {
 		second = `"serviceCallId":"order:43.pay"`
 		due    = `"dueAt":"2030-02-01T00:00:00.000Z"`
 	)
-	for _, test := range []refused{
+	refuse(t, "schedule_timers.json", []refused{
 		{"aggregate id", `"timestampMs"`, `"aggregateId":"order:42.pay","timestampMs"`, timer.ReasonKeyMismatch, "aggregateId is not allowed in ScheduleTimers"},
-		{"no id", `"id"`, `"ID"`, timer.ReasonMissingField, "id is missing"},
 		{"no tenant in payload", inner, `"payload":{`, timer.ReasonMissingField, "payload.tenantId is missing"},
-		{"another tenant in payload", inner, `"payload":{"tenantId":"evil",`, timer.ReasonTenantMismatch, `"evil"`},
-		{"null payload", `"payload":{`, `"payload":null,"x":{`, timer.ReasonMissingField, "payload is null"},
 
 		{"no timers", timers, `"Timers":[`, timer.ReasonMissingField, "payload.timers is missing; it must be an array"},
-		{"null timers", timers, `"timers":null,"x":[`, timer.ReasonMissingField, "payload.timers is null"},
 		{"object as timers", timers, `"timers":{},"x":[`, timer.ReasonBadField, "payload.timers is an object"},
-		{"string as timers", timers, `"timers":"[]","x":[`, timer.ReasonBadField, "payload.timers is a string"},
 		{"empty timers", timers, `"timers":[],"x":[`, timer.ReasonMissingField, "timers is empty; send 1 to 500"},
-		{"timers twice", timers, `"timers":[],"timers":[`, timer.ReasonDuplicateKey, `"timers"`},
 
-		{"null as a timer", timers, timers + `null,`, timer.ReasonMissingField, "timers[0] is null; it must be an object"},
 		{"number as a timer", timers, timers + `7,`, timer.ReasonBadField, "timers[0] is a number"},
 		{"array as a timer", `},{"serviceCallId"`, `},[],{"serviceCallId"`, timer.ReasonBadField, "timers[1] is an array"},
 		{"no call", first, `{`, timer.ReasonMissingField, "timers[0].serviceCallId is missing; it must be a string"},
-		{"null call", second, `"serviceCallId":null`, timer.ReasonMissingField, "timers[1].serviceCallId is null"},
 		{"empty call", second, `"serviceCallId":""`, timer.ReasonMissingField, "timers[1].serviceCallId is empty"},
-		{"number as call", second, `"serviceCallId":43`, timer.ReasonBadField, "timers[1].serviceCallId is a number"},
 		{"slash in call", second, `"serviceCallId":"a/b"`, timer.ReasonBadField, `timers[1].serviceCallId "a/b"`},
-		{"long call", second, `"serviceCallId":"` + strings.Repeat("x", 129) + `"`, timer.ReasonBadField, "timers[1].serviceCallId is longer"},
-		{"call in another case", second, `"serviceCallID":"order:43.pay"`, timer.ReasonMissingField, "timers[1].serviceCallId is missing"},
-		{"call twice in a timer", second, second + `,` + second, timer.ReasonDuplicateKey, `"serviceCallId"`},
 		{"call of another timer", second, `"serviceCallId":"order:42.pay"`, timer.ReasonBadField, `timers[1].serviceCallId "order:42.pay" is also in timers[0]`},
 		{"no due time", due, `"x":1`, timer.ReasonMissingField, "timers[1].dueAt is missing; it must be a string"},
-		{"null due time", due, `"dueAt":null`, timer.ReasonMissingField, "timers[1].dueAt is null"},
-		{"number as due time", due, `"dueAt":1896089400500`, timer.ReasonBadField, "timers[1].dueAt is a number"},
 		{"due time without zone", due, `"dueAt":"2030-02-01T00:00:00"`, timer.ReasonBadTime, `timers[1].dueAt "2030-02-01T00:00:00" has no zone`},
-		{"due time beyond 2200", due, `"dueAt":"2200-12-31T23:59:59.9999Z"`, timer.ReasonBadTime, "timers[1].dueAt"},
 		{"the first of two mistakes, of two kinds", timers, timers + `{"serviceCallId":"a/b","dueAt":"2030-02-01T00:00:00Z"},{},`, timer.ReasonBadField, "timers[0].serviceCallId"},
 		{"the first of two mistakes, the other way round", timers, timers + `{},{"serviceCallId":"a/b","dueAt":"2030-02-01T00:00:00Z"},`, timer.ReasonMissingField, "timers[0].serviceCallId"},
-		{"too deep in a timer", second, second + `,"data":` + strings.Repeat("[", 13) + strings.Repeat("]", 13), timer.ReasonTooDeep, "16"},
-		{"duplicate key of no interest", second, second + `,"data":{"y":1,"y":2}`, timer.ReasonDuplicateKey, `"y"`},
-		{"not UTF-8 in a timer", second, second + ",\"data\":\"\xff\"", timer.ReasonNotUTF8, "UTF-8"},
-		{"lone surrogate in a timer", second, second + `,"data":"\ud800"`, timer.ReasonNotJSON, "surrogate"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			test.check(t, "schedule_timers.json")
-		})
-	}
-	for _, test := range []refused{
+	})
+	refuse(t, "cloudevent_schedule_timers.json", []refused{
 		{"subject", `"time"`, `"subject":"order:42.pay","time"`, timer.ReasonKeyMismatch, "subject is not allowed in ScheduleTimers"},
 		{"no timers", timers, `"x":[`, timer.ReasonMissingField, "data.timers is missing"},
 		{"data of two tenants", `"data":{"tenantId":"acme"`, `"data":{"tenantId":"evil"`, timer.ReasonTenantMismatch, `"evil"`},
-	} {
-		t.Run("CloudEvent with "+test.name, func(t *testing.T) {
-			t.Parallel()
-			test.check(t, "cloudevent_schedule_timers.json")
-		})
-	}
+	})
 }
 
 // A message has space for more than 500 typical timers. A body of more bytes or of

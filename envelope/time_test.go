@@ -2,7 +2,6 @@ package envelope_test
 
 import (
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -56,64 +55,41 @@ func TestParsesTimesInAnyZoneAndRoundsUp(t *testing.T) {
 func TestRefusesTimesThatCanBeMisread(t *testing.T) {
 	t.Parallel()
 	for given, fix := range map[string]string{
-		"":                                 "write it like",
-		"tomorrow":                         "write it like",
-		"1893456000000":                    "write it like",
-		"2030-01-31":                       "write it like",
-		"2030-01-31 11:30:00Z":             "write it like",
-		"2030-01-31_11:30:00Z":             "write it like",
-		"20300131T113000Z":                 "write it like",
-		"2030-W05-4T11:30:00Z":             "write it like",
-		"2030-01-31T1:30:00Z":              "write it like",
-		"2030-01-31T11:3:00Z":              "write it like",
-		"2030-01-31T11:30Z":                "write it like",
-		"2030-1-31T11:30:00Z":              "write it like",
-		"2030-01-31T11:30:0aZ":             "write it like",
-		"+2030-01-31T11:30:00Z":            "write it like",
-		" 2030-01-31T11:30:00Z":            "write it like",
-		"２０３０-01-31T11:30:00Z":             "write it like",
-		"2030-01-31T11:30:00":              "no zone",
-		"2030-01-31T11:30:00.5":            "no zone",
-		"2030-01-31T11:30:00 Z":            "no zone",
-		"2030-01-31T11:30:00Z ":            "no zone",
-		"2030-01-31T11:30:00ZZ":            "no zone",
-		"2030-01-31T11:30:00CET":           "no zone",
-		"2030-01-31T11:30:00+01":           "no zone",
-		"2030-01-31T11:30:00+0100":         "no zone",
-		"2030-01-31T11:30:00+1:00":         "no zone",
-		"2030-01-31T11:30:00+0a:00":        "no zone",
-		"2030-01-31T11:30:00+01:00[CET]":   "no zone",
-		"2030-01-31T11:30:00−01:00":        "no zone",
-		"2030-01-31T11:30:00Z\x00":         "no zone",
-		"2030-01-31T11:30:00+14:01":        "14:00",
-		"2030-01-31T11:30:00-14:01":        "14:00",
-		"2030-01-31T11:30:00+24:00":        "14:00",
-		"2030-01-31T11:30:00+99:99":        "14:00",
-		"2030-01-31T11:30:00+01:60":        "59",
-		"2030-01-31T11:30:00,5Z":           "comma",
-		"2030-01-31T11:30:00.Z":            "digit",
-		"2030-01-31T11:30:00.+01:00":       "digit",
-		"2030-01-31T24:00:00Z":             "00:00 of the next day",
-		"2030-01-31T99:00:00Z":             "00:00 of the next day",
-		"2030-01-31T11:60:00Z":             "minute",
-		"2016-12-31T23:59:60Z":             "leap second",
-		"2030-01-31T11:30:61Z":             "second above",
-		"2030-02-30T00:00:00Z":             "does not exist",
-		"2030-02-29T00:00:00Z":             "does not exist",
-		"2100-02-29T00:00:00Z":             "does not exist",
-		"2030-04-31T00:00:00Z":             "does not exist",
-		"2030-00-01T00:00:00Z":             "does not exist",
-		"2030-13-01T00:00:00Z":             "does not exist",
-		"2030-01-00T00:00:00Z":             "does not exist",
-		"2030-01-32T00:00:00Z":             "does not exist",
-		"0000-01-01T00:00:00Z":             "2000 to 2200",
-		"1999-12-31T23:59:59.999Z":         "2000 to 2200",
-		"2000-01-01T00:00:00+01:00":        "2000 to 2200",
-		"2201-01-01T00:00:00Z":             "2000 to 2200",
-		"2200-12-31T23:59:59.9991Z":        "2000 to 2200",
-		"2200-12-31T23:59:59-00:01":        "2000 to 2200",
-		"9999-12-31T23:59:59Z":             "2000 to 2200",
-		"2030-01-31T11:30:00Z2030-01-31T1": "no zone",
+		"":                               "write it like",
+		"tomorrow":                       "write it like",
+		"2030-01-31":                     "write it like",
+		"2030-01-31 11:30:00Z":           "write it like",
+		"20300131T113000Z":               "write it like",
+		"2030-01-31T1:30:00Z":            "write it like",
+		"2030-01-31T11:30:0aZ":           "write it like",
+		" 2030-01-31T11:30:00Z":          "write it like",
+		"２０３０-01-31T11:30:00Z":           "write it like",
+		"2030-01-31T11:30:00":            "no zone",
+		"2030-01-31T11:30:00.5":          "no zone",
+		"2030-01-31T11:30:00Z ":          "no zone",
+		"2030-01-31T11:30:00CET":         "no zone",
+		"2030-01-31T11:30:00+01":         "no zone",
+		"2030-01-31T11:30:00+01:00[CET]": "no zone",
+		"2030-01-31T11:30:00−01:00":      "no zone",
+		"2030-01-31T11:30:00Z\x00":       "no zone",
+		"2030-01-31T11:30:00+14:01":      "14:00",
+		"2030-01-31T11:30:00+99:99":      "14:00",
+		"2030-01-31T11:30:00+01:60":      "59",
+		"2030-01-31T11:30:00,5Z":         "comma",
+		"2030-01-31T11:30:00.Z":          "digit",
+		"2030-01-31T24:00:00Z":           "00:00 of the next day",
+		"2030-01-31T99:00:00Z":           "00:00 of the next day",
+		"2030-01-31T11:60:00Z":           "minute",
+		"2016-12-31T23:59:60Z":           "leap second",
+		"2030-01-31T11:30:61Z":           "second above",
+		"2030-02-30T00:00:00Z":           "does not exist",
+		"2100-02-29T00:00:00Z":           "does not exist",
+		"2030-00-01T00:00:00Z":           "does not exist",
+		"1999-12-31T23:59:59.999Z":       "2000 to 2200",
+		"2000-01-01T00:00:00+01:00":      "2000 to 2200",
+		"2201-01-01T00:00:00Z":           "2000 to 2200",
+		"2200-12-31T23:59:59.9991Z":      "2000 to 2200",
+		"2200-12-31T23:59:59-00:01":      "2000 to 2200",
 	} {
 		_, err := envelope.ParseTime(given)
 		invalid, ok := errors.AsType[*timer.InvalidError](err)
@@ -141,12 +117,6 @@ func TestFormatsTimesInUTCWithThreeDigits(t *testing.T) {
 	} {
 		if got := envelope.FormatTime(given); got != want {
 			t.Errorf("%v: got %s, want %s", given, got, want)
-		}
-	}
-	for range 10_000 {
-		given := time.UnixMilli(rand.Int64N(300_000_000_000_000) - 60_000_000_000_000) // of the years 69 to 9575
-		if got, want := envelope.FormatTime(given), given.UTC().Format("2006-01-02T15:04:05.000Z"); got != want {
-			t.Fatalf("got %s, want %s", got, want)
 		}
 	}
 }
