@@ -26,6 +26,13 @@ func limiter(t *testing.T, config quota.Config, opt quota.Options) *quota.Limite
 	return k
 }
 
+// inBubble runs a test with a Limiter and an empty store, in a bubble.
+func inBubble(t *testing.T, config quota.Config, opt quota.Options, test func(t *testing.T, k *quota.Limiter, s *fakeStore)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, limiter(t, config, opt), new(fakeStore)) })
+}
+
 func of(l quota.Limits) quota.Config { return quota.Config{Default: l} }
 
 // command returns one for a key.
@@ -134,9 +141,7 @@ func TestTenantsWithoutLimitsAreFree(t *testing.T) {
 }
 
 func TestLimitsAreChangedAtWork(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := limiter(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1, Burst: 5}, Horizon: time.Hour}), quota.Options{})
+	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1, Burst: 5}, Horizon: time.Hour}), quota.Options{}, func(t *testing.T, k *quota.Limiter, _ *fakeStore) {
 		if got := taken(k, "acme"); got != 5 {
 			t.Errorf("%d accepted, want 5", got)
 		}
@@ -203,9 +208,7 @@ func TestLimitsAreLoadedWhileKeysAreLookedUp(t *testing.T) {
 // TestFewCommandsWaitForALookUp of keys, at a store that does not answer: those that wait
 // keep commands of other tenants from being handled.
 func TestFewCommandsWaitForALookUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := limiter(t, of(quota.Limits{Live: 8}), quota.Options{})
+	inBubble(t, of(quota.Limits{Live: 8}), quota.Options{}, func(t *testing.T, k *quota.Limiter, _ *fakeStore) {
 		answer := make(chan struct{})
 		store := tenantOf8{asked: func() { <-answer }}
 		var waiting atomic.Int64

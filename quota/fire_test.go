@@ -75,9 +75,7 @@ func TestFireRateIsKept(t *testing.T) {
 }
 
 func TestATenantAtItsFireRateFiresInPortions(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := limiter(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 1000}}), quota.Options{})
+	inBubble(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 1000}}), quota.Options{}, func(t *testing.T, k *quota.Limiter, _ *fakeStore) {
 		due := map[timer.TenantID]int{"acme": 1300}
 		round(k, due)
 		for i, want := range []int{0, 0, 0, 100, 0, 0, 0, 100} { // polls for the sake of others
@@ -90,9 +88,7 @@ func TestATenantAtItsFireRateFiresInPortions(t *testing.T) {
 }
 
 func TestATenantBelowItsFireRateDoesNotWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := limiter(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 100}}), quota.Options{})
+	inBubble(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 100}}), quota.Options{}, func(t *testing.T, k *quota.Limiter, _ *fakeStore) {
 		for range 1000 {
 			if fired, again := round(k, map[timer.TenantID]int{"acme": 9}); fired["acme"] != 9 || again != 0 {
 				t.Fatalf("fired %v, then %v later", fired, again)
@@ -106,9 +102,7 @@ func TestATenantBelowItsFireRateDoesNotWait(t *testing.T) {
 }
 
 func TestNothingIsTakenBeforeTheCommit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := limiter(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 100}}), quota.Options{})
+	inBubble(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 100}}), quota.Options{}, func(t *testing.T, k *quota.Limiter, _ *fakeStore) {
 		for range 10 { // transactions that fail
 			if got := k.Allowance(time.Now())("acme"); got != 100 {
 				t.Errorf("%d allowed, want 100", got)
@@ -118,9 +112,7 @@ func TestNothingIsTakenBeforeTheCommit(t *testing.T) {
 }
 
 func TestFireRatesChangeAtWork(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := limiter(t, quota.Config{}, quota.Options{})
+	inBubble(t, quota.Config{}, quota.Options{}, func(t *testing.T, k *quota.Limiter, _ *fakeStore) {
 		if k.Allowance(time.Now()) != nil {
 			t.Error("an allowance without limits")
 		}

@@ -99,10 +99,7 @@ func send(t *testing.T, k *quota.Limiter, s *fakeStore, key timer.Key) *quota.Ex
 }
 
 func TestLiveTimersAreLimited(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := new(fakeStore)
-		k := limiter(t, of(quota.Limits{Live: 3, Policy: quota.DeadLetter}), quota.Options{})
+	inBubble(t, of(quota.Limits{Live: 3, Policy: quota.DeadLetter}), quota.Options{}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
 		if take(k, "acme") {
 			t.Error("not counted yet")
 		}
@@ -164,10 +161,7 @@ func TestTimersOfTimesWithoutALimitCount(t *testing.T) {
 
 // TestFloodOverAQuotaLeavesConnections counts how many look-ups of keys there are at once.
 func TestFloodOverAQuotaLeavesConnections(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := new(fakeStore)
-		k := limiter(t, of(quota.Limits{Live: 1, Policy: quota.DeadLetter}), quota.Options{})
+	inBubble(t, of(quota.Limits{Live: 1, Policy: quota.DeadLetter}), quota.Options{}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
 		send(t, k, s, call(0))
 		s.lookup = time.Millisecond
 		var flood sync.WaitGroup
@@ -186,10 +180,7 @@ func TestFloodOverAQuotaLeavesConnections(t *testing.T) {
 }
 
 func TestFewTimersAreCountedOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := new(fakeStore)
-		k := limiter(t, of(quota.Limits{Live: 1000}), quota.Options{})
+	inBubble(t, of(quota.Limits{Live: 1000}), quota.Options{}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
 		for i := range 900 {
 			send(t, k, s, call(i))
 			time.Sleep(time.Second)
@@ -213,10 +204,7 @@ func TestFewTimersAreCountedOnce(t *testing.T) {
 
 // TestFewTimersAreCountedRarelyBesideOthers has two instances, and a tenant far below its limit.
 func TestFewTimersAreCountedRarelyBesideOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := new(fakeStore)
-		k := limiter(t, of(quota.Limits{Live: 1000}), quota.Options{Instances: func() int { return 2 }})
+	inBubble(t, of(quota.Limits{Live: 1000}), quota.Options{Instances: func() int { return 2 }}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
 		for i := range 100 {
 			send(t, k, s, call(i))
 			time.Sleep(time.Second)
@@ -228,10 +216,7 @@ func TestFewTimersAreCountedRarelyBesideOthers(t *testing.T) {
 }
 
 func TestOthersTimersAreCountedToo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := new(fakeStore)
-		k := limiter(t, of(quota.Limits{Live: 100}), quota.Options{Instances: func() int { return 2 }})
+	inBubble(t, of(quota.Limits{Live: 100}), quota.Options{Instances: func() int { return 2 }}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
 		send(t, k, s, call(0))
 		for i := range 99 { // by another instance
 			s.schedule(call(1 + i))
@@ -331,10 +316,7 @@ func TestCommandsAreOnlyDelayedForThoseOnTheirWay(t *testing.T) {
 }
 
 func TestWhatFailedIsCounted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := new(fakeStore)
-		k := limiter(t, of(quota.Limits{Live: 2}), quota.Options{})
+	inBubble(t, of(quota.Limits{Live: 2}), quota.Options{}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
 		for i := range 5 {
 			exceeded, err := k.Allow(t.Context(), s, true, command(call(i)))
 			if exceeded != nil || err != nil {
@@ -370,10 +352,7 @@ func TestAllowReturnsWhatTheStoreSays(t *testing.T) {
 
 // TestMessagesOfManyTimersAtTheLimit has messages accepted or refused as a whole.
 func TestMessagesOfManyTimersAtTheLimit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := new(fakeStore)
-		k := limiter(t, of(quota.Limits{Live: 10}), quota.Options{})
+	inBubble(t, of(quota.Limits{Live: 10}), quota.Options{}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
 		sendAll := func(from, to int) *quota.Exceeded {
 			var commands []timer.ScheduleTimer
 			for i := from; i < to; i++ {

@@ -10,13 +10,17 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-func of(t *testing.T, l Limits) *Limiter {
+// inBubble runs a test with a Limiter whose tenants have limits, in a bubble.
+func inBubble(t *testing.T, limits Limits, test func(t *testing.T, l *Limiter)) {
 	t.Helper()
-	limiter, err := New(Config{Default: l}, timer.ClockFunc(time.Now), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, err := New(Config{Default: limits}, timer.ClockFunc(time.Now), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, l)
+	})
 }
 
 // allow asks for one command, without a store.
@@ -31,9 +35,7 @@ func allow(t *testing.T, l *Limiter, tenant timer.TenantID, again bool) *Exceede
 
 // TestTenantsAreForgotten has a hundred thousand of them, a thousand at a time.
 func TestTenantsAreForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := of(t, Limits{Accept: Rate{PerSecond: 1}, Fire: Rate{PerSecond: 100}})
+	inBubble(t, Limits{Accept: Rate{PerSecond: 1}, Fire: Rate{PerSecond: 100}}, func(t *testing.T, l *Limiter) {
 		most := 0
 		for i := range 100_000 {
 			tenant := timer.TenantID(fmt.Sprint(i))
@@ -58,9 +60,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 // TestATenantAtItsLimitIsNotForgotten has one tenant that is at its limit and one
 // that owes, among many that are not.
 func TestATenantAtItsLimitIsNotForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := of(t, Limits{Accept: Rate{PerSecond: 0.001, Burst: 2}})
+	inBubble(t, Limits{Accept: Rate{PerSecond: 0.001, Burst: 2}}, func(t *testing.T, l *Limiter) {
 		for range 2 {
 			allow(t, l, "acme", false)
 		}
@@ -76,10 +76,8 @@ func TestATenantAtItsLimitIsNotForgotten(t *testing.T) {
 // TestPutOffOneAfterTheOther has a thousand commands exceed the accept rate at one
 // instant, and each come again after its delay.
 func TestPutOffOneAfterTheOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const rate, commands = 20, 1000
-		l := of(t, Limits{Accept: Rate{PerSecond: rate}})
+	const rate, commands = 20, 1000
+	inBubble(t, Limits{Accept: Rate{PerSecond: rate}}, func(t *testing.T, l *Limiter) {
 		seconds := make(map[int]int) // how many come in each
 		var mu sync.Mutex
 		tries, accepted := 0, 0
@@ -135,9 +133,7 @@ func TestPutOffOneAfterTheOther(t *testing.T) {
 // do not take the tokens of those. When none of those has come for so long that the
 // bucket is full, they do.
 func TestFirstComeFirstServed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := of(t, Limits{Accept: Rate{PerSecond: 1, Burst: 3}})
+	inBubble(t, Limits{Accept: Rate{PerSecond: 1, Burst: 3}}, func(t *testing.T, l *Limiter) {
 		for range 3 + 4 {
 			allow(t, l, "acme", false)
 		}
@@ -159,9 +155,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 
 // TestDelaysAreBounded has a flood that would take hours.
 func TestDelaysAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := of(t, Limits{Accept: Rate{PerSecond: 0.01, Burst: 1}})
+	inBubble(t, Limits{Accept: Rate{PerSecond: 0.01, Burst: 1}}, func(t *testing.T, l *Limiter) {
 		delays := make(map[time.Duration]bool)
 		for range 1000 {
 			if exceeded := allow(t, l, "acme", false); exceeded != nil {
@@ -186,9 +180,7 @@ func TestDelaysAreBounded(t *testing.T) {
 
 // TestMessageWithManyTimers has messages of more timers than the burst.
 func TestMessageWithManyTimers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := of(t, Limits{Accept: Rate{PerSecond: 10}})
+	inBubble(t, Limits{Accept: Rate{PerSecond: 10}}, func(t *testing.T, l *Limiter) {
 		commands := make([]timer.ScheduleTimer, 50)
 		for i := range commands {
 			commands[i].TenantID = "acme"

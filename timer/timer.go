@@ -308,16 +308,14 @@ func (s Status) unchanged(v Version) Outcome {
 // tells: DidSchedule if the command set its due time; WasReached, WasExpired or WasStale if the
 // command had no effect, or has none any more; and zero if it was not handled yet.
 func (e Entry) ScheduleOutcome(v Version) Outcome {
-	order := e.Version.Compare(v)
-	switch {
-	case order == 0:
+	outcome := Status{e.State, e.Version}.unchanged(v)
+	switch outcome {
+	case WasSame:
 		return DidSchedule
-	case e.State.Marked():
-		return wasMarked(e.State)
-	case order > 0:
+	case WasTied:
 		return WasStale
 	}
-	return 0
+	return outcome
 }
 
 // CancelOutcome returns the outcome of a [CancelTimer] of a version, as far as the entry tells:

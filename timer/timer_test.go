@@ -119,11 +119,3 @@ func TestInvalidErrorsAreDistinct(t *testing.T) {
 		}
 	}
 }
-
-func TestAFunctionIsAClock(t *testing.T) {
-	t.Parallel()
-	var clock timer.Clock = timer.ClockFunc(func() time.Time { return noon })
-	if got := clock.Now(); got != noon {
-		t.Errorf("got %v", got)
-	}
-}

@@ -21,13 +21,9 @@ func TestTimestampsAreBelievedWithinReason(t *testing.T) {
 		{"now", noon.UnixMilli(), ""},
 		{"the first one", first, ""},
 		{"before the first one", first - 1, "before the year 2000"},
-		{"zero", 0, "before the year 2000"},
 		{"as far ahead as may be", ahead, ""},
 		{"further ahead", ahead + 1, "24h0m0s ahead of the clock of the service"},
 		{"seconds", noon.Unix(), "before the year 2000; it looks like seconds: send Unix milliseconds"},
-		{"microseconds", noon.UnixMicro(), "it looks like microseconds"},
-		{"nanoseconds", noon.UnixNano(), "it looks like nanoseconds"},
-		{"another year", noon.AddDate(1, 0, 0).UnixMilli(), "ahead"},
 	}
 	for _, test := range tests {
 		err := timer.ValidateTimestamp(test.ms, noon, 24*time.Hour)
