@@ -82,8 +82,8 @@ func (l *deadLetters) enter(ctx context.Context, topic string) (leave func(), er
 func (l *deadLetters) publish(d *delivery) error {
 	ctx, cancel := context.WithTimeout(d.ctx, publishTimeout)
 	defer cancel()
-	tenant := l.tenantOf(d.msg)
-	from, trace := envelope.OriginOf(d.msg.Payload), d.carried
+	tenant := l.tenantOf(d)
+	from, trace := d.origin, d.carried
 	envelope.Complete(d.msg.Metadata.Get, &from.CorrelationID, &trace)
 	dead := broker.Message{Topic: l.routing.DeadLettersOf(tenant), Message: l.deadLetter(tenant, from, d)}
 	leave, err := l.enter(ctx, dead.Topic)
@@ -129,14 +129,14 @@ func (l *deadLetters) report(ctx context.Context, tenant timer.TenantID, from en
 
 // tenantOf returns the tenant of a dead letter. It is the tenant in the topic's name, since
 // brokers guard topics, or else the tenant in the body.
-func (l *deadLetters) tenantOf(original *message.Message) timer.TenantID {
-	if tenant, named := l.routing.TenantOf(original.Metadata.Get(broker.MetaTopic)); named {
+func (l *deadLetters) tenantOf(d *delivery) timer.TenantID {
+	if tenant, named := l.routing.TenantOf(d.msg.Metadata.Get(broker.MetaTopic)); named {
 		if tenant.Validate() != nil {
 			return timer.NoTenant
 		}
 		return tenant
 	}
-	return envelope.TenantOf(original.Payload)
+	return cmp.Or(d.origin.TenantID, timer.NoTenant)
 }
 
 // deadLetter makes the dead letter of a message: its body, and headers of our own. Of the

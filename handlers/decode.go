@@ -20,6 +20,7 @@ type delivery struct {
 	msg   *message.Message
 	store Store
 
+	origin    envelope.Origin       // ids of the message, as far as they can be read
 	invalid   error                 // why the message becomes a dead letter; nil if it does not
 	schedules []timer.ScheduleTimer // commands of the message
 	cancel    timer.CancelTimers    // the command, if schedules is empty; a CancelTimer becomes one with a single service call
@@ -29,6 +30,20 @@ type delivery struct {
 	result   Result
 	results  []timer.Result  // of the commands that were applied
 	exceeded *quota.Exceeded // the limit that the commands exceed
+}
+
+// commands returns how many timers the message names.
+func (d *delivery) commands() int { return len(d.schedules) + len(d.cancel.Of.Calls) }
+
+// onlyCall returns the service call of a message about one timer.
+func (d *delivery) onlyCall() timer.ServiceCallID {
+	switch {
+	case d.commands() != 1:
+		return ""
+	case len(d.schedules) == 1:
+		return d.schedules[0].ServiceCallID
+	}
+	return d.cancel.Of.Calls[0]
 }
 
 // why returns the reason why the message becomes a dead letter, or the zero value.
@@ -53,7 +68,9 @@ func (h *Handlers) read(d *delivery) {
 			d.invalid = timer.Invalid(timer.ReasonBadField, "decode: %v", r)
 		}
 	}()
-	d.invalid = h.decodeCommands(d, h.clock.Now())
+	if d.invalid = h.decodeCommands(d, h.clock.Now()); d.invalid != nil {
+		d.origin = envelope.OriginOf(d.msg.Payload)
+	}
 }
 
 // decodeCommands decodes the envelope and makes the checks that need the service: the tenant
@@ -87,6 +104,7 @@ func (h *Handlers) decodeCommands(d *delivery, now time.Time) error {
 		return nil
 	}
 	d.result.Type = m.Type
+	d.origin = envelope.Origin{ID: m.ID, TenantID: m.TenantID, CorrelationID: m.CorrelationID, ServiceCallID: d.onlyCall()}
 	if tenant, named := h.routing.TenantOf(d.msg.Metadata.Get(broker.MetaTopic)); named && tenant != m.TenantID {
 		return timer.Invalid(timer.ReasonTenantMismatch,
 			"tenantId %s came on the topic of tenant %s", timer.Quote(string(m.TenantID)), timer.Quote(string(tenant)))

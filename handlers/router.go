@@ -153,6 +153,12 @@ func (h *Handlers) count(d *delivery, err error) {
 	if watch := h.opt.Watch(); watch != nil {
 		d.decisions(watch)
 	}
+	if len(d.results) > 0 && h.log.Enabled(d.ctx, slog.LevelDebug) {
+		d.decisions(func(c Decision) {
+			h.log.DebugContext(timer.WithTrace(d.ctx, d.trace()), "command handled", "type", c.Type, "outcome", c.Outcome, "tenant_id", c.TenantID,
+				"service_call_id", c.ServiceCallID, "correlation_id", c.CorrelationID, "message_id", c.ID)
+		})
+	}
 	if d.result.Outcome != "" {
 		h.opt.Handled(d.result)
 		return

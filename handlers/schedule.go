@@ -1,13 +1,12 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"time"
 
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -35,24 +34,7 @@ func (h *Handlers) apply(d *delivery) (err error) {
 	}
 	d.results = results
 	failpoint.Here("handled")
-	if h.log.Enabled(d.ctx, slog.LevelDebug) {
-		h.logResults(d)
-	}
 	return nil
-}
-
-// logResults logs what each command of a delivery did.
-func (h *Handlers) logResults(d *delivery) {
-	line := func(key timer.Key, version timer.Version, correlationID string, trace timer.Trace, outcome timer.Outcome) {
-		h.log.DebugContext(timer.WithTrace(d.ctx, trace), "command handled", "type", d.result.Type, "outcome", outcome.String(), "tenant_id", key.TenantID,
-			"service_call_id", key.ServiceCallID, "correlation_id", correlationID, "message_id", version.CommandID)
-	}
-	for i, call := range d.canceled {
-		line(timer.Key{TenantID: d.cancel.TenantID, ServiceCallID: call}, d.cancel.Version, d.cancel.CorrelationID, d.cancel.Trace, d.results[i].Outcome)
-	}
-	for i, c := range d.schedules {
-		line(c.Key, c.Version, c.CorrelationID, c.Trace, d.results[i].Outcome)
-	}
 }
 
 // schedule applies a ScheduleTimer or a ScheduleTimers, and reports the earliest due time
@@ -136,38 +118,27 @@ type Decision struct {
 // decisions calls watch with the outcome of each command of a delivery.
 func (d *delivery) decisions(watch func(Decision)) {
 	why := d.why()
-	decided := func(key timer.Key, id, correlationID string, due time.Time, outcome string) {
+	decided := func(i int, call timer.ServiceCallID, due time.Time) {
+		result := d.result
+		if i < len(d.results) {
+			result.Outcome = d.results[i].Outcome.String()
+		}
 		watch(Decision{
-			Result: Result{d.result.Type, outcome}, Key: key, ID: id, CorrelationID: correlationID, DueAt: due,
-			Reason: string(why.Reason), Detail: why.Detail,
+			Result: result, Key: timer.Key{TenantID: cmp.Or(d.origin.TenantID, timer.NoTenant), ServiceCallID: call}, ID: d.origin.ID,
+			CorrelationID: d.origin.CorrelationID, DueAt: due, Reason: string(why.Reason), Detail: why.Detail,
 		})
 	}
-	outcome := func(i int) string {
-		if i < len(d.results) {
-			return d.results[i].Outcome.String()
-		}
-		return d.result.Outcome
+	for i, c := range d.schedules {
+		decided(i, c.ServiceCallID, c.DueAt)
 	}
-	switch {
-	case len(d.schedules) > 0:
-		for i, c := range d.schedules {
-			decided(c.Key, c.CommandID, c.CorrelationID, c.DueAt, outcome(i))
-		}
-	case d.cancel.CommandID != "":
-		calls := d.canceled
-		switch {
-		case d.results != nil:
-		case len(d.cancel.Of.Calls) > 0:
-			calls = d.cancel.Of.Calls
-		default: // it is not known which
-			calls = []timer.ServiceCallID{""}
-		}
-		for i, call := range calls {
-			decided(timer.Key{TenantID: d.cancel.TenantID, ServiceCallID: call}, d.cancel.CommandID, d.cancel.CorrelationID, time.Time{}, outcome(i))
-		}
-	default:
-		from := envelope.OriginOf(d.msg.Payload)
-		key := timer.Key{TenantID: envelope.TenantOf(d.msg.Payload), ServiceCallID: from.ServiceCallID}
-		decided(key, from.ID, from.CorrelationID, time.Time{}, outcome(0))
+	calls := d.canceled
+	if d.results == nil {
+		calls = d.cancel.Of.Calls
+	}
+	for i, call := range calls {
+		decided(i, call, time.Time{})
+	}
+	if d.results == nil && d.commands() == 0 { // it is not known which
+		decided(0, d.origin.ServiceCallID, time.Time{})
 	}
 }

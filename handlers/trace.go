@@ -43,24 +43,22 @@ func (h *Handlers) trace(d *delivery) (end func(Handled)) {
 	return end
 }
 
-func (d *delivery) received() Received {
-	r := Received{Topic: d.msg.Metadata.Get(broker.MetaTopic), Bytes: len(d.msg.Payload), Type: d.result.Type}
-	switch {
-	case d.invalid != nil || r.Type == "":
-		r.Trace = envelope.TraceFrom(d.msg.Metadata.Get)
-	case len(d.schedules) == 0:
-		c := &d.cancel
-		r.Key.TenantID, r.ID, r.CorrelationID, r.Trace, r.Commands = c.TenantID, c.CommandID, c.CorrelationID, c.Trace, max(1, len(c.Of.Calls))
-		if len(c.Of.Calls) == 1 {
-			r.Key.ServiceCallID = c.Of.Calls[0]
-		}
-	default:
-		c := &d.schedules[0]
-		r.Key, r.ID, r.CorrelationID, r.Trace, r.Commands = c.Key, c.CommandID, c.CorrelationID, c.Trace, len(d.schedules)
-		if r.Commands > 1 {
-			r.Key.ServiceCallID = ""
-		}
+// trace returns the trace that all commands of the message carry.
+func (d *delivery) trace() timer.Trace {
+	if len(d.schedules) > 0 {
+		return d.schedules[0].Trace
 	}
+	return d.cancel.Trace
+}
+
+func (d *delivery) received() Received {
+	r := Received{Topic: d.msg.Metadata.Get(broker.MetaTopic), Bytes: len(d.msg.Payload), Type: d.result.Type, Trace: d.trace()}
+	if d.invalid != nil || r.Type == "" {
+		r.Trace = envelope.TraceFrom(d.msg.Metadata.Get)
+		return r
+	}
+	r.Key = timer.Key{TenantID: d.origin.TenantID, ServiceCallID: d.origin.ServiceCallID}
+	r.ID, r.CorrelationID, r.Commands = d.origin.ID, d.origin.CorrelationID, max(1, d.commands())
 	return r
 }
 

@@ -10,6 +10,7 @@
 package schema
 
 import (
+	"bytes"
 	"embed"
 	"io/fs"
 	"strings"
@@ -20,43 +21,31 @@ import (
 // them may break. It is part of the $id of each schema.
 const Version = "1.1"
 
-const (
-	suffix   = ".json"
-	asyncAPI = "asyncapi"
-)
+//go:embed asyncapi.json
+var asyncAPI []byte
 
-//go:embed *.json
-var files embed.FS
+//go:embed [A-Z]*.json
+var schemas embed.FS
 
 // AsyncAPI returns the AsyncAPI 3.0 document, as JSON. It names the topics that the
 // drivers have if nothing is configured.
-func AsyncAPI() []byte { return read(asyncAPI) }
+func AsyncAPI() []byte { return bytes.Clone(asyncAPI) }
 
 // Of returns the JSON Schema with a name of [Names], or nil if there is none.
 func Of(name string) []byte {
-	if name == asyncAPI {
+	text, err := schemas.ReadFile(name + ".json")
+	if err != nil {
 		return nil
 	}
-	return read(name)
+	return text
 }
 
 // Names returns the names of all schemas, sorted: types of messages, those with
 // CloudEvent at the end for messages in that format, and the headers beside them.
 func Names() []string {
-	names, _ := fs.Glob(files, "*"+suffix) // the pattern is well formed
-	kept := names[:0]
-	for _, name := range names {
-		if name = strings.TrimSuffix(name, suffix); name != asyncAPI {
-			kept = append(kept, name)
-		}
+	names, _ := fs.Glob(schemas, "*.json") // the pattern is well formed
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(name, ".json")
 	}
-	return kept
-}
-
-func read(name string) []byte {
-	text, err := files.ReadFile(name + suffix)
-	if err != nil {
-		return nil
-	}
-	return text
+	return names
 }
