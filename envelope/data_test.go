@@ -2,11 +2,8 @@ package envelope_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -41,23 +38,6 @@ func TestDataComeBackByteForByte(t *testing.T) {
 				t.Errorf("%s decodes to %+v, %v", what, m, err)
 			}
 		}
-	}
-}
-
-func TestDataOfScheduleTimers(t *testing.T) {
-	t.Parallel()
-	c := timer.ScheduleTimers{TenantID: goldenKey.TenantID, Version: goldenSchedule.Version}
-	for i, data := range append(datas, "") {
-		command := goldenSchedule
-		command.ServiceCallID, command.Data = timer.ServiceCallID(fmt.Sprint("call-", i)), data
-		c.Commands = append(c.Commands, command)
-	}
-	m, err := envelope.Decode(envelope.ScheduleMany(c))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(any(c), m.Payload); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

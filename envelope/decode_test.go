@@ -39,23 +39,6 @@ func TestDecodeAcceptsEveryOrderAndUnknownKeys(t *testing.T) {
 	}
 }
 
-func TestDecodeKeepsNothingOfTheBody(t *testing.T) {
-	t.Parallel()
-	body := golden(t, "schedule_timer.json")
-	want, err := envelope.Decode(bytes.Clone(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := envelope.Decode(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clear(body)
-	if got != want {
-		t.Errorf("after the body is gone: %+v, want %+v", got, want)
-	}
-}
-
 func TestDecodeKeepsToTheLimits(t *testing.T) {
 	t.Parallel()
 	body := func(bytes int) []byte {

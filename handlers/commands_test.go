@@ -78,19 +78,13 @@ func TestBodyWinsOverHeaders(t *testing.T) {
 
 func TestTimestampFarFromTheClockIsADeadLetter(t *testing.T) {
 	t.Parallel()
-	first := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 	for _, test := range []struct {
 		name string
 		ms   int64
 		want string // part of the detail; empty: accepted
 	}{
 		{"now", noon.UnixMilli(), ""},
-		{"the first of all", first, ""},
-		{"a day ahead", noon.Add(24 * time.Hour).UnixMilli(), ""},
 		{"more than a day ahead", noon.Add(24*time.Hour).UnixMilli() + 1, "24h0m0s ahead of the clock of the service"},
-		{"in seconds", noon.Unix(), "it looks like seconds"},
-		{"in microseconds", noon.UnixMicro(), "it looks like microseconds"},
-		{"in nanoseconds", noon.UnixNano(), "it looks like nanoseconds"},
 		{"zero", 0, "before the year 2000"},
 	} {
 		d := newHarness()

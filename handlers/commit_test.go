@@ -85,11 +85,7 @@ func TestCommandsShareACommit(t *testing.T) {
 // that fail, and that panic.
 func TestOneThatFailsFailsAlone(t *testing.T) {
 	t.Parallel()
-	for name, bad := range map[string]func() error{
-		"refused": func() error { return timer.Invalid(timer.ReasonRefused, "no such service call") },
-		"fails":   func() error { return errors.New("database is locked") },
-		"panics":  func() error { panic("bug") },
-	} {
+	for name, bad := range failures {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newHarness()
@@ -128,16 +124,11 @@ func TestOneThatFailsFailsAlone(t *testing.T) {
 }
 
 func TestNothingIsAckedBeforeTheCommit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d, commit := newHarness(), make(chan struct{})
-		d.apply = func(any) error {
-			<-commit
-			return nil
-		}
+	inBubble(t, func(t *testing.T, d *harness) {
+		commit := make(chan struct{})
+		d.apply = func(any) error { <-commit; return nil }
 		d.run(t, routing)
-		m := message.NewMessage("original-id", envelope.Schedule(command))
-		d.in <- m
+		m := d.send(envelope.Schedule(command))
 		synctest.Wait()
 		select {
 		case <-m.Acked():
@@ -149,4 +140,11 @@ func TestNothingIsAckedBeforeTheCommit(t *testing.T) {
 		close(commit)
 		<-m.Acked()
 	})
+}
+
+// failures are the ways in which a store fails.
+var failures = map[string]func() error{
+	"refused": func() error { return timer.Invalid(timer.ReasonRefused, "no such service call") },
+	"fails":   func() error { return errors.New("database is locked") },
+	"panics":  func() error { panic("bug") },
 }

@@ -236,11 +236,7 @@ func TestHorizonOfATenant(t *testing.T) {
 // share a commit and for one alone.
 func TestATokenIsTakenOnceACommand(t *testing.T) {
 	t.Parallel()
-	for name, bad := range map[string]func() error{
-		"refused": func() error { return timer.Invalid(timer.ReasonRefused, "no such service call") },
-		"fails":   func() error { return errors.New("database is locked") },
-		"panics":  func() error { panic("bug") },
-	} {
+	for name, bad := range failures {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := limited(t, quota.Limits{Live: 5, Accept: quota.Rate{PerSecond: 0.0001, Burst: 5}})

@@ -15,16 +15,6 @@ import (
 // rightTime is that of the bubble, which is never set.
 func rightTime(context.Context) (time.Time, error) { return time.Now(), nil }
 
-func TestClockThatJumpsForwardHoldsFiring(t *testing.T) {
-	inBubble(t, func(b *bench) {
-		b.schedule("1", 2*time.Hour)
-		time.AfterFunc(time.Minute, func() { b.set(3 * time.Hour) })
-		time.AfterFunc(2*time.Minute, func() { b.set(0) })
-		b.poll(poller.Options{Reference: rightTime})
-		b.fires(2 * time.Hour)
-	})
-}
-
 // TestShortJumpWithinALongInterval has a timer wake the poller long before the
 // planned poll, when the clock is wrong by less than the time to that.
 func TestShortJumpWithinALongInterval(t *testing.T) {
@@ -100,18 +90,6 @@ func TestClockThatIsSetBackDuringAPoll(t *testing.T) {
 		synctest.Wait()
 		b.schedule("1", time.Minute) // by another instance: the poller is not woken
 		b.fires(time.Minute)
-	})
-}
-
-// TestClockThatStepsBackFiresOnce: what has fired does not fire again.
-func TestClockThatStepsBackFiresOnce(t *testing.T) {
-	inBubble(t, func(b *bench) {
-		b.schedule("1", time.Minute)
-		time.AfterFunc(2*time.Minute, func() { b.set(-time.Hour) })
-		b.poll(poller.Options{})
-		if n := b.after(3 * time.Hour); n != 1 {
-			b.Errorf("fired %d times, want once", n)
-		}
 	})
 }
 
