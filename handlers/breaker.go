@@ -7,37 +7,41 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// breakCircuit applies the commands of a delivery. It makes them wait while the store fails,
-// instead of leaving them to the broker, which would deliver them again and again.
-func (h *Handlers) breakCircuit(d *delivery) error {
-	if !h.breaker.acquire(h.stopping) {
-		return fmt.Errorf("wait for the store: stopped: %w", h.stopping.Err())
-	}
-	err := h.apply(d)
-	switch {
-	case err == nil && d.exceeded != nil, errors.Is(err, timer.ErrLocked):
-		h.breaker.release()
-	case err == nil || isInvalid(err):
-		if h.breaker.success() {
-			h.log.InfoContext(d.ctx, "the store works again")
+// breakCircuit makes messages wait while the store fails, instead of leaving them to the
+// broker, which would deliver them again and again.
+func (h *Handlers) breakCircuit(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
+		if !h.breaker.acquire(h.stopping) {
+			return nil, fmt.Errorf("wait for the store: stopped: %w", h.stopping.Err())
 		}
-	default:
-		if h.breaker.failure() {
-			h.failures.Add(1)
-			h.log.WarnContext(d.ctx, "the store failed, commands wait until it works again", "error", err)
-		}
-		if errors.Is(err, timer.ErrFatal) {
-			select {
-			case h.fatal <- err:
-			default:
+		_, err := next(msg)
+		switch {
+		case err == nil && deliveryOf(msg).exceeded != nil, errors.Is(err, timer.ErrLocked):
+			h.breaker.release()
+		case err == nil || isInvalid(err):
+			if h.breaker.success() {
+				h.log.InfoContext(msg.Context(), "the store works again")
+			}
+		default:
+			if h.breaker.failure() {
+				h.failures.Add(1)
+				h.log.WarnContext(msg.Context(), "the store failed, commands wait until it works again", "error", err)
+			}
+			if errors.Is(err, timer.ErrFatal) {
+				select {
+				case h.fatal <- err:
+				default:
+				}
 			}
 		}
+		return nil, err
 	}
-	return err
 }
 
 // A breaker is a circuit breaker that makes callers wait. While it is closed, all pass. While

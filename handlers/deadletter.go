@@ -22,6 +22,7 @@ import (
 )
 
 const (
+	poisonTopic    = "dead letters" // stands for the topic of the tenant
 	maxDetailBytes = 512
 	publishTimeout = 10 * time.Second // of a dead letter; then its original is delivered again
 
@@ -31,7 +32,8 @@ const (
 	underWay    = 250 * time.Millisecond // how long others wait; then their originals are delivered again
 )
 
-// deadLetters publishes invalid messages to the topics of their tenants.
+// deadLetters publishes invalid messages to the topics of their tenants. Watermill's poison
+// queue, which knows one topic, uses it as a publisher.
 type deadLetters struct {
 	receipts Receipts // nil: no receipts
 	pub      broker.Publisher
@@ -76,7 +78,15 @@ func (l *deadLetters) enter(ctx context.Context, topic string) (leave func(), er
 	}, err
 }
 
-// publish publishes the dead letter of a message. If the broker refuses it, it is published
+// Publish publishes the dead letter of a message.
+func (l *deadLetters) Publish(_ string, messages ...*message.Message) error {
+	return l.publish(deliveryOf(messages[0]))
+}
+
+// Close does nothing: the publisher belongs to the caller.
+func (l *deadLetters) Close() error { return nil }
+
+// publish publishes the dead letter of a delivery. If the broker refuses it, it is published
 // again with a shorter body. With its headers a dead letter is larger than its original, and
 // if it could not be published, the original would be delivered again for ever.
 func (l *deadLetters) publish(d *delivery) error {

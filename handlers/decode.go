@@ -32,6 +32,14 @@ type delivery struct {
 	exceeded *quota.Exceeded // the limit that the commands exceed
 }
 
+type deliveryKey struct{}
+
+// deliveryOf returns the delivery of a message that [Handlers.receive] has passed on.
+func deliveryOf(msg *message.Message) *delivery {
+	d, _ := msg.Context().Value(deliveryKey{}).(*delivery)
+	return d
+}
+
 // commands returns how many timers the message names.
 func (d *delivery) commands() int { return len(d.schedules) + len(d.cancel.Of.Calls) }
 

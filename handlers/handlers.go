@@ -1,8 +1,9 @@
 // Package handlers handles commands: every command that a broker delivers passes one
-// Watermill router and the host's middleware to a handler, which applies it to the store and
-// returns after the commit. Then the router acks it.
+// Watermill router and its middleware to a handler, which applies it to the store and returns
+// after the commit. Then the router acks it.
 //
-//	broker ─► router ─► middleware of the host ─► decode ─► retry, circuit breaker
+//	broker ─► router: the host's middleware, CorrelationID, receive (decode, trace, count),
+//	                  poison queue, refuse (invalid, quota), retry, circuit breaker, recoverer
 //	                  ─► ScheduleTimer, ScheduleTimers, CancelTimer, CancelTimers ─► group commit
 //
 // Thousands of messages are in flight at once, in no order: the version of a command decides

@@ -11,9 +11,9 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
@@ -27,9 +27,19 @@ func (h *Handlers) router() (*message.Router, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the router: %w", err)
 	}
+	poison, err := middleware.PoisonQueueWithFilter(h.dead, poisonTopic, isInvalid)
+	if err != nil {
+		return nil, fmt.Errorf("build the poison queue: %w", err)
+	}
+	// The outermost middleware comes first. A message is decoded once, outside Retry, because
+	// another try can't make it valid. The middleware inside Retry uses the store, so another
+	// try may succeed.
 	router.AddMiddleware(h.begin)
 	router.AddMiddleware(h.opt.Middleware...)
-	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", atWork{h}, h.handle)
+	router.AddMiddleware(middleware.CorrelationID, h.receive, poison, h.refuse, h.retry, h.breakCircuit, h.recoverer)
+	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", atWork{h}, func(msg *message.Message) ([]*message.Message, error) {
+		return nil, h.apply(deliveryOf(msg))
+	})
 	return router, nil
 }
 
@@ -65,41 +75,45 @@ func (h *Handlers) end() {
 	}
 }
 
-// handle handles a message. It decodes the message once, because another try can't make it
-// valid. It publishes a dead letter if the message is invalid, or if the database refuses its
-// commands. The router acks the message after handle has returned nil, and nacks it after an
-// error.
-func (h *Handlers) handle(msg *message.Message) (_ []*message.Message, err error) {
-	d := &delivery{ctx: msg.Context(), msg: msg, store: h.store}
-	h.read(d)
-	if h.opt.Trace != nil {
-		end := h.trace(d)
-		defer func() { end(d.handled(err)) }()
+// receive decodes a message, and reports at the end what became of it.
+func (h *Handlers) receive(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) (_ []*message.Message, err error) {
+		d := &delivery{ctx: msg.Context(), msg: msg, store: h.store}
+		h.read(d)
+		if h.opt.Trace != nil {
+			end := h.trace(d)
+			defer func() { end(d.handled(err)) }()
+		}
+		msg.SetContext(context.WithValue(d.ctx, deliveryKey{}, d))
+		_, err = next(msg)
+		h.count(d, err)
+		return nil, err
 	}
-	if err = h.carryOut(d); isInvalid(err) {
-		d.invalid = err
-		err = h.dead.publish(d)
-	}
-	h.count(d, err)
-	return nil, err
 }
 
 // errBehind is the error of a command that may be valid once the clock is right.
 var errBehind = errors.New("the command is far in the future of a clock that is behind")
 
-// carryOut applies the commands of a delivery. It returns the error of an invalid message.
-func (h *Handlers) carryOut(d *delivery) error {
-	switch {
-	case d.isFuture() && h.opt.ClockBehind != nil && h.opt.ClockBehind(d.ctx):
-		d.invalid = nil
-		return errBehind
-	case d.invalid != nil || d.result.Outcome == OutcomeIgnored:
-		return d.invalid
+// refuse returns the error of an invalid message, which the poison queue around it makes a
+// dead letter. It ends the handling of an ignored message, and of one that exceeds a quota.
+func (h *Handlers) refuse(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) (_ []*message.Message, err error) {
+		d := deliveryOf(msg)
+		switch {
+		case d.isFuture() && h.opt.ClockBehind != nil && h.opt.ClockBehind(d.ctx):
+			d.invalid = nil
+			return nil, errBehind
+		case d.invalid != nil || d.result.Outcome == OutcomeIgnored:
+			return nil, d.invalid
+		}
+		if _, err = next(msg); err == nil && d.exceeded != nil {
+			err = h.limit(d)
+		}
+		if isInvalid(err) {
+			d.invalid = err
+		}
+		return nil, err
 	}
-	if err := h.retry(d); err != nil || d.exceeded == nil {
-		return err
-	}
-	return h.limit(d)
 }
 
 // closeTimeout is how long the router waits for handlers when it closes. [atWork] has waited
@@ -169,26 +183,54 @@ func (h *Handlers) count(d *delivery, err error) {
 	}
 }
 
-// retry applies the commands of a delivery, and tries again if that fails. The last try does
-// not share a commit, nor does any try while another transaction holds the timer. While that
-// lasts, or while the store itself fails, the message is tried again here and not left to the
-// broker, because the broker would deliver it too late.
-func (h *Handlers) retry(d *delivery) error {
-	for tries := 1; ; tries++ {
-		err := h.breakCircuit(d)
-		if err == nil || isInvalid(err) || errors.Is(err, timer.ErrFatal) {
-			return err
+// retry tries a failed message again, with Watermill's Retry, which costs nothing while
+// nothing fails. The last try does not share a commit, nor does any try while another
+// transaction holds the timer. While that lasts, or while the store itself fails, the message
+// is tried again here and not left to the broker, because the broker would deliver it too
+// late.
+func (h *Handlers) retry(next message.HandlerFunc) message.HandlerFunc {
+	again := middleware.Retry{
+		MaxRetries:          retry.MaxTries - 1,
+		InitialInterval:     retry.Handler.First,
+		Multiplier:          float64(retry.Handler.Factor),
+		MaxInterval:         retry.Handler.Longest,
+		RandomizationFactor: retry.Handler.Jitter,
+		ResetContextOnRetry: true,
+	}
+	return func(msg *message.Message) ([]*message.Message, error) {
+		d := deliveryOf(msg)
+		_, err := next(msg)
+		for err != nil && !isInvalid(err) && !errors.Is(err, timer.ErrFatal) {
+			tries := 0
+			_, err = again.Middleware(func(msg *message.Message) ([]*message.Message, error) {
+				if tries++; tries == 1 {
+					return nil, err
+				}
+				if tries == retry.MaxTries || errors.Is(err, timer.ErrLocked) {
+					d.store = h.opt.Unbatched
+				}
+				return next(msg)
+			})(msg)
+			locked := errors.Is(err, timer.ErrLocked) && h.stopping.Err() == nil
+			if !locked && h.storeWorks(d.ctx) {
+				break
+			}
 		}
-		locked := errors.Is(err, timer.ErrLocked)
-		if tries >= retry.MaxTries && (!locked || h.stopping.Err() != nil) && h.storeWorks(d.ctx) {
-			return err
+		return nil, err
+	}
+}
+
+// recoverer returns a panic as an error, without the stack that Watermill's Recoverer adds to
+// it.
+func (h *Handlers) recoverer(next message.HandlerFunc) message.HandlerFunc {
+	recovered := middleware.Recoverer(next)
+	return func(msg *message.Message) ([]*message.Message, error) {
+		_, err := recovered(msg)
+		if p, ok := errors.AsType[middleware.RecoveredPanicError](err); ok {
+			h.log.DebugContext(msg.Context(), "a handler panicked", "panic", p.V, "stack", p.Stacktrace)
+			err = fmt.Errorf("panic: %v", p.V)
 		}
-		if locked || tries+1 >= retry.MaxTries {
-			d.store = h.opt.Unbatched
-		}
-		if !pause.For(d.ctx, retry.Handler.After(min(tries, retry.MaxTries-1))) {
-			return err
-		}
+		return nil, err
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
@@ -12,14 +11,8 @@ import (
 )
 
 // apply applies the commands of a delivery. It returns nil when their effect is durable, or if
-// they exceed a limit. It returns a panic as an error.
+// they exceed a limit.
 func (h *Handlers) apply(d *delivery) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			h.log.DebugContext(d.ctx, "a handler panicked", "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
 	var results []timer.Result
 	if len(d.schedules) == 0 {
 		results, err = h.cancel(d)

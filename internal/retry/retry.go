@@ -17,7 +17,8 @@ type Policy struct {
 // The policies of the service.
 var (
 	// Handler is for a command that its handler could not apply. It is tried MaxTries
-	// times while the broker waits for the ack, and then goes back to the broker.
+	// times while the broker waits for the ack, and then goes back to the broker. Watermill
+	// applies this policy, and its jitter makes delays longer, too.
 	Handler = Policy{First: 50 * time.Millisecond, Factor: 4, Longest: time.Second, Jitter: 0.2}
 
 	// Intake is for all commands while the database fails: after each delay one of them is

@@ -55,7 +55,7 @@ var intakes = []mutant{
 	},
 	{
 		"I17", "a command that makes a shared commit fail is tried with the others only",
-		[]change{in("handlers", "Handlers.retry", swap("tries+1 >= retry.MaxTries", "false"))},
+		[]change{in("handlers", "Handlers.retry", never("MaxTries"))},
 		intake,
 	},
 	{
