@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -60,11 +58,12 @@ func (h Handler) withDefaults() Handler {
 	return h
 }
 
-// handler returns the handler that takes the event of a row, or nil.
+// handler returns the handler that takes the event of a row, or nil. A receipt goes to the
+// broker in any case.
 func (f *Forwarder) handler(row Row) *Handler {
 	call := row.Message.Metadata.Get(envelope.HeaderServiceCallID)
 	for i := range f.opt.Handlers { // the longest prefix first
-		if strings.HasPrefix(call, f.opt.Handlers[i].Prefix) {
+		if strings.HasPrefix(call, f.opt.Handlers[i].Prefix) && !isReceipt(row.Message) {
 			return &f.opt.Handlers[i]
 		}
 	}
@@ -77,9 +76,9 @@ func (h *Handler) destination(row Row) string {
 	return strings.TrimSuffix(tenant(row)+" "+h.Prefix, " ")
 }
 
-// retryAfter returns how long a row is deferred after a failure that follows so many others.
-func (h Handler) retryAfter(attempts int) time.Duration {
-	return retry.Policy{First: h.MinDelay, Factor: retry.OnDue.Factor, Longest: h.MaxDelay, Jitter: retry.OnDue.Jitter}.After(attempts + 1)
+// policy returns when a row is tried again.
+func (h *Handler) policy() retry.Policy {
+	return retry.Policy{First: h.MinDelay, Factor: retry.OnDue.Factor, Longest: h.MaxDelay, Jitter: retry.OnDue.Jitter}
 }
 
 // ErrNotBegun is the error of a Handle that could not begin, such as while the database
@@ -94,55 +93,53 @@ var (
 // tenant returns the tenant of a row.
 func tenant(row Row) string { return row.Message.Metadata.Get(envelope.HeaderTenantID) }
 
-// maxWait is how long a row of the head waits for a slot while more than maxWaiting rows of
-// its tenant wait. Then the row is deferred.
-const maxWait = 3 * time.Second
+// maxWait is about how long calls wait for a slot when they keep other rows from being read.
+const maxWait = 2 * time.Second
 
-// maxWaiting returns how many rows of one tenant may wait for a slot at any length.
-func (p *pipeline) maxWaiting(h *Handler) int { return min(4*h.Concurrency, max(1, p.opt.Batch/8)) }
-
-// share returns how many rows of one handler may wait for a slot while rows of other
-// handlers are to be read.
-func (p *pipeline) share() int {
-	if n := len(p.opt.Handlers); n > 1 {
-		return p.opt.Batch / (2 * n)
-	}
-	return math.MaxInt
+// A call is a row that a handler is called with.
+type call struct {
+	*pipeline
+	*Handler
+	row         Row
+	destination string    // see [Handler.destination]
+	since       time.Time // when it began to wait
 }
 
-// handOver hands the events of rows to handlers, and returns the rows that go to the
-// broker. A deferred row is left to a later round of retries if maxWaiting rows of its tenant
-// wait. A row of the head is deferred if its handler is slow and its share of rows waits.
-func (p *pipeline) handOver(rows []Row) (others []Row) {
-	var o outcome
+// handOver calls a handler with a row, as soon as the handler has a slot.
+func (p *pipeline) handOver(now time.Time, h *Handler, row Row) {
+	c := call{p, h, row, h.destination(row), now}
+	p.rows.Add(1)
+	p.publishes.Add(1)
+	begins, out := h.slots.enter(c, p.opt.Batch/(2*len(p.opt.Handlers)))
+	if begins {
+		go c.handle()
+	}
+	for _, c := range out {
+		c.putOff(now)
+	}
+}
+
+// putOff leaves the row of a call that waits no more to the retries. A row of the head is
+// deferred for that, unless the sender stops. No attempt is counted.
+func (c call) putOff(now time.Time) {
+	o := outcome{handled: true}
+	if c.row.Deferred || c.stopping.Err() != nil {
+		o.unsent = []Place{c.row.Place}
+	} else {
+		o.deferred = []Deferral{{Place: c.row.Place, Destination: c.destination, Reason: "many events wait for the handler", RetryAt: now, Untried: true}}
+	}
+	c.end(now, 1, o)
+	c.publishes.Done()
+}
+
+// makeRoom puts off the calls that have waited for a time or longer.
+func (p *pipeline) makeRoom(waited time.Duration) {
 	now := p.clock.Now()
-	for _, row := range rows {
-		if envelope.IsReceipt(row.Message.Metadata.Get(envelope.HeaderType)) {
-			others = append(others, row)
-			continue
-		}
-		h := p.handler(row)
-		if h == nil {
-			o.deferred = append(o.deferred, Deferral{
-				Place: row.Place, Destination: row.Message.Metadata.Get(envelope.HeaderServiceCallID), Reason: unclaimed, RetryAt: now, Untried: true, Unclaimed: true,
-			})
-			continue
-		}
-		switch destination := h.destination(row); {
-		case row.Destination != "" && h.slots.waits(destination) >= p.maxWaiting(h):
-			p.land(row.Place)
-		case row.Destination == "" && h.slots.slow(now, p.share()):
-			o.deferred = append(o.deferred, h.untried(row, now))
-		default:
-			p.rows.Add(1)
-			slot := h.slots.enter(destination)
-			p.publishes.Go(func() { p.await(h, row, destination, slot) })
+	for _, h := range p.opt.Handlers {
+		for _, c := range h.slots.leave(p, now, now.Add(-waited)) {
+			c.putOff(now)
 		}
 	}
-	if len(o.deferred) > 0 {
-		p.finish(o)
-	}
-	return others
 }
 
 // unclaimed is why a row waits for a handler.
@@ -186,41 +183,9 @@ func (s *sender) claim(ctx context.Context) {
 	}
 }
 
-// untried defers a row, without counting an attempt, until there are slots.
-func (h *Handler) untried(row Row, now time.Time) Deferral {
-	return Deferral{Place: row.Place, Destination: h.destination(row), Reason: "many events wait for the handler", RetryAt: now, Untried: true}
-}
-
-// await waits for the slot of a row and hands the row over. It defers a row of the head after
-// maxWait if too many rows wait.
-func (p *pipeline) await(h *Handler, row Row, destination string, slot <-chan struct{}) {
-	var impatient <-chan time.Time
-	if row.Destination == "" {
-		limit := time.NewTimer(maxWait)
-		defer limit.Stop()
-		impatient = limit.C
-	}
-	for {
-		select {
-		case <-slot:
-			p.handle(h, row, destination)
-			return
-		case <-impatient:
-			if now := p.clock.Now(); h.slots.leave(now, destination, slot, p.maxWaiting(h), p.share()) {
-				p.handled(row, outcome{handled: true, first: row.Message, deferred: []Deferral{h.untried(row, now)}})
-				return
-			}
-		case <-p.stopping.Done():
-			if h.slots.leave(time.Time{}, destination, slot, 0, 0) {
-				p.handled(row, outcome{unsent: []Place{row.Place}})
-				return
-			}
-		}
-	}
-}
-
-// handle calls the function with a row, in a slot that it frees at the end.
-func (p *pipeline) handle(h *Handler, row Row, destination string) {
+// handle calls the function with a row, and then gives its slot to the next call.
+func (c call) handle() {
+	p, h, row := c.pipeline, c.Handler, c.row
 	ctx, cancel := context.WithTimeout(timer.WithTrace(p.publishing, envelope.TraceFrom(row.Message.Metadata.Get)), h.Timeout)
 	defer cancel()
 	deleted, err := false, errExit
@@ -229,68 +194,30 @@ func (p *pipeline) handle(h *Handler, row Row, destination string) {
 			err = fmt.Errorf("%w: %v", errPanic, r)
 			p.log.ErrorContext(ctx, "the handler of an event panicked", about(row.Message, "seq", row.Seq, "panic", r, "stack", string(debug.Stack()))...)
 		}
-		h.slots.release(destination)
-		p.handled(row, p.outcome(h, row, deleted, err))
+		if next, waits := h.slots.release(c.destination); waits {
+			go next.handle()
+		}
+		now, o := p.clock.Now(), outcome{handled: true}
+		if err != nil && p.stopping.Err() != nil && (p.publishing.Err() != nil || errors.Is(err, context.Canceled)) {
+			o.unsent = []Place{row.Place} // the next start hands it over again
+		} else {
+			p.note(&o, now, row, p.topic(row.Message), h, err)
+		}
+		if deleted {
+			o.acked, o.unsent = nil, []Place{row.Place}
+		}
+		p.end(now, 1, o)
+		p.publishes.Done()
 	}()
 	if p.stopping.Err() != nil {
-		err = p.stopping.Err()
+		err = context.Canceled
 		return
 	}
 	done, failed := h.Handle(ctx, row)
 	if failed != nil { // an error that is a nil pointer panics here, if it does
 		_, _ = failed.Error(), errors.Is(failed, timer.ErrInvalid)
 	}
-	deleted, err = done, failed
-}
-
-// outcome returns what becomes of a row that was handed over.
-func (p *pipeline) outcome(h *Handler, row Row, deleted bool, err error) outcome {
-	now := p.clock.Now()
-	switch {
-	case err == nil:
-		p.failing.note(now, row, nil)
-		p.opt.Published(now, []*message.Message{row.Message})
-		p.opt.Settled(now, p.topic(row.Message), row, nil)
-		if deleted {
-			return outcome{gone: []Place{row.Place}}
-		}
-		return outcome{acked: []Place{row.Place}}
-	case p.stopping.Err() != nil && ended(p.publishing, err): // the next start hands it over again
-		return outcome{unsent: []Place{row.Place}}
-	case errors.Is(err, ErrNotBegun):
-		return outcome{handled: true, first: row.Message, unsent: []Place{row.Place}, reason: err}
-	case errors.Is(err, timer.ErrInvalid), row.Attempts+1 >= h.Attempts:
-		p.failing.note(now, row, nil) // its row is parked
-		return outcome{parked: []refusal{{row: row, err: errors.New(readable(err)), handled: true}}}
-	}
-	p.failing.note(now, row, err)
-	return outcome{handled: true, first: row.Message, deferred: []Deferral{{
-		Place: row.Place, Destination: h.destination(row), Reason: readable(err), RetryAt: now.Add(h.retryAfter(row.Attempts)),
-	}}}
-}
-
-// ended reports whether a call failed because its time was over at a stop, or had not
-// begun.
-func ended(publishing context.Context, err error) bool {
-	return publishing.Err() != nil || errors.Is(err, context.Canceled)
-}
-
-// handled settles a row, which is no longer in flight then.
-func (p *pipeline) handled(row Row, o outcome) {
-	switch {
-	case o.reason != nil: // it has not begun, so the loop reads it again
-		p.report.add(p.log, p.clock.Now(), o)
-		p.land(row.Place)
-		p.away.Store(true)
-		p.wakeUp()
-	case len(o.unsent) > 0:
-		p.land(row.Place)
-	default:
-		p.report.add(p.log, p.clock.Now(), o)
-		p.finish(o)
-	}
-	p.rows.Add(-1)
-	notify(p.freed)
+	deleted, err = done && failed == nil, failed
 }
 
 // maxReason is how much of an error is kept with a row.
@@ -305,69 +232,90 @@ func readable(err error) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
 }
 
-// Slots limit how many handlers are at work at once. A slot that becomes free goes to the
-// waiting destination that holds the fewest, so that a destination whose handlers are slow
-// delays others only until one of its handlers ends.
+// Slots limit how many calls of a handler are at work at once. A slot that becomes free goes to
+// the waiting destination that holds the fewest, so that a destination whose calls are slow
+// delays others only until one of its calls ends.
 type slots struct {
 	mu      sync.Mutex
 	free    int
-	held    map[string]int             // slots in use, by destination
-	waiting map[string][]chan struct{} // calls by destination, the oldest first
-	turns   []string                   // destinations that wait, in turn
-	queued  int                        // calls that wait
-	left    time.Time                  // when a call gave up last, after a long wait
+	held    map[string]int    // slots in use, by destination
+	waiting map[string][]call // by destination, the oldest first
+	turns   []string          // destinations that wait, in turn
+	queued  int               // calls that wait
+	left    time.Time         // when calls that had waited for long left last
 }
 
 func newSlots(n int) *slots {
-	return &slots{free: n, held: make(map[string]int), waiting: make(map[string][]chan struct{})}
+	return &slots{free: n, held: make(map[string]int), waiting: make(map[string][]call)}
 }
 
-// enter returns a channel that is closed when a call for a destination has a slot.
-func (s *slots) enter(destination string) <-chan struct{} {
+// enter reports whether a call begins at once. Else it waits until release returns it. While
+// share calls wait, and some have left a moment ago or the row is deferred, out has the call to
+// put off: one of the destination that has the most, which may be the call itself.
+func (s *slots) enter(c call, share int) (begins bool, out []call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	granted := make(chan struct{})
 	if s.free > 0 { // so no call waits
 		s.free--
-		s.held[destination]++
-		close(granted)
-		return granted
+		s.held[c.destination]++
+		return true, nil
 	}
-	if len(s.waiting[destination]) == 0 {
-		s.turns = append(s.turns, destination)
+	if s.queued >= share && (c.row.Deferred || c.since.Sub(s.left).Abs() < maxWait) {
+		longest := c.destination
+		for d, calls := range s.waiting {
+			if len(calls) > len(s.waiting[longest]) {
+				longest = d
+			}
+		}
+		calls := s.waiting[longest]
+		if len(calls) <= len(s.waiting[c.destination])+1 {
+			return false, []call{c}
+		}
+		last := len(calls) - 1
+		out = calls[last:]
+		s.wait(longest, calls[:last:last])
+		s.queued--
 	}
-	s.waiting[destination] = append(s.waiting[destination], granted)
+	if len(s.waiting[c.destination]) == 0 {
+		s.turns = append(s.turns, c.destination)
+	}
+	s.waiting[c.destination] = append(s.waiting[c.destination], c)
 	s.queued++
-	return granted
+	return false, out
 }
 
-// leave gives up a call that waits, if more than most calls of its destination wait, or more
-// than share calls of all destinations. It returns false if the call goes on waiting, or has
-// a slot.
-func (s *slots) leave(now time.Time, destination string, call <-chan struct{}, most, share int) bool {
+// leave returns the calls of a pipeline that have waited since a time or longer, which wait
+// no more.
+func (s *slots) leave(p *pipeline, now, since time.Time) (calls []call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	calls := s.waiting[destination]
-	i := slices.IndexFunc(calls, func(c chan struct{}) bool { return c == call })
-	if i < 0 || len(calls) <= most && s.queued <= share {
-		return false
+	for destination, waiting := range s.waiting {
+		s.wait(destination, slices.DeleteFunc(waiting, func(c call) bool {
+			leaves := c.pipeline == p && !c.since.After(since)
+			if leaves {
+				calls = append(calls, c)
+			}
+			return leaves
+		}))
 	}
-	s.left = now
-	s.queued--
-	s.wait(destination, slices.Delete(calls, i, i+1))
-	return true
+	s.turns = slices.DeleteFunc(s.turns, func(d string) bool { return len(s.waiting[d]) == 0 })
+	s.queued -= len(calls)
+	if len(calls) > 0 {
+		s.left = now
+	}
+	return calls
 }
 
-// release frees a slot of a destination.
-func (s *slots) release(destination string) {
+// release frees a slot of a destination, and gives it to the next call if one waits.
+func (s *slots) release(destination string) (c call, waits bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free++
 	if s.held[destination]--; s.held[destination] == 0 {
 		delete(s.held, destination)
 	}
 	if len(s.turns) == 0 {
-		return
+		s.free++
+		return call{}, false
 	}
 	next := 0
 	for i, d := range s.turns {
@@ -379,34 +327,21 @@ func (s *slots) release(destination string) {
 		}
 	}
 	d := s.turns[next]
-	s.turns = append(slices.Delete(s.turns, next, next+1), d)
-	s.free--
+	calls := s.waiting[d]
+	s.turns = slices.Delete(s.turns, next, next+1)
+	s.wait(d, calls[1:])
+	if len(calls) > 1 {
+		s.turns = append(s.turns, d)
+	}
 	s.held[d]++
 	s.queued--
-	close(s.waiting[d][0])
-	s.wait(d, s.waiting[d][1:])
+	return calls[0], true
 }
 
-// wait sets which calls of a destination wait. The lock must be held.
-func (s *slots) wait(destination string, calls []chan struct{}) {
-	if len(calls) > 0 {
-		s.waiting[destination] = calls
-		return
+// wait sets which calls of a destination wait.
+func (s *slots) wait(destination string, calls []call) {
+	s.waiting[destination] = calls
+	if len(calls) == 0 {
+		delete(s.waiting, destination)
 	}
-	delete(s.waiting, destination)
-	s.turns = slices.DeleteFunc(s.turns, func(d string) bool { return d == destination })
-}
-
-// slow reports whether a call gave up a moment ago, and at least share calls still wait.
-func (s *slots) slow(now time.Time, share int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.queued >= share && now.Sub(s.left).Abs() < maxWait
-}
-
-// waits returns how many calls for a destination wait.
-func (s *slots) waits(destination string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.waiting[destination])
 }

@@ -35,17 +35,18 @@ type pipeline struct {
 	timeout   atomic.Int64  // of the next publish, as a duration
 	rows      atomic.Int64  // in flight
 	freed     chan struct{} // holds one: rows are no longer in flight
+	patience  *time.Ticker  // ticks when calls of handlers may have waited for long
 	publishes sync.WaitGroup
 }
 
 func newPipeline(s *sender, finish func(outcome)) *pipeline {
-	p := &pipeline{sender: s, finish: finish, freed: make(chan struct{}, 1)}
+	p := &pipeline{sender: s, finish: finish, freed: make(chan struct{}, 1), patience: time.NewTicker(maxWait)}
 	p.timeout.Store(int64(maxTimeout))
 	return p
 }
 
 // vacancy waits until rows may be published, and returns how many. It returns zero if
-// ctx ends.
+// ctx ends. Calls of handlers that have waited for long make room for others.
 func (p *pipeline) vacancy(ctx context.Context) int {
 	for ctx.Err() == nil {
 		if n := p.opt.Batch - int(p.rows.Load()); n > 0 {
@@ -53,6 +54,8 @@ func (p *pipeline) vacancy(ctx context.Context) int {
 		}
 		select {
 		case <-p.freed:
+		case <-p.patience.C:
+			p.makeRoom(maxWait)
 		case <-ctx.Done():
 		}
 	}
@@ -62,18 +65,11 @@ func (p *pipeline) vacancy(ctx context.Context) int {
 // publish publishes rows and settles them. It returns the destinations that took a row. If
 // the publish is slow it returns nil, and settles the rows later.
 func (p *pipeline) publish(rows []Row) map[string]bool {
-	rows = p.except(rows, damaged)
-	if len(p.opt.Handlers) > 0 {
-		rows = p.handOver(rows)
-	}
+	rows, messages := p.dispatch(rows)
 	if len(rows) == 0 {
 		return nil
 	}
 	p.rows.Add(int64(len(rows)))
-	messages := make([]broker.Message, len(rows))
-	for i, row := range rows {
-		messages[i] = broker.Message{Topic: p.topic(row.Message), Message: row.Message}
-	}
 	results := make(chan []error, 1)
 	p.publishes.Go(func() {
 		ctx, cancel := context.WithTimeout(p.publishing, time.Duration(p.timeout.Load()))
@@ -94,33 +90,40 @@ func (p *pipeline) publish(rows []Row) map[string]bool {
 	}
 }
 
-// except defers each row for which why returns a destination and a reason, and returns the
-// other rows.
-func (p *pipeline) except(rows []Row, why func(Row) (destination, reason string)) (others []Row) {
-	now, others := p.clock.Now(), rows[:0]
+// dispatch hands the events of rows to handlers, and returns the rows that go to the broker,
+// with their messages. It defers a row that can go nowhere now: its headers can't be read, no
+// handler of this process wants it, or its handler or topic delays others.
+func (p *pipeline) dispatch(rows []Row) (toBroker []Row, messages []broker.Message) {
+	toBroker, messages = rows[:0], make([]broker.Message, 0, len(rows))
+	now := p.clock.Now()
 	var o outcome
 	for _, row := range rows {
-		destination, reason := why(row)
-		if reason == "" {
-			others = append(others, row)
-			continue
+		d := Deferral{Place: row.Place, RetryAt: now.Add(retry.Publish.After(row.Attempts + 1))}
+		switch topic, h := p.topic(row.Message), p.handler(row); {
+		case row.Err != nil: // a person has to repair or delete it
+			d.Destination, d.Reason = "damaged", readable(row.Err)
+		case h != nil:
+			p.handOver(now, h, row)
+		case len(p.opt.Handlers) > 0 && !isReceipt(row.Message):
+			d = Deferral{Place: row.Place, Destination: row.Message.Metadata.Get(envelope.HeaderServiceCallID), Reason: unclaimed, RetryAt: now, Untried: true, Unclaimed: true}
+		case !row.Deferred && p.unanswered.has(now, topic):
+			d.Destination, d.Reason = topic, "the topic did not answer in time"
+		default:
+			toBroker, messages = append(toBroker, row), append(messages, broker.Message{Topic: topic, Message: row.Message})
 		}
-		o.deferred = append(o.deferred, Deferral{Place: row.Place, Destination: destination, Reason: reason, RetryAt: now.Add(retry.Publish.After(row.Attempts + 1))})
+		if d.Reason != "" {
+			o.deferred = append(o.deferred, d)
+		}
 	}
 	if len(o.deferred) > 0 {
-		p.report.add(p.log, now, o)
-		p.finish(o)
+		p.end(now, 0, o)
 	}
-	return others
+	return toBroker, messages
 }
 
-// damaged returns the reason of a row whose headers can't be read: a person has to repair or
-// delete it.
-func damaged(row Row) (destination, reason string) {
-	if row.Err == nil {
-		return "", ""
-	}
-	return "damaged", readable(row.Err)
+// isReceipt reports whether a message is a receipt, which the broker gets in any case.
+func isReceipt(m *message.Message) bool {
+	return envelope.IsReceipt(m.Metadata.Get(envelope.HeaderType))
 }
 
 // adapt halves the timeout of publishes when a part of a batch timed out, so that a
@@ -137,57 +140,65 @@ func (p *pipeline) adapt(timedOut bool, errs []error) {
 	p.timeout.Store(int64(d))
 }
 
-// done sorts rows by their results and settles them.
+// done settles rows by the results of their publish.
 func (p *pipeline) done(rows []Row, messages []broker.Message, errs []error) (through map[string]bool) {
-	defer func() {
-		p.rows.Add(-int64(len(rows)))
-		notify(p.freed)
-	}()
-	o := outcome{acked: make([]Place, 0, len(rows))}
+	now, o := p.clock.Now(), outcome{acked: make([]Place, 0, len(rows)), events: make([]*message.Message, 0, len(rows))}
 	through = make(map[string]bool)
-	now := p.clock.Now()
-	published := make([]*message.Message, 0, len(rows))
-	debug := p.log.Enabled(p.publishing, slog.LevelDebug)
 	for i, row := range rows {
-		switch err := errs[i]; {
-		case err == nil:
-			if debug {
-				ctx := timer.WithTrace(p.publishing, envelope.TraceFrom(row.Message.Metadata.Get))
-				p.log.DebugContext(ctx, "event delivered", about(row.Message, "topic", messages[i].Topic)...)
-			}
-			o.acked = append(o.acked, row.Place)
-			published = append(published, row.Message)
-			p.opt.Settled(now, messages[i].Topic, row, nil)
+		if errs[i] == nil {
 			through[row.Destination] = true
-			if row.Attempts > 0 {
-				p.failing.note(now, row, nil)
-			}
-		case errors.Is(err, broker.ErrUnavailable):
-			o.unsent = append(o.unsent, row.Place)
-			o.reason = err
-		case errors.Is(err, broker.ErrRefused) && p.refused(row.Seq) >= p.opt.MaxAttempts:
-			p.failing.note(now, row, nil) // its row is parked
-			o.parked = append(o.parked, refusal{row: row, err: err})
-		default:
-			p.failing.note(now, row, err)
-			o.first = cmp.Or(o.first, row.Message)
-			o.deferred = append(o.deferred, Deferral{
-				Place: row.Place, Destination: destination(messages[i].Topic, err), Reason: readable(err), RetryAt: now.Add(retry.Publish.After(row.Attempts + 1)),
-			})
 		}
+		p.note(&o, now, row, messages[i].Topic, nil, errs[i])
 	}
-	if len(o.acked) > 0 {
+	p.end(now, len(rows), o)
+	return through
+}
+
+// note adds the result of a row to an outcome: that of its publish, or of the handler given.
+func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Handler, err error) {
+	switch {
+	case err == nil:
+		if p.log.Enabled(p.publishing, slog.LevelDebug) {
+			ctx := timer.WithTrace(p.publishing, envelope.TraceFrom(row.Message.Metadata.Get))
+			p.log.DebugContext(ctx, "event delivered", about(row.Message, "topic", topic)...)
+		}
+		o.acked, o.events = append(o.acked, row.Place), append(o.events, row.Message)
+		p.opt.Settled(now, topic, row, nil)
+		if row.Attempts > 0 {
+			p.failing.note(now, row, nil)
+		}
+	case errors.Is(err, broker.ErrUnavailable) && h == nil, errors.Is(err, ErrNotBegun):
+		o.unsent, o.away = append(o.unsent, row.Place), err
+	case h != nil && (errors.Is(err, timer.ErrInvalid) || row.Attempts+1 >= h.Attempts),
+		h == nil && errors.Is(err, broker.ErrRefused) && p.refused(row.Seq) >= p.opt.MaxAttempts:
+		p.failing.note(now, row, nil) // its row is parked
+		o.parked = append(o.parked, refusal{row: row, err: err, handled: h != nil})
+	default:
+		p.failing.note(now, row, err)
+		o.first = cmp.Or(o.first, row.Message)
+		d := Deferral{Place: row.Place, Destination: destination(topic, err), Reason: readable(err), RetryAt: now.Add(retry.Publish.After(row.Attempts + 1))}
+		if h != nil {
+			d.Destination, d.RetryAt = h.destination(row), now.Add(h.policy().After(row.Attempts+1))
+		}
+		o.deferred = append(o.deferred, d)
+	}
+}
+
+// end settles an outcome. So many of its rows are no longer with their destination then.
+func (p *pipeline) end(now time.Time, rows int, o outcome) {
+	if len(o.events) > 0 {
 		failpoint.Here("published")
-		p.opt.Published(now, published)
+		p.opt.Published(now, o.events)
 	}
-	if len(o.unsent) > 0 {
+	p.land(o.unsent...)
+	if o.away != nil {
 		p.away.Store(true)
-		p.wakeUp() // if the batch was slow
-		p.land(o.unsent...)
+		p.wakeUp() // the loop may not wait for this batch
 	}
 	p.report.add(p.log, now, o)
 	p.finish(o)
-	return through
+	p.rows.Add(-int64(rows))
+	notify(p.freed)
 }
 
 // about returns the attributes of a log line that name an event, and more.
@@ -247,18 +258,5 @@ func (u *unanswered) has(now time.Time, topic string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	at, is := u.at[topic]
-	if is && now.Sub(at).Abs() > unansweredFor {
-		delete(u.at, topic)
-		is = false
-	}
-	return is
-}
-
-// why returns the destination of a row and the reason to leave it to the retries, if its
-// topic does not answer.
-func (u *unanswered) why(now time.Time, topic string) (destination, reason string) {
-	if !u.has(now, topic) {
-		return "", ""
-	}
-	return topic, "the topic did not answer in time"
+	return is && now.Sub(at).Abs() <= unansweredFor
 }

@@ -129,10 +129,10 @@ func (s *sender) awaitDeferred(ctx context.Context) {
 // A report logs rows that could not be published, now and then, and when the
 // broker is back.
 type report struct {
-	mu               sync.Mutex
-	last             time.Time
-	deferred, unsent int       // since then
-	away             time.Time // since when the broker was unavailable; zero if it is not
+	mu       sync.Mutex
+	last     time.Time
+	deferred int       // since then
+	away     time.Time // since when the broker was unavailable; zero if it is not
 }
 
 const reportInterval = 10 * time.Second
@@ -142,38 +142,30 @@ func (r *report) add(log *slog.Logger, now time.Time, o outcome) {
 	defer r.mu.Unlock()
 	switch {
 	case o.handled:
-	case len(o.unsent) > 0 && r.away.IsZero():
+	case o.away != nil && r.away.IsZero():
 		r.away = now
-	case len(o.unsent) == 0 && len(o.acked) > 0 && !r.away.IsZero():
+	case o.away == nil && len(o.acked) > 0 && !r.away.IsZero():
 		log.Info("the broker is available again, events are published", "unavailable_for", now.Sub(r.away).Round(time.Millisecond))
-		r.away, r.last, r.unsent = time.Time{}, time.Time{}, 0
-	}
-	if len(o.deferred)+len(o.unsent) == 0 {
-		return
+		r.away, r.last = time.Time{}, time.Time{}
 	}
 	r.deferred += len(o.deferred)
-	if !o.handled {
-		r.unsent += len(o.unsent)
-	}
-	if now.Sub(r.last).Abs() < reportInterval {
+	if len(o.deferred) == 0 && o.away == nil || now.Sub(r.last).Abs() < reportInterval {
 		return
-	}
-	if r.unsent > 0 {
-		log.Warn("the broker is unavailable, events wait in the outbox", "publishes", r.unsent, "error", o.reason)
 	}
 	var first []any
 	if o.first != nil {
 		first = about(o.first)
 	}
 	switch {
-	case o.handled && len(o.unsent) > 0:
-		log.Warn("events can't be handed over, will retry each", append(first, "error", o.reason)...)
-	case len(o.deferred) == 0:
+	case o.away != nil && o.handled:
+		log.Warn("events can't be handed over, will retry each", "error", o.away)
+	case o.away != nil:
+		log.Warn("the broker is unavailable, events wait in the outbox", "error", o.away)
 	case o.handled:
 		log.Warn("events could not be handled, will retry each", append(first, "failures", r.deferred, "error", o.deferred[0].Reason)...)
 	default:
 		d := o.deferred[0]
 		log.Warn("events can't be published, will retry each", append(first, "publishes", r.deferred, "destination", d.Destination, "error", d.Reason)...)
 	}
-	r.last, r.deferred, r.unsent = now, 0, 0
+	r.last, r.deferred = now, 0
 }

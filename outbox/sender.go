@@ -85,8 +85,11 @@ func (s *sender) run(ctx context.Context) error {
 		loops.Go(func() { s.claim(ctx) })
 	}
 	loops.Wait()
-	head.publishes.Wait()
-	retries.publishes.Wait()
+	for _, p := range []*pipeline{head, retries} {
+		p.makeRoom(0)
+		p.publishes.Wait()
+		p.patience.Stop()
+	}
 	close(s.published)
 	settling.Wait()
 	if err := context.Cause(ctx); errors.Is(err, timer.ErrFatal) {
@@ -111,12 +114,6 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 	defer beside.Wait()
 	late := newRereads(s.outbox.shards != nil)
 	defer late.timer.Stop()
-	publish := func(next page) {
-		now := s.clock.Now()
-		p.publish(p.except(s.take(next.reading, next.rows), func(row Row) (destination, reason string) {
-			return s.unanswered.why(now, s.topic(row.Message))
-		}))
-	}
 	for free := p.vacancy(ctx); free > 0; free = p.vacancy(ctx) {
 		limit := min(size, free)
 		appended := s.backlog.notified()
@@ -131,7 +128,7 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 		if len(rows) > 0 {
 			after = rows[len(rows)-1].Seq
 		}
-		publish(page{reading, rows})
+		p.publish(s.take(reading, rows))
 		if p.away.Swap(false) { // what was not published is still in the outbox
 			after, size = 0, min(firstBatch, s.opt.Batch)
 			failures++
@@ -158,7 +155,7 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 			last, size := after, size
 			beside.Go(func() { again.Reset(pause.Rest(s.fromFirst(ctx, last, size, pages), s.opt.Interval)) })
 		case next := <-pages:
-			publish(next)
+			p.publish(s.take(next.reading, next.rows))
 		}
 	}
 }

@@ -18,33 +18,33 @@ const (
 	maxFlush      = 4096
 )
 
-// An outcome says what becomes of the rows of a batch.
+// An outcome says what became of rows at their destination: topics of the broker, or a handler.
 type outcome struct {
 	acked    []Place
-	gone     []Place // a handler has deleted them in its transaction
+	events   []*message.Message // of the acked
+	unsent   []Place            // no longer in flight, and not settled either
+	away     error              // why the broker, or the handler, could take nothing at all
 	deferred []Deferral
 	first    *message.Message // the first deferred event, for the log; nil if it can't be read
 	parked   []refusal
-	unsent   []Place // the broker was unavailable
-	reason   error   // of the unsent
-	handled  bool    // a handler in this process had the deferred rows, not the broker
+	handled  bool // by a handler of this process, not the broker
 }
 
 // A refusal is a row that failed for the last time.
 type refusal struct {
 	row     Row
 	err     error
-	handled bool // a handler in this process refused it, not the broker
+	handled bool // a handler of this process refused it, not the broker
 }
 
 // settlePublished settles the outcomes of the head until the channel is closed.
 func (s *sender) settlePublished() {
 	for o := range s.published {
 		flush := time.NewTimer(flushInterval)
-		for open := true; open && len(o.acked)+len(o.gone)+len(o.deferred) < maxFlush; {
+		for open := true; open && len(o.acked)+len(o.deferred) < maxFlush; {
 			select {
 			case more, ok := <-s.published:
-				o.acked, o.gone = append(o.acked, more.acked...), append(o.gone, more.gone...)
+				o.acked = append(o.acked, more.acked...)
 				o.deferred, o.parked = append(o.deferred, more.deferred...), append(o.parked, more.parked...)
 				open = ok
 			case <-flush.C:
@@ -61,9 +61,6 @@ func (s *sender) settlePublished() {
 func (s *sender) settle(o outcome) {
 	if len(o.acked) > 0 {
 		s.remove(o.acked, 1)
-	}
-	if len(o.gone) > 0 {
-		s.land(o.gone...)
 	}
 	if len(o.deferred) > 0 {
 		rows := make([]Place, len(o.deferred))
