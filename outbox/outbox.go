@@ -26,6 +26,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -257,9 +258,8 @@ type Forwarder struct {
 	interval time.Duration // pause between two polls for rows that are due again
 	longest  time.Duration // delay after a failure
 
-	mu   sync.Mutex
-	own  *sender       // of the table or the own shard; nil while it owns none
-	over chan struct{} // closed when own sends no more; nil if own is
+	own   atomic.Pointer[sender] // of the table or the own shard; nil while it owns none
+	owned sync.Once
 }
 
 var errOver = errors.New("the shard of the outbox is lost")
@@ -314,7 +314,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	if f.outbox.shards != nil {
 		return f.runShards(ctx)
 	}
-	return f.own.run(ctx)
+	return f.own.Load().run(ctx)
 }
 
 // Ready is closed when events that are appended have a forwarder: at once with a
@@ -325,7 +325,7 @@ func (f *Forwarder) Ready() <-chan struct{} { return f.ready }
 // not count for Waiting, so for them rows is 0, and the forwarder is only woken. Appended never
 // blocks; a notification that is lost costs at most one interval.
 func (f *Forwarder) Appended(rows int) {
-	if s, _ := f.current(); s != nil {
+	if s := f.own.Load(); s != nil {
 		s.backlog.add(rows)
 		s.wakeUp()
 	}
@@ -335,7 +335,7 @@ func (f *Forwarder) Appended(rows int) {
 // very many while it does not know how many were there before, or owns no shard.
 // Deferred rows do not count.
 func (f *Forwarder) Waiting() int {
-	if s, _ := f.current(); s != nil {
+	if s := f.own.Load(); s != nil {
 		return s.backlog.waiting()
 	}
 	return math.MaxInt
@@ -352,11 +352,13 @@ func (f *Forwarder) Drain(ctx context.Context) error {
 		return nil
 	}
 	for {
-		if s, over := f.current(); s != nil {
-			if err := s.drain(ctx, over); !errors.Is(err, errOver) {
-				return err
+		if s := f.own.Load(); s != nil {
+			if !s.awaited(ctx) {
+				return nil
 			}
-		} else if !pause.For(ctx, drainPause) {
+			s.wakeUp()
+		}
+		if !pause.For(ctx, drainPause) {
 			return ctx.Err()
 		}
 	}
@@ -364,27 +366,10 @@ func (f *Forwarder) Drain(ctx context.Context) error {
 
 // setOwn sets which sender has the own shard; nil for none.
 func (f *Forwarder) setOwn(s *sender) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.over != nil {
-		close(f.over)
+	f.own.Store(s)
+	if s != nil {
+		f.owned.Do(func() { close(f.ready) })
 	}
-	f.own, f.over = s, nil
-	if s == nil {
-		return
-	}
-	f.over = make(chan struct{})
-	select {
-	case <-f.ready:
-	default:
-		close(f.ready)
-	}
-}
-
-func (f *Forwarder) current() (s *sender, over <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.own, f.over
 }
 
 // A backlog counts the rows at the head of a table that a sender has not read yet.

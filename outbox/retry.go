@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,10 +47,8 @@ func (s *sender) sendDeferred(ctx context.Context, p *pipeline) {
 			handled = int(p.rows.Load())
 		}
 		limit := min(free, retryRows) + handled
-		reading := s.beginReading(false)
-		rows, err := s.table.Deferred(ctx, began, from, limit, retryEach+handled)
+		rows, taken, err := s.read(false, func() ([]Row, error) { return s.table.Deferred(ctx, began, from, limit, retryEach+handled) })
 		if err != nil {
-			s.take(reading, nil)
 			s.pauseAfter(ctx, &failures, err)
 			continue
 		}
@@ -58,7 +57,7 @@ func (s *sender) sendDeferred(ctx context.Context, p *pipeline) {
 		if len(rows) == limit {
 			from = rows[len(rows)-1].Destination + "\x01" // behind it, however much it has
 		}
-		through := s.follow(ctx, p, p.publish(s.take(reading, rows)))
+		through := s.follow(ctx, p, p.publish(taken))
 		switch {
 		case p.away.Swap(false):
 			failures++
@@ -93,21 +92,20 @@ func (s *sender) follow(ctx context.Context, p *pipeline, through map[string]boo
 			return true
 		}
 		each := max(1, min(size, free)/len(through))
-		var batch []Row
-		reading := s.beginReading(false)
-		for destination := range through {
-			rows, err := s.table.Deferred(ctx, s.clock.Now(), destination, each, each)
-			if err != nil {
-				s.take(reading, nil)
-				return true // the next round will say so
-			}
-			for _, row := range rows {
-				if row.Destination == destination {
-					batch = append(batch, row)
+		_, batch, err := s.read(false, func() (rows []Row, err error) {
+			for destination := range through {
+				due, err := s.table.Deferred(ctx, s.clock.Now(), destination, each, each)
+				if err != nil {
+					return nil, err
 				}
+				rows = append(rows, slices.DeleteFunc(due, func(r Row) bool { return r.Destination != destination })...)
 			}
+			return rows, nil
+		})
+		if err != nil {
+			return true // the next round will say so
 		}
-		through = p.publish(s.take(reading, batch))
+		through = p.publish(batch)
 	}
 	return true
 }

@@ -81,7 +81,7 @@ func (s *sender) run(ctx context.Context) error {
 	settling.Go(s.settlePublished)
 	loops.Go(func() { s.sendHead(ctx, head) })
 	loops.Go(func() { s.sendDeferred(ctx, retries) })
-	if own, _ := s.current(); own == s {
+	if s.own.Load() == s {
 		loops.Go(func() { s.claim(ctx) })
 	}
 	loops.Wait()
@@ -109,7 +109,7 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 	defer poll.Stop()
 	again := time.NewTimer(s.opt.Interval) // fires when fromFirst is to begin, and does not run during it
 	defer again.Stop()
-	pages := make(chan page)
+	pages := make(chan []Row)
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	late := newRereads(s.outbox.shards != nil)
@@ -117,10 +117,8 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 	for free := p.vacancy(ctx); free > 0; free = p.vacancy(ctx) {
 		limit := min(size, free)
 		appended := s.backlog.notified()
-		reading := s.beginReading(false)
-		rows, err := s.table.Head(ctx, after, limit)
+		rows, taken, err := s.read(false, func() ([]Row, error) { return s.table.Head(ctx, after, limit) })
 		if err != nil {
-			s.take(reading, nil)
 			s.pauseAfter(ctx, &failures, err)
 			continue
 		}
@@ -128,7 +126,7 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 		if len(rows) > 0 {
 			after = rows[len(rows)-1].Seq
 		}
-		p.publish(s.take(reading, rows))
+		p.publish(taken)
 		if p.away.Swap(false) { // what was not published is still in the outbox
 			after, size = 0, min(firstBatch, s.opt.Batch)
 			failures++
@@ -155,7 +153,7 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 			last, size := after, size
 			beside.Go(func() { again.Reset(pause.Rest(s.fromFirst(ctx, last, size, pages), s.opt.Interval)) })
 		case next := <-pages:
-			p.publish(s.take(next.reading, next.rows))
+			p.publish(next)
 		}
 	}
 }
@@ -167,29 +165,21 @@ var always = func() chan struct{} {
 	return c
 }()
 
-// A page is rows that were read at once.
-type page struct {
-	reading *reading
-	rows    []Row
-}
-
 // fromFirst reads the outbox, in pages of a size, from the first row to the last one that was
 // read before. It returns how long the reads took. While another transaction holds a snapshot
 // on PostgreSQL, they step over all rows that were deleted meanwhile. So the head is read
 // beside them.
-func (s *sender) fromFirst(ctx context.Context, last int64, size int, pages chan<- page) (took time.Duration) {
+func (s *sender) fromFirst(ctx context.Context, last int64, size int, pages chan<- []Row) (took time.Duration) {
 	for after := int64(0); ; {
-		reading := s.beginReading(true)
-		rows, err := s.table.Head(ctx, after, size)
-		took += s.clock.Now().Sub(reading.began)
+		began := s.clock.Now()
+		rows, taken, err := s.read(true, func() ([]Row, error) { return s.table.Head(ctx, after, size) })
+		took += s.clock.Now().Sub(began)
 		if err != nil || len(rows) == 0 { // the next read of the head reports why the database does not answer
-			s.take(reading, nil)
 			return took
 		}
 		select {
-		case pages <- page{reading, rows}:
+		case pages <- taken:
 		case <-ctx.Done():
-			s.take(reading, nil)
 			return took
 		}
 		if after = rows[len(rows)-1].Seq; after >= last || len(rows) < size {
@@ -220,18 +210,14 @@ type reading struct {
 	settled map[Place]struct{} // rows that were settled after it began
 }
 
-// beginReading is called before the table is read.
-func (s *sender) beginReading(again bool) *reading {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// read reads rows of the table. Of these it returns the rows to be published, which are
+// neither in flight nor settled meanwhile, and notes that they are in flight.
+func (s *sender) read(again bool, from func() ([]Row, error)) (rows, taken []Row, err error) {
 	r := &reading{began: s.clock.Now(), again: again, settled: make(map[Place]struct{})}
+	s.mu.Lock()
 	s.readings[r] = struct{}{}
-	return r
-}
-
-// take ends a reading. Of the rows that were read it returns the rows to be published,
-// which are neither in flight nor settled meanwhile, and notes that they are in flight.
-func (s *sender) take(r *reading, rows []Row) (taken []Row) {
+	s.mu.Unlock()
+	rows, err = from()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.readings, r)
@@ -246,7 +232,7 @@ func (s *sender) take(r *reading, rows []Row) (taken []Row) {
 			taken = append(taken, row)
 		}
 	}
-	return taken
+	return rows, taken, err
 }
 
 // land notes that rows are no longer in flight.
@@ -292,15 +278,14 @@ func notify(c chan<- struct{}) {
 	}
 }
 
-// left reports whether there are rows at the head, or only deferred ones. A table that
-// can't be read may have some.
-func (s *sender) left(ctx context.Context) (head, deferred bool) {
+// left reports whether there are rows at the head, and if not returns deferred ones. A table
+// that can't be read may have some.
+func (s *sender) left(ctx context.Context, limit int) (head bool, deferred []Row) {
 	rows, err := s.table.Head(ctx, 0, 1)
-	if err != nil || len(rows) > 0 {
-		return true, false
+	if err == nil && len(rows) == 0 {
+		deferred, err = s.table.Deferred(ctx, never, "", limit, limit)
 	}
-	rows, err = s.table.Deferred(ctx, never, "", 1, 1)
-	return false, err != nil || len(rows) > 0
+	return err != nil || len(rows) > 0, deferred
 }
 
 // awaitedAttempts is how often a deferred row that a stop waits for has failed at most. A row
@@ -310,32 +295,10 @@ const awaitedAttempts = 8
 // awaited reports whether rows are left that a stop should wait for: rows at the head, and
 // deferred ones that have not failed for long, and were not refused by the broker.
 func (s *sender) awaited(ctx context.Context) bool {
-	rows, err := s.table.Head(ctx, 0, 1)
-	if err != nil || len(rows) > 0 {
-		return true
-	}
-	rows, err = s.table.Deferred(ctx, never, "", s.opt.Batch, s.opt.Batch)
+	head, deferred := s.left(ctx, s.opt.Batch)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return err != nil || slices.ContainsFunc(rows, func(r Row) bool { return r.Attempts <= awaitedAttempts && s.refusals[r.Seq] == 0 })
-}
-
-// drain waits until no row is left that is awaited, or over is closed. Then it returns errOver.
-func (s *sender) drain(ctx context.Context, over <-chan struct{}) error {
-	for {
-		if !s.awaited(ctx) {
-			return nil
-		}
-		s.wakeUp()
-		select {
-		case <-over:
-			return errOver
-		default:
-		}
-		if !pause.For(ctx, drainPause) {
-			return ctx.Err()
-		}
-	}
+	return head || slices.ContainsFunc(deferred, func(r Row) bool { return r.Attempts <= awaitedAttempts && s.refusals[r.Seq] == 0 })
 }
 
 // drainAbandoned waits until a table that another instance has abandoned is empty, or ctx
@@ -344,11 +307,11 @@ func (s *sender) drain(ctx context.Context, over <-chan struct{}) error {
 func (s *sender) drainAbandoned(ctx context.Context, full func() bool) {
 	for began := s.clock.Now(); ; {
 		wait, asked := retryInterval, s.clock.Now()
-		switch head, deferred := s.left(ctx); {
+		switch head, deferred := s.left(ctx, 1); {
 		case head:
 			s.wakeUp()
 			wait = pause.Rest(s.clock.Now().Sub(asked), drainPause)
-		case !deferred, full() && s.clock.Now().Sub(began).Abs() >= turn:
+		case len(deferred) == 0, full() && s.clock.Now().Sub(began).Abs() >= turn:
 			return
 		}
 		if !pause.For(ctx, wait) {

@@ -21,7 +21,7 @@ type Status struct {
 
 // Status returns how the forwarder is. It never waits.
 func (f *Forwarder) Status() Status {
-	s, _ := f.current()
+	s := f.own.Load()
 	if s == nil {
 		return Status{}
 	}
@@ -33,7 +33,7 @@ func (f *Forwarder) Status() Status {
 // Failing returns how many events of a tenant have failed for ten minutes or longer, in
 // this process.
 func (f *Forwarder) Failing(tenant timer.TenantID) int {
-	s, _ := f.current()
+	s := f.own.Load()
 	if s == nil {
 		return 0
 	}
