@@ -36,7 +36,6 @@ import (
 	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/internal/pause"
-	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -256,7 +255,6 @@ type Forwarder struct {
 	parked *digest.Digest
 
 	interval time.Duration // pause between two polls for rows that are due again
-	longest  time.Duration // delay after a failure
 
 	own   atomic.Pointer[sender] // of the table or the own shard; nil while it owns none
 	owned sync.Once
@@ -284,10 +282,10 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 		parked: digest.New(func(attrs ...any) {
 			log.Error("events were parked, see the table timer_outbox_parked", attrs...)
 		}),
-		ready: make(chan struct{}), interval: retryInterval, longest: retry.OnDue.Longest,
+		ready: make(chan struct{}), interval: retryInterval,
 	}
 	if len(opt.Handlers) > 0 {
-		f.interval, f.longest = time.Second, 0
+		f.interval = time.Second
 	}
 	if len(opt.Handlers) == 0 || opt.Grace <= 0 {
 		opt.Grace = StopTimeout / 2
@@ -296,7 +294,6 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 	for i, h := range opt.Handlers {
 		h = h.withDefaults()
 		opt.Handlers[i] = h
-		f.longest = max(f.longest, h.MaxDelay)
 		f.interval = min(f.interval, max(h.MinDelay/4, retryInterval))
 	}
 	f.opt = opt

@@ -165,21 +165,21 @@ func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Han
 		o.acked, o.events = append(o.acked, row.Place), append(o.events, row.Message)
 		p.opt.Settled(now, topic, row, nil)
 		if row.Attempts > 0 {
-			p.failing.note(now, row, nil)
+			p.failing.note(now, now, row, nil)
 		}
 	case errors.Is(err, broker.ErrUnavailable) && h == nil, errors.Is(err, ErrNotBegun):
 		o.unsent, o.away = append(o.unsent, row.Place), err
 	case h != nil && (errors.Is(err, timer.ErrInvalid) || row.Attempts+1 >= h.Attempts),
 		h == nil && errors.Is(err, broker.ErrRefused) && p.refused(row.Seq) >= p.opt.MaxAttempts:
-		p.failing.note(now, row, nil) // its row is parked
+		p.failing.note(now, now, row, nil) // its row is parked
 		o.parked = append(o.parked, refusal{row: row, err: err, handled: h != nil})
 	default:
-		p.failing.note(now, row, err)
 		o.first = cmp.Or(o.first, row.Message)
 		d := Deferral{Place: row.Place, Destination: destination(topic, err), Reason: readable(err), RetryAt: now.Add(retry.Publish.After(row.Attempts + 1))}
 		if h != nil {
 			d.Destination, d.RetryAt = h.destination(row), now.Add(h.policy().After(row.Attempts+1))
 		}
+		p.failing.note(now, d.RetryAt, row, err)
 		o.deferred = append(o.deferred, d)
 	}
 }

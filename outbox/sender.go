@@ -51,7 +51,7 @@ type sender struct {
 
 func newSender(f *Forwarder, table Table) *sender {
 	return &sender{
-		failing: failing{keep: 2 * f.longest}, Forwarder: f, table: table, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
+		Forwarder: f, table: table, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
 		published: make(chan outcome, 1), inFlight: make(map[Place]struct{}), readings: make(map[*reading]struct{}), refusals: make(map[int64]int),
 	}
 }

@@ -64,11 +64,11 @@ func (s *sender) stuck() time.Duration {
 const (
 	longFailing = 10 * time.Minute // after which a row that fails is reported
 	maxFailing  = 10_000           // rows that are remembered
+	forgotten   = time.Hour        // after which a row is forgotten that was not tried again in time
 )
 
 // A failing remembers which rows fail, in their handler or at the broker, and since when.
 type failing struct {
-	keep time.Duration // after which a row that has not failed again is forgotten
 	mu   sync.Mutex
 	rows map[int64]failure
 }
@@ -76,13 +76,14 @@ type failing struct {
 // A failure says since when a row fails, and why.
 type failure struct {
 	since time.Time // of the first failure in this process
-	last  time.Time // of the last one
+	again time.Time // when it is tried again
 	key   timer.Key // whose event it is
 	err   error     // of the last failure, with the key
 }
 
-// note notes that a row failed, or with a nil error that it did not.
-func (f *failing) note(now time.Time, row Row, err error) {
+// note notes that a row failed and when it is tried again, or with a nil error that it did not
+// fail.
+func (f *failing) note(now, again time.Time, row Row, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	was, is := f.rows[row.Seq]
@@ -98,7 +99,7 @@ func (f *failing) note(now time.Time, row Row, err error) {
 	if !is {
 		was.since = now
 	}
-	was.last = now
+	was.again = again
 	was.key = timer.Key{TenantID: timer.TenantID(tenant(row)), ServiceCallID: timer.ServiceCallID(row.Message.Metadata.Get(envelope.HeaderServiceCallID))}
 	was.err = fmt.Errorf("%s: %w", was.key, err)
 	f.rows[row.Seq] = was
@@ -111,7 +112,7 @@ func (f *failing) long(now time.Time, tenant timer.TenantID) (n int, err error) 
 	defer f.mu.Unlock()
 	var first time.Time
 	for seq, row := range f.rows {
-		if now.Sub(row.last) > f.keep {
+		if now.Sub(row.again) > forgotten {
 			delete(f.rows, seq)
 			continue
 		}
