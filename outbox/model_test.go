@@ -372,6 +372,11 @@ func newForwarder(t *testing.T, o outbox.Outbox, p broker.Publisher, opt outbox.
 
 func newForwarderUntil(t *testing.T, o outbox.Outbox, p broker.Publisher, opt outbox.Options) (_ *outbox.Forwarder, stop func()) {
 	f := outbox.New(o, p, payload, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), opt)
+	return f, start(t, f)
+}
+
+// start runs a forwarder until stop is called or the bubble ends.
+func start(t *testing.T, f *outbox.Forwarder) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
@@ -382,5 +387,5 @@ func newForwarderUntil(t *testing.T, o outbox.Outbox, p broker.Publisher, opt ou
 		}
 	})
 	t.Cleanup(stop)
-	return f, stop
+	return stop
 }

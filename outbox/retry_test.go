@@ -1,10 +1,8 @@
 package outbox_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -92,19 +90,9 @@ func TestAClockThatIsSetBackHoldsNoEvent(t *testing.T) {
 					return nil
 				}}
 				run := func() (stop func()) {
-					f := outbox.New(outbox.Single(l), p, payload, clock, slog.New(slog.DiscardHandler), outbox.Options{})
-					ctx, cancel := context.WithCancel(t.Context())
-					ended := make(chan error, 1)
-					go func() { ended <- f.Run(ctx) }()
-					return sync.OnceFunc(func() {
-						cancel()
-						if err := <-ended; err != nil {
-							t.Error(err)
-						}
-					})
+					return start(t, outbox.New(outbox.Single(l), p, payload, clock, slog.New(slog.DiscardHandler), outbox.Options{}))
 				}
 				stop := run()
-				defer func() { stop() }()
 				l.append("a", "b")
 				time.Sleep(time.Minute)
 				if restart {
@@ -113,7 +101,7 @@ func TestAClockThatIsSetBackHoldsNoEvent(t *testing.T) {
 				ahead.Store(0)
 				away.Store(false)
 				if restart {
-					stop = run()
+					run()
 				}
 				time.Sleep(time.Minute)
 				if left := l.left(); len(left) > 0 {

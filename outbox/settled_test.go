@@ -1,7 +1,6 @@
 package outbox_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -69,16 +68,11 @@ func TestParkedEventsFloodNoLog(t *testing.T) {
 		l, p := new(table), &model{publish: func(broker.Message) error { return broker.ErrRefused }}
 		var log logbuf.Buffer
 		f := outbox.New(outbox.Single(l), p, payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- f.Run(ctx) }()
+		stop := start(t, f)
 		l.append(strings.Fields(strings.Repeat("refused ", 1000))...)
 		f.Appended(1000)
 		l.emptied()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		stop()
 		lines, counted := 0, 0
 		for line := range strings.Lines(log.String()) {
 			_, count, parked := strings.Cut(line, "events were parked, see the table timer_outbox_parked\" refused_by=\"the broker\" tenant_id=refused count=")
