@@ -9,22 +9,22 @@ var publishing = []mutant{
 	},
 	{
 		"I1", "an event that failed is deleted",
-		[]change{in("outbox", "pipeline.done", swap("err == nil", "err == nil || !errors.Is(err, broker.ErrUnavailable) && !errors.Is(err, broker.ErrRefused)"))},
+		[]change{in("outbox", "pipeline.note", swap("err == nil", "err == nil || !errors.Is(err, broker.ErrUnavailable) && !errors.Is(err, broker.ErrRefused)"))},
 		forwarding,
 	},
 	{
 		"I15", "an event that is refused is tried for ever",
-		[]change{in("outbox", "pipeline.done", never("MaxAttempts"))},
+		[]change{in("outbox", "pipeline.note", never("MaxAttempts"))},
 		forwarding,
 	},
 	{
 		"I3", "what is in flight is published again",
-		[]change{in("outbox", "sender.take", swap("!inFlight", "(!inFlight || true)"))},
+		[]change{in("outbox", "sender.read", swap("!inFlight", "(!inFlight || true)"))},
 		forwarding,
 	},
 	{
 		"I3", "what was settled while it was read is published again",
-		[]change{in("outbox", "sender.take", swap("!settled", "(!settled || true)"))},
+		[]change{in("outbox", "sender.read", swap("!settled", "(!settled || true)"))},
 		forwarding,
 	},
 	{
@@ -34,7 +34,7 @@ var publishing = []mutant{
 	},
 	{
 		"B1", "an event that fails stops all others, as if the broker were away",
-		[]change{in("outbox", "pipeline.done", swap("errors.Is(err, broker.ErrUnavailable)", "err != nil"))},
+		[]change{in("outbox", "pipeline.note", swap("errors.Is(err, broker.ErrUnavailable)", "err != nil"))},
 		forwarding,
 	},
 	{
