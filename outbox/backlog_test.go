@@ -108,7 +108,6 @@ func TestEverythingWaitsWithoutALease(t *testing.T) {
 		b := newBoard(1)
 		b.fail = errors.New("the database is down")
 		i := newInstance(t, b)
-		defer i.stops(t)
 		time.Sleep(10 * time.Second)
 		if got := i.Waiting(); got < 1_000_000 {
 			t.Errorf("%d wait, though no shard is owned", got)

@@ -125,28 +125,15 @@ func (b *board) owner(shard int) *lease {
 type instance struct {
 	*outbox.Forwarder
 	sent model
-	stop func() error
+	stop func()
 }
 
 func newInstance(t *testing.T, b *board) *instance {
 	t.Helper()
 	i := new(instance)
 	i.Forwarder = outbox.New(outbox.Sharded(b), &i.sent, payload, timer.ClockFunc(time.Now), b.log, outbox.Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- i.Run(ctx) }()
-	i.stop = func() error {
-		cancel()
-		return <-ended
-	}
+	i.stop = start(t, i.Forwarder)
 	return i
-}
-
-func (i *instance) stops(t *testing.T) {
-	t.Helper()
-	if err := i.stop(); err != nil {
-		t.Error(err)
-	}
 }
 
 // at returns when an event with a payload was published.
@@ -179,8 +166,8 @@ func TestEachInstanceForwardsItsOwnShard(t *testing.T) {
 				t.Errorf("%s was forwarded at %v, want at once", id, at)
 			}
 		}
-		first.stops(t)
-		second.stops(t)
+		first.stop()
+		second.stop()
 		if len(b.leases) > 0 {
 			t.Errorf("after the stop %d shards have an owner", len(b.leases))
 		}
@@ -208,7 +195,6 @@ func TestOthersForwardAnAbandonedShard(t *testing.T) {
 				t.Errorf("shard %d is empty and still owned", shard)
 			}
 		}
-		i.stops(t)
 	})
 }
 
@@ -229,7 +215,7 @@ func TestNoLeaseWaits(t *testing.T) {
 		if n := len(b.leases); n != 5 {
 			t.Errorf("it owns %d shards, want its own and 4 others", n)
 		}
-		i.stops(t)
+		i.stop()
 		if len(b.leases) > 0 {
 			t.Errorf("after the stop %d shards have an owner", len(b.leases))
 		}
@@ -262,7 +248,6 @@ func TestWhatFailsInAbandonedShardsHoldsUpNoOther(t *testing.T) {
 				t.Errorf("shard %d was forwarded after %v, want within two turns", shard, took)
 			}
 		}
-		i.stops(t)
 	})
 }
 
@@ -284,7 +269,6 @@ func TestDrainGoesOnWithTheNextShard(t *testing.T) {
 		if err := <-drained; err != nil {
 			t.Errorf("drain: %v", err)
 		}
-		i.stops(t)
 	})
 }
 
@@ -317,7 +301,6 @@ func TestNoForwarderWithoutTheLease(t *testing.T) {
 		if i.at("of the old shard").IsZero() {
 			t.Error("not forwarded, though it has no owner")
 		}
-		i.stops(t)
 	})
 }
 
@@ -332,7 +315,7 @@ func TestLogsWhatItCannotTakeOver(t *testing.T) {
 		b.log = slog.New(slog.NewTextHandler(&text, nil))
 		i := newInstance(t, b)
 		time.Sleep(time.Minute)
-		i.stops(t)
+		i.stop()
 		if n := strings.Count(text.String(), b.lost.Error()); n < 1 || n > 10 {
 			t.Errorf("logged %d times in a minute, want a few:\n%s", n, &text)
 		}
@@ -344,9 +327,8 @@ func TestFatalErrorEndsTheForwarder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBoard(1)
 		b.fail = fmt.Errorf("%w: replaced", timer.ErrFatal)
-		i := newInstance(t, b)
-		synctest.Wait()
-		if err := i.stop(); !errors.Is(err, timer.ErrFatal) {
+		f := outbox.New(outbox.Sharded(b), new(model), payload, timer.ClockFunc(time.Now), b.log, outbox.Options{})
+		if err := f.Run(t.Context()); !errors.Is(err, timer.ErrFatal) {
 			t.Errorf("run: %v, want ErrFatal", err)
 		}
 	})
@@ -376,6 +358,5 @@ func TestDrainsItsOwnShard(t *testing.T) {
 		if err := i.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("drain without a lease: %v", err)
 		}
-		i.stops(t)
 	})
 }
