@@ -3,52 +3,48 @@ package rabbitmq
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
 )
 
-// maxUnconfirmed is the most messages that all calls together wait for.
-const maxUnconfirmed = 1000
+// maxReturned is the most returned messages that wait until a call reads them. The library
+// drops a message that it can't pass on for 5 s (notifyAll, amqp091-go v1.16.0).
+const maxReturned = 4 * maxUnconfirmed
 
-// A confirmChannel is a channel in confirm mode, with the messages that were sent on it
-// and are not confirmed. The library's own list of confirms (NotifyPublish) is in the
-// order of sending, so that one missing confirm delays all others.
+// A confirmChannel is a channel in confirm mode. The library's own list of confirms
+// (NotifyPublish) is in the order of sending, so that one missing confirm delays all
+// others.
 type confirmChannel struct {
 	b       *Broker
 	conn    *serverConn
 	channel *amqp.Channel
-	window  chan struct{} // slots for messages that calls wait for
 	returns <-chan amqp.Return
 	why     func() error // waits for the reason why the channel was closed, and returns it
 
 	mu     sync.Mutex
-	sent   map[target][]*sent
 	queues map[string]*queueConfirms // by topic
-	latest time.Time                 // when the last confirm came
 	newest time.Time                 // when the newest confirmed message was sent
 }
 
 // A queueConfirms is the state of the confirms of a topic's queue.
 type queueConfirms struct {
-	latest time.Time // when it last confirmed a message
-	stuck  *sent     // last message that was abandoned because the queue confirmed nothing
+	latest   time.Time // when it last confirmed a message
+	stuck    *sent     // last message that was abandoned because the queue confirmed nothing
+	returned uint64    // messages up to this number count as returned
+	reason   string    // why the last one was returned
 }
-
-// A target identifies a message as the server does when it returns one. Several messages
-// may have the same target.
-type target struct{ topic, id string }
 
 // A sent is a message that was sent.
 type sent struct {
-	target
-	at       time.Time // when it was sent
-	confirm  *amqp.DeferredConfirmation
-	returned *amqp.Return
+	topic   string
+	index   int       // index of its result
+	at      time.Time // when it was sent
+	confirm *amqp.DeferredConfirmation
 }
 
 // confirmed reports whether the server has confirmed, rejected or returned the message,
@@ -98,44 +94,33 @@ func newConfirmChannel(b *Broker, conn *serverConn, channel *amqp.Channel) *conf
 	closed := channel.NotifyClose(make(chan *amqp.Error, 1))
 	return &confirmChannel{
 		b: b, conn: conn, channel: channel,
-		window: make(chan struct{}, maxUnconfirmed),
-		// The buffer has space for all that the server may return before a call reads it. The
-		// library drops a returned message that it can't pass on for 5 s (notifyAll, amqp091-go
-		// v1.16.0).
-		returns: channel.NotifyReturn(make(chan amqp.Return, 4*maxUnconfirmed)),
+		returns: channel.NotifyReturn(make(chan amqp.Return, maxReturned)),
 		why: sync.OnceValue(func() error {
 			if why := <-closed; why != nil {
 				return why
 			}
 			return amqp.ErrClosed
 		}),
-		sent:   make(map[target][]*sent),
 		queues: make(map[string]*queueConfirms),
 	}
 }
 
-// maxProperties returns how many bytes of properties fit in a frame.
-func (c *confirmChannel) maxProperties() int { return c.conn.Config.FrameSize - 64 }
-
-func (c *confirmChannel) release() { <-c.window }
-
-// send sends a message that has a slot in the window.
+// send sends a message. It sends none to a queue that owes the confirm of a message that
+// was abandoned.
 func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
+	if limit := c.conn.Config.FrameSize - 64; m.properties > limit {
+		return nil, fmt.Errorf("%w: properties larger than the %d bytes that the server takes", broker.ErrRefused, limit)
+	}
+	if c.owes(m.topic) {
+		return nil, fmt.Errorf("%w for earlier messages of the queue", errNoConfirm)
+	}
 	if err := c.conn.network.writable(ctx); err != nil {
-		c.release()
 		return nil, fmt.Errorf("%w: %w", errNoConfirm, err)
 	}
-	s := &sent{target: target{m.topic, m.MessageId}, at: clock()}
-	c.mu.Lock()
-	c.sent[s.target] = append(c.sent[s.target], s)
-	c.mu.Unlock()
+	s := &sent{topic: m.topic, index: m.index, at: clock()}
 	var err error
 	s.confirm, err = c.channel.PublishWithDeferredConfirm(c.b.opt.Exchange, m.topic, true, false, m.Publishing)
 	if err != nil {
-		c.release()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.forget(s)
 		return nil, c.ended(err)
 	}
 	return s, nil
@@ -146,15 +131,14 @@ func (c *confirmChannel) result(s *sent) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.readReturns() // a message is returned before it is confirmed
-	c.forget(s)
-	c.latest = clock()
-	c.queue(s.topic).latest = c.latest
+	q := c.queue(s.topic)
+	q.latest = clock()
 	if s.at.After(c.newest) {
 		c.newest = s.at
 	}
 	switch {
-	case s.returned != nil:
-		return &returnedError{topic: s.topic, reason: s.returned.ReplyText}
+	case s.confirm.DeliveryTag <= q.returned:
+		return &returnedError{topic: s.topic, reason: q.reason}
 	case s.confirm.Acked():
 		return nil
 	case c.channel.IsClosed():
@@ -173,16 +157,33 @@ func (c *confirmChannel) queue(topic string) *queueConfirms {
 	return q
 }
 
-// late reports whether the queue of a message has confirmed nothing for a while, though the
-// server has confirmed messages that were sent later to other queues, and whether the
-// server has confirmed nothing for confirmTimeout, and the message was sent before that.
-func (c *confirmChannel) late(s *sent) (queueStuck, serverSilent bool) {
+// late reports whether a message is to be abandoned, since its queue has confirmed nothing
+// for a while. That while is short if the server has confirmed messages that were sent
+// later to other queues.
+func (c *confirmChannel) late(s *sent) bool {
+	if c.owes(s.topic) {
+		return true
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := clock()
-	waited := now.Sub(s.at)
-	queueStuck = !c.newest.Before(s.at) && waited >= quiet && now.Sub(c.queue(s.topic).latest) >= quiet
-	return queueStuck, waited >= confirmTimeout && now.Sub(c.latest) >= confirmTimeout
+	q, now, longest := c.queue(s.topic), clock(), confirmTimeout
+	if c.newest.After(s.at) {
+		longest = quiet
+	}
+	late := now.Sub(s.at) >= longest && now.Sub(q.latest) >= longest
+	if late {
+		q.stuck = s
+	}
+	return late
+}
+
+// owes reports whether the queue of a topic owes the confirm of a message that was
+// abandoned.
+func (c *confirmChannel) owes(topic string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stuck := c.queue(topic).stuck
+	return stuck != nil && !stuck.confirmed()
 }
 
 // clock returns the time for measuring delays of confirms and retries.
@@ -190,9 +191,9 @@ func clock() time.Time {
 	return time.Now() //nolint:forbidigo // it decides nothing about timers
 }
 
-// readReturns notes which messages the server has returned. If several messages have the
-// same topic and id, all of them count as returned, since the server does not say which
-// one it was.
+// readReturns notes which messages the server has returned. The server does not say their
+// numbers. When it returns one, all messages of the topic that were sent so far count as
+// returned, since they went to the same missing queue.
 func (c *confirmChannel) readReturns() {
 	for {
 		select {
@@ -201,19 +202,11 @@ func (c *confirmChannel) readReturns() {
 				c.returns = nil
 				continue
 			}
-			for _, s := range c.sent[target{r.RoutingKey, r.MessageId}] {
-				s.returned = &r
-			}
+			q := c.queue(r.RoutingKey)
+			q.returned, q.reason = c.channel.GetNextPublishSeqNo()-1, r.ReplyText
 		default:
 			return
 		}
-	}
-}
-
-func (c *confirmChannel) forget(s *sent) {
-	same := slices.DeleteFunc(c.sent[s.target], func(other *sent) bool { return other == s })
-	if c.sent[s.target] = same; len(same) == 0 {
-		delete(c.sent, s.target)
 	}
 }
 
@@ -223,31 +216,4 @@ func (c *confirmChannel) ended(err error) error {
 		err = c.why()
 	}
 	return fmt.Errorf("%w with RabbitMQ: %w", connection.ErrNotConnected, denied(err))
-}
-
-// abandon ends the wait of a call for a message, and returns its result. If the queue is
-// stuck, no other message is sent to it until the confirm comes.
-func (c *confirmChannel) abandon(s *sent, stuck bool) error {
-	c.release()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.forget(s)
-	if stuck {
-		c.queue(s.topic).stuck = s
-	}
-	if err := c.conn.takesMessages(); err != nil {
-		return err
-	}
-	return errNoConfirm
-}
-
-// owes returns an error while the queue of a topic owes the confirm of a message that was
-// abandoned because it was stuck.
-func (c *confirmChannel) owes(topic string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.queue(topic).stuck; s != nil && !s.confirmed() {
-		return fmt.Errorf("%w for earlier messages of the queue", errNoConfirm)
-	}
-	return nil
 }

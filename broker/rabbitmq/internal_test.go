@@ -161,28 +161,6 @@ func TestCallsAfterTheEndFailAtOnce(t *testing.T) {
 	})
 }
 
-// TestAMessageIsReturnedBeforeItIsConfirmed has both wait for the call.
-func TestAMessageIsReturnedBeforeItIsConfirmed(t *testing.T) {
-	t.Parallel()
-	returns := make(chan amqp.Return, 2)
-	c := &confirmChannel{returns: returns, channel: new(amqp.Channel), sent: make(map[target][]*sent), queues: make(map[string]*queueConfirms)}
-	all := make([]*sent, 3)
-	for i := range all {
-		all[i] = &sent{target: target{"a", []string{"1", "1", "2"}[i]}, confirm: new(amqp.DeferredConfirmation)}
-		c.sent[all[i].target] = append(c.sent[all[i].target], all[i])
-	}
-	returns <- amqp.Return{RoutingKey: "a", MessageId: "1"}
-	for i, returned := range []bool{true, true, false} {
-		err := c.result(all[i])
-		if _, ok := errors.AsType[*returnedError](err); ok != returned {
-			t.Errorf("message %d: %v, returned %v", i, err, returned)
-		}
-	}
-	if len(c.sent) > 0 {
-		t.Errorf("still there: %v", c.sent)
-	}
-}
-
 func TestHeadersOfRetriesAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, value := range []any{nil, int64(-1), int64(1) << 62, -int64(1) << 62, int32(7), "7", amqp.Table{}} {

@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,9 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	return results
 }
 
+// maxUnconfirmed is the most messages of a call that are unconfirmed.
+const maxUnconfirmed = 1000
+
 // send sends messages, and sets their results.
 func (b *Broker) send(ctx context.Context, batch []outgoing, results []error) {
 	if len(batch) == 0 {
@@ -77,10 +81,11 @@ func (b *Broker) send(ctx context.Context, batch []outgoing, results []error) {
 	channel, err := b.openConfirmChannel(ctx)
 	c := call{ctx: ctx, confirms: channel, results: results}
 	for _, m := range batch {
-		if err != nil {
-			results[m.index] = err
-		} else {
-			results[m.index] = c.write(m)
+		for len(c.pending) == maxUnconfirmed {
+			c.settle()
+		}
+		if results[m.index] = err; err == nil {
+			c.write(m)
 		}
 	}
 	for len(c.pending) > 0 {
@@ -101,90 +106,47 @@ type call struct {
 	ctx      context.Context // context of the caller, who waits
 	confirms *confirmChannel
 	results  []error
-	pending  []unconfirmed // unconfirmed messages in the order of sending
+	pending  []*sent // unconfirmed messages in the order of sending
 }
 
-// An unconfirmed is a message that was sent and is not confirmed.
-type unconfirmed struct {
-	*sent
-	index int // index of its result
-}
-
-// write sends a message, whose result is set when its confirm comes. Else it returns why
-// the message was not sent.
-func (c *call) write(m outgoing) error {
-	if m.properties > c.confirms.maxProperties() {
-		return fmt.Errorf("%w: properties larger than the %d bytes that the server takes", broker.ErrRefused, c.confirms.maxProperties())
-	}
-	if err := c.confirms.owes(m.topic); err != nil {
-		return err
-	}
-	if err := c.acquire(); err != nil {
-		return err
-	}
+// write sends a message. If it can't be sent, its result is the reason.
+func (c *call) write(m outgoing) {
 	s, err := c.confirms.send(c.ctx, m)
 	if err != nil {
-		return err
+		c.results[m.index] = err
+		return
 	}
-	c.pending = append(c.pending, unconfirmed{s, m.index})
-	return nil
+	c.pending = append(c.pending, s)
 }
 
-// acquire takes a slot for a message that this call waits for, among those of all calls.
-func (c *call) acquire() error {
-	for len(c.pending) > 0 {
-		select {
-		case c.confirms.window <- struct{}{}:
-			return nil
-		default:
-			c.settle()
-		}
-	}
-	select {
-	case c.confirms.window <- struct{}{}: // another call released it
-		return nil
-	case <-c.ctx.Done():
-		return errNoConfirm
-	}
-}
-
-// settle waits for a confirm, and removes the messages that have a result from pending.
-// These are confirmed messages, and messages that the call abandons: those to a queue
-// that is stuck, or all if the server is silent or blocks the connection, or if the
-// context of the call ends.
+// settle waits for the first confirm, and sets its result. If it does not come for a
+// while, settle also sets the results of all messages that are confirmed or abandoned.
+// The call abandons the messages to a queue that is stuck, or all if the server is silent
+// or blocks the connection, or if the context of the call ends.
 func (c *call) settle() {
+	first := c.pending[0]
 	late := time.NewTimer(quiet / 2)
 	defer late.Stop()
 	select {
-	case <-c.pending[0].confirm.Done():
-		for len(c.pending) > 0 && c.finish(c.pending[0]) {
-			c.pending = c.pending[1:]
-		}
+	case <-first.confirm.Done():
+		c.results[first.index] = c.confirms.result(first)
+		c.pending = c.pending[1:]
 		return
 	case <-late.C:
 	case <-c.ctx.Done():
 	}
-	c.pending = slices.DeleteFunc(c.pending, c.finish)
-	stuck, all := make(map[string]bool), c.ctx.Err() != nil || c.confirms.conn.takesMessages() != nil
-	c.pending = slices.DeleteFunc(c.pending, func(u unconfirmed) bool {
-		queueStuck, serverSilent := c.confirms.late(u.sent)
-		stuck[u.topic] = stuck[u.topic] || queueStuck // oldest of a queue first
-		over := all || stuck[u.topic] || serverSilent
-		if over {
-			c.results[u.index] = c.confirms.abandon(u.sent, stuck[u.topic])
+	blocked := c.confirms.conn.takesMessages()
+	c.pending = slices.DeleteFunc(c.pending, func(s *sent) bool {
+		switch {
+		case s.confirmed():
+			c.results[s.index] = c.confirms.result(s)
+		case c.ctx.Err() != nil, blocked != nil, c.confirms.late(s):
+			c.results[s.index] = cmp.Or(blocked, errNoConfirm)
+		default:
+			return false
 		}
-		return over
+		return true
 	})
-}
-
-// finish sets the result of a message if it is confirmed.
-func (c *call) finish(u unconfirmed) bool {
-	if !u.confirmed() {
-		return false
-	}
-	c.results[u.index] = c.confirms.result(u.sent)
-	c.confirms.release()
-	return true
 }
 
 // errNoConfirm says that it is not known whether a queue has a message.

@@ -18,7 +18,7 @@
 //
 // Messages are persistent, and the server confirms each by itself. If the server does
 // not take a message, or returns it because no queue takes it, that message fails alone.
-// At most 1000 are unconfirmed.
+// At most 1000 of a call are unconfirmed.
 //
 // # Subscribing (subscriber.go, consumer.go, retry.go)
 //
