@@ -29,12 +29,11 @@ func (e *entry) settle() {
 // role share it.
 type group struct {
 	broker *Broker
-	ready  chan struct{} // signals that the queue is not empty
+	queue  chan *delivery // it is never full, since [Options.Pending] limits all messages
 
 	// Guarded by the mu of the broker.
 	users     int // subscribers that keep the group
 	discarded bool
-	queue     []*delivery
 	open      map[*delivery]bool // deliveries that were not acked or nacked
 }
 
@@ -93,43 +92,16 @@ func (g *group) push(d *delivery) {
 		d.discard()
 		return
 	}
-	g.queue = append(g.queue, d)
 	g.open[d] = true
-	g.wake()
-}
-
-// wake wakes one subscription that waits for the queue.
-func (g *group) wake() {
-	select {
-	case g.ready <- struct{}{}:
-	default:
-	}
-}
-
-// pop takes the oldest delivery, nil if there is none.
-func (g *group) pop() *delivery {
-	g.broker.mu.Lock()
-	defer g.broker.mu.Unlock()
-	if len(g.queue) == 0 {
-		return nil
-	}
-	d := g.queue[0]
-	g.queue = g.queue[1:]
-	if len(g.queue) > 0 {
-		g.wake()
-	}
-	return d
+	g.queue <- d
 }
 
 // deliver gives deliveries to a window until ctx is done.
 func (g *group) deliver(ctx context.Context, w *inflight.Window) {
 	for ctx.Err() == nil {
-		if d := g.pop(); d != nil {
-			w.Add(d, d.times+1)
-			continue
-		}
 		select {
-		case <-g.ready:
+		case d := <-g.queue:
+			w.Add(d, d.times+1)
 		case <-ctx.Done():
 		}
 	}
@@ -142,9 +114,6 @@ func (g *group) requeue(left []inflight.Delivery) {
 	defer g.broker.mu.Unlock()
 	for _, d := range left {
 		g.push(d.(*delivery))
-	}
-	if len(g.queue) > 0 {
-		g.wake() // the ended subscription may have taken the last signal
 	}
 }
 
@@ -200,7 +169,7 @@ func (s *subscriber) group(topic string) (*group, error) {
 	}
 	g, ok := b.groups[topic][s.role]
 	if !ok {
-		g = &group{broker: b, ready: make(chan struct{}, 1), open: make(map[*delivery]bool)}
+		g = &group{broker: b, queue: make(chan *delivery, b.opt.Pending), open: make(map[*delivery]bool)}
 		b.groups[topic][s.role] = g
 	}
 	g.users++
@@ -223,10 +192,9 @@ func (s *subscriber) Close() error {
 		}
 		delete(b.groups[topic], s.role)
 		g.discarded = true
-		for _, d := range g.queue {
-			d.discard()
+		for len(g.queue) > 0 {
+			(<-g.queue).discard()
 		}
-		g.queue = nil
 	}
 	return err
 }
