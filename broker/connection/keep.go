@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,37 +90,17 @@ func (k *Keeper[C]) use(ctx context.Context, conn C) (wasReady bool, err error) 
 			k.report(ctx, conn, true, nil)
 			wasReady, failures = true, 0
 		}
-		over, err := k.sleep(ctx, wait, ended)
-		if over {
-			return wasReady, err
-		}
-	}
-}
-
-// sleep waits for d or for a Recheck, which has an effect at most once in
-// recheckInterval. It returns true if the connection or ctx ended meanwhile.
-func (k *Keeper[C]) sleep(ctx context.Context, d time.Duration, ended <-chan error) (over bool, err error) {
-	for _, phase := range []struct {
-		d    time.Duration
-		kick <-chan struct{}
-	}{{min(d, recheckInterval), nil}, {d - recheckInterval, k.kick}} {
-		t := time.NewTimer(phase.d)
+		earliest := time.After(recheckInterval)
 		select {
 		case <-ctx.Done():
-			t.Stop()
-			return true, nil
+			return wasReady, nil
 		case err := <-ended:
-			t.Stop()
-			if err == nil {
-				err = errors.New("the connection was closed")
-			}
-			return true, err
-		case <-phase.kick:
-			t.Stop()
-		case <-t.C:
+			return wasReady, cmp.Or(err, errors.New("the connection was closed"))
+		case <-k.kick:
+			<-earliest
+		case <-time.After(wait):
 		}
 	}
-	return false, nil
 }
 
 // report changes the state, and logs it if it differs from the state before.
