@@ -6,7 +6,6 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,11 +14,8 @@ import (
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-// askTimeout is the longest wait for an answer about offsets.
-const askTimeout = 3 * time.Second
-
-// Interruptions returns how often a request for messages failed, or the cluster did not
-// answer, and why it is away now. The client library reconnects by itself.
+// Interruptions returns how often requests for messages have begun to fail, or the cluster
+// has begun not to answer, and why it is away now. The client library reconnects by itself.
 func (b *Broker) Interruptions() (int64, error) {
 	n := b.outages.Load()
 	_, away := b.keeper.Current()
@@ -55,42 +51,32 @@ func (o *outages) OnBrokerE2E(server kgo.BrokerMetadata, key int16, e2e kgo.Brok
 // or wait for their retry. For a partition that another process reads, it waits until
 // that process has committed them.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
+	extents, err := b.extents(ctx, b.opt.Routing.CommandsOf(anyTenant))
+	if err != nil {
+		return err
+	}
+	unread := make(map[partition]int64) // ends of the partitions that are not read up to there
+	for _, e := range extents {
+		if e.start < e.end {
+			unread[e.partition] = e.end
+		}
+	}
 	id := b.commandsOf(role)
-	var unread map[partition]int64 // ends of the partitions that are not read up to there
-	return pause.Until(ctx, func() (done bool, err error) {
-		err = b.ask(ctx, func(ctx context.Context, admin *kadm.Client) error {
-			g := b.group(id)
-			if g == nil {
-				return nil
-			}
-			ctx, cancel := context.WithTimeout(ctx, askTimeout)
-			defer cancel()
-			if unread == nil {
-				extents, err := extentsOf(ctx, admin, b.opt.Routing.CommandsOf(anyTenant))
-				if err != nil {
-					return err
-				}
-				unread = make(map[partition]int64)
-				for _, e := range extents {
-					if e.start < e.end {
-						unread[e.partition] = e.end
-					}
-				}
-			}
-			if g.handled(unread); len(unread) > 0 {
-				committed, err := committedBy(ctx, admin, g.id.name())
-				if err != nil {
-					return err
-				}
-				maps.DeleteFunc(unread, func(p partition, end int64) bool {
-					o, _ := committed.Lookup(p.topic, p.number)
-					return o.At >= end
-				})
-			}
-			done = len(unread) == 0
-			return nil
+	return pause.Until(ctx, func() (bool, error) {
+		if g := b.group(id); g != nil {
+			g.handled(unread)
+		}
+		if len(unread) == 0 {
+			return true, nil
+		}
+		return false, b.ask(ctx, func(ctx context.Context, admin *kadm.Client) error {
+			committed, err := committedBy(ctx, admin, id.name())
+			maps.DeleteFunc(unread, func(p partition, end int64) bool {
+				o, _ := committed.Lookup(p.topic, p.number)
+				return o.At >= end
+			})
+			return err
 		})
-		return done, err
 	})
 }
 
@@ -99,9 +85,8 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 func (g *group) handled(unread map[partition]int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for id, end := range unread {
-		if p := g.parts[id]; p != nil && !p.leaving && p.next >= end && !p.has(end, polled, queued, inFlight) {
-			delete(unread, id)
-		}
-	}
+	maps.DeleteFunc(unread, func(id partition, end int64) bool {
+		p := g.parts[id]
+		return p != nil && !p.leaving && p.next >= end && !p.has(end, polled, queued, inFlight)
+	})
 }

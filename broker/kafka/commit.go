@@ -2,12 +2,9 @@ package kafka
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
@@ -36,41 +33,29 @@ func (g *group) commitOften(ctx context.Context, member *kgo.Client) {
 // committing. Offsets must be committed in the order in which they were computed, and
 // while the partition is ours.
 func (g *group) commit(ctx context.Context, member *kgo.Client) error {
-	offsets := make(map[string]map[int32]kgo.EpochOffset)
+	var handled []*kgo.Record // the last one of each partition
 	g.mu.Lock()
 	for id, p := range g.parts {
-		low := p.low()
-		if low == p.committed {
-			continue
+		if low := p.low(); low != p.committed {
+			handled = append(handled, &kgo.Record{Topic: id.topic, Partition: id.number, LeaderEpoch: p.epoch, Offset: low - 1})
 		}
-		if offsets[id.topic] == nil {
-			offsets[id.topic] = make(map[int32]kgo.EpochOffset)
-		}
-		offsets[id.topic][id.number] = kgo.EpochOffset{Epoch: p.epoch, Offset: low}
 	}
 	g.mu.Unlock()
-	if len(offsets) == 0 {
+	if len(handled) == 0 {
 		return nil
 	}
 	failpoint.Here("acked")
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	var failed error
-	member.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
-		if failed = err; err != nil {
-			return
+	if err := member.CommitRecords(ctx, handled...); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range handled {
+		if p := g.parts[partition{r.Topic, r.Partition}]; p != nil {
+			p.committed = r.Offset + 1
 		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		for _, t := range resp.Topics {
-			for _, p := range t.Partitions {
-				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					failed = fmt.Errorf("topic %s, partition %d: %w", t.Topic, p.Partition, err)
-				} else if part := g.parts[partition{t.Topic, p.Partition}]; part != nil {
-					part.committed = offsets[t.Topic][p.Partition].Offset
-				}
-			}
-		}
-	})
-	return failed
+	}
+	return nil
 }

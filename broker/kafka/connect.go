@@ -30,11 +30,10 @@ func newKeeper(b *Broker) *connection.Keeper[*kgo.Client] {
 			return client, nil
 		},
 		Verify: func(ctx context.Context, client *kgo.Client) (err error) {
-			before := prepared
-			if !before.IsZero() {
+			answered := !prepared.IsZero()
+			if now := clock(); now.Sub(prepared) < verifyInterval {
 				err = answers(ctx, client)
-			}
-			if now := clock(); err == nil && now.Sub(before) >= verifyInterval {
+			} else {
 				err, prepared = b.prepare(ctx, client), now
 			}
 			if err != nil {
@@ -45,7 +44,7 @@ func newKeeper(b *Broker) *connection.Keeper[*kgo.Client] {
 			case errors.Is(err, errUnfit) && !begun:
 				return connection.Fatal(err)
 			case err != nil && !errors.Is(err, errMissing) && !errors.Is(err, errUnfit):
-				if !before.IsZero() {
+				if answered {
 					b.outages.Add(1)
 				}
 				return fmt.Errorf("%w with Kafka: %w", ErrNotConnected, b.explain(err))
@@ -95,6 +94,21 @@ func (b *Broker) dial(more ...kgo.Opt) (*kgo.Client, error) {
 		return nil, fmt.Errorf("connect with Kafka: %w", err)
 	}
 	return client, nil
+}
+
+// connected calls f with a client of its own, so that Run need not run.
+func (b *Broker) connected(ctx context.Context, f func(context.Context, *kgo.Client) error) error {
+	if err := b.validate(); err != nil {
+		return err
+	}
+	client, err := b.dial()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	return f(ctx, client)
 }
 
 // explain adds a possible reason to an error: some servers close the connection of a user

@@ -49,7 +49,7 @@ func (b *Broker) visit(
 	last := make(map[recordID]int64) // offset of each dead letter's last record; -1 for a tombstone
 	if err := b.read(ctx, broker.DeadLetter, extents, func(batch []storedRecord) error {
 		for _, r := range batch {
-			if last[idOf(r.Record)] = r.Offset; r.Value == nil {
+			if last[idOf(r.Record)] = r.Offset; r.removal(broker.DeadLetter) {
 				last[idOf(r.Record)] = -1
 			}
 		}

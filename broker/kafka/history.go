@@ -111,7 +111,8 @@ func (b *Broker) extents(ctx context.Context, filter string) (extents []extent, 
 }
 
 // extentsOf returns the extents of all partitions of the topics that a filter matches, in
-// their order.
+// their order. The error is a [broker.ErrDenied] if this user may not read one of them:
+// without this check a reader would wait for messages for ever.
 func extentsOf(ctx context.Context, admin *kadm.Client, filter string) (extents []extent, err error) {
 	found, err := topicsLike(kadm.WithAuthorizedOps(ctx), admin, filter)
 	if err != nil || len(found) == 0 {
@@ -126,6 +127,9 @@ func extentsOf(ctx context.Context, admin *kadm.Client, filter string) (extents 
 		return nil, fmt.Errorf("find the last offsets of %s: %w", filter, err)
 	}
 	for _, topic := range found.Sorted() {
+		if may := topic.AuthorizedOperations; len(may) > 0 && !slices.Contains(may, kadm.OpRead) {
+			return nil, fmt.Errorf("%w: Read on topic %s: %w", broker.ErrDenied, topic.Topic, kerr.TopicAuthorizationFailed)
+		}
 		for _, p := range topic.Partitions.Sorted() {
 			id := partition{topic.Topic, p.Partition}
 			start, _ := starts.Lookup(id.topic, id.number)

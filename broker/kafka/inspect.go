@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -14,28 +15,21 @@ import (
 // changes nothing, and makes its own connection: Run need not run. Absent topics are no
 // error.
 func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspection, err error) {
-	if err := b.validate(); err != nil {
-		return found, err
-	}
-	client, err := b.dial()
-	if err != nil {
-		return found, err
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	versions, err := apiVersions(ctx, client)
-	if err != nil {
-		return found, err
-	}
-	found.Version, found.Rereads = "Kafka "+kversion.FromApiVersionsResponse(versions).VersionGuess(), true
-	found.Keeps = "topic " + b.opt.Routing.Commands
-	logs, err := b.logs(ctx, kadm.NewClient(client), role)
-	if err != nil {
-		return found, err
-	}
-	found.Oldest = oldest(logs, clock())
-	found.Owner, _, err = b.owner(ctx, client, role)
+	err = b.connected(ctx, func(ctx context.Context, client *kgo.Client) error {
+		versions, err := apiVersions(ctx, client)
+		if err != nil {
+			return err
+		}
+		found.Version, found.Rereads = "Kafka "+kversion.FromApiVersionsResponse(versions).VersionGuess(), true
+		found.Keeps = "topic " + b.opt.Routing.Commands
+		logs, err := b.logs(ctx, kadm.NewClient(client), role)
+		if err != nil {
+			return err
+		}
+		found.Oldest = oldest(logs, clock())
+		found.Owner, _, err = b.owner(ctx, client, role)
+		return err
+	})
 	return found, err
 }
 

@@ -131,8 +131,8 @@ type Broker struct {
 	keeper *connection.Keeper[*kgo.Client] // keeps the client that publishes, and asks about topics
 	term   *inflight.Term                  // lifetime of the subscriptions; it ends with Run
 
-	outages outages // outages of all consumers, and of the cluster
-	warned  bool    // unfit topics of tenants were logged; only the keeper uses it
+	outages outages   // outages of all consumers, and of the cluster
+	warned  sync.Once // logs unfit topics of tenants
 
 	mu      sync.Mutex
 	topics  map[string]topicState // topics that were found or made

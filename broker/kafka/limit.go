@@ -2,9 +2,13 @@ package kafka
 
 import (
 	"context"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 )
+
+// diskTimeout is the longest wait for an answer about disks.
+const diskTimeout = 3 * time.Second
 
 // A disk is a disk of a server with messages.
 type disk struct{ used, size int64 } // bytes
@@ -15,7 +19,7 @@ func (d disk) ratio() float64 { return float64(d.used) / float64(max(d.size, 1))
 // Servers before Kafka 3.3 do not report disks, and no server does to a user who may not
 // describe the cluster.
 func (b *Broker) fullestDisk(ctx context.Context, admin *kadm.Client) (fullest disk) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, diskTimeout)
 	defer cancel()
 	var some kadm.TopicsSet // an empty set would ask for all partitions
 	some.Add(b.ownerTopic(), 0)

@@ -186,8 +186,6 @@ func (g *group) lost(ctx context.Context, _ *kgo.Client, lost map[string][]int32
 	if len(lost) > 0 {
 		g.broker.log.WarnContext(ctx, "partitions lost, messages will come again", "group", g.id.name())
 	}
-	g.committing.Lock()
-	defer g.committing.Unlock()
 	g.lose(lost)
 }
 

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -101,8 +100,7 @@ func (b *Broker) own(ctx context.Context, client *kgo.Client, role string, owner
 	offsets.Add(kadm.Offset{Topic: topic, LeaderEpoch: -1, Metadata: owner.String()})
 	// The answer is not used. But asking for permissions makes the client library look up
 	// the topic again, which may have been made a moment ago (kadm v1.19.0).
-	responses, err := kadm.NewClient(client).CommitOffsets(kadm.WithAuthorizedOps(ctx), b.ownerGroup(role), offsets)
-	if err = errors.Join(err, responses.Error()); err != nil {
+	if err := kadm.NewClient(client).CommitAllOffsets(kadm.WithAuthorizedOps(ctx), b.ownerGroup(role), offsets); err != nil {
 		return fmt.Errorf("own the commands: group %s: %w", b.ownerGroup(role), err)
 	}
 	b.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -20,88 +21,85 @@ const (
 	readStall   = 30 * time.Second // longest time without a record that should exist
 )
 
-// A reading reads the records of partitions once, without a group. It fails if a server
-// is away for longer than some seconds.
-type reading struct {
-	client    *kgo.Client
-	compacted bool                  // compaction may have removed the last records of a partition
-	unread    map[partition]*extent // rest of each partition
-	visit     func(batch []storedRecord) error
-}
-
-// A storedRecord is a record with its log. A record without a value says that the dead letter
-// with its key was removed.
+// A storedRecord is a record with its log.
 type storedRecord struct {
 	*kgo.Record
 
 	log string // name as in [timer.Position]
 }
 
-// read calls visit with batches of the records of extents, oldest first in each extent.
+// removal reports whether the record says that a dead letter was removed.
+func (r storedRecord) removal(kind broker.Kind) bool {
+	return r.Value == nil && kind == broker.DeadLetter
+}
+
+// read calls visit with batches of the records of extents, oldest first in each extent. It
+// reads them once, without a group, and goes on for ever if their end is math.MaxInt64. It
+// fails if a server is away for longer than some seconds.
 func (b *Broker) read(ctx context.Context, kind broker.Kind, extents []extent, visit func(batch []storedRecord) error) error {
-	r := reading{compacted: kind == broker.DeadLetter, unread: make(map[partition]*extent), visit: visit}
+	unread := make(map[partition]*extent) // rest of each partition
 	var starts kadm.Offsets
+	follows := false
 	for _, e := range extents {
+		follows = follows || e.end == math.MaxInt64
 		if e.start >= e.end {
 			continue
 		}
-		r.unread[e.partition] = &e
+		unread[e.partition] = &e
 		starts.AddOffset(e.topic, e.number, e.start, -1)
 	}
-	var err error
-	if r.client, err = b.dial( // it fetches while visit works, one fetch for each server
+	client, err := b.dial( // it fetches while visit works, one fetch for each server
 		kgo.ConsumePartitions(starts.KOffsets()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // continues if the log is cut meanwhile
 		kgo.KeepControlRecords(),                          // the last record may be one
 		kgo.FetchMaxBytes(8<<20),
 		kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.MaxDecompressBatchBytes(maxBatch),
-	); err != nil {
+	)
+	if err != nil {
 		return err
 	}
-	defer r.client.Close()
-	return r.run(ctx)
-}
-
-// run reads until all extents are read.
-func (r *reading) run(ctx context.Context) error {
-	for stalled := time.Duration(0); len(r.unread) > 0; {
+	defer client.Close()
+	for stalled := time.Duration(0); len(unread) > 0; {
 		polling, cancel := context.WithTimeout(ctx, readTimeout)
-		fetches := r.client.PollRecords(polling, readAtOnce)
+		fetches := client.PollRecords(polling, readAtOnce)
 		cancel()
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		batch, progress := r.receive(fetches)
+		batch, progress := receive(client, fetches, unread)
 		if len(batch) > 0 {
-			if err := r.visit(batch); err != nil {
+			if err := visit(batch); err != nil {
 				return err
 			}
 		}
-		failed := skipTooLarge(r.client, fetches)
+		failed := skipTooLarge(client, fetches)
 		if _, answered := errors.AsType[*kerr.Error](failed); answered {
 			return failed
 		}
-		if progress {
+		if progress || follows {
 			stalled = 0
 			continue
 		}
-		if err := r.recheck(ctx); err != nil {
+		// The last dead letters may have been compacted away, unless a server is away.
+		if err := leads(ctx, client, unread); err != nil || kind == broker.DeadLetter {
 			return unanswered(ctx, err)
 		}
-		if stalled += readTimeout; stalled >= readStall && len(r.unread) > 0 {
-			return fmt.Errorf("%d partitions have no record for %v, where one should be: %w", len(r.unread), stalled, failed)
+		if stalled += readTimeout; stalled >= readStall {
+			return fmt.Errorf("%d partitions have no record for %v, where one should be: %w", len(unread), stalled, failed)
 		}
 	}
 	return nil
 }
 
 // receive returns the fetched records that are unread, and whether the position in any
-// partition has advanced. It skips a batch that is too large when it is decompressed.
-func (r *reading) receive(fetches kgo.Fetches) (batch []storedRecord, progress bool) {
+// partition has advanced. It skips a batch that is too large when it is decompressed. It
+// stops reading the partitions that are read to their end.
+func receive(client *kgo.Client, fetches kgo.Fetches, unread map[partition]*extent) (batch []storedRecord, progress bool) {
 	batch = make([]storedRecord, 0, fetches.NumRecords())
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
-		e := r.unread[partition{f.Topic, f.Partition}]
+		id := partition{f.Topic, f.Partition}
+		e := unread[id]
 		if e == nil {
 			return
 		}
@@ -116,42 +114,24 @@ func (r *reading) receive(fetches kgo.Fetches) (batch []storedRecord, progress b
 			e.start = max(e.start, large.NextOffset)
 		}
 		progress = progress || e.start > before
+		if e.start >= e.end {
+			delete(unread, id)
+			client.PauseFetchPartitions(map[string][]int32{id.topic: {id.number}})
+		}
 	})
-	r.finish()
 	return batch, progress
 }
 
-// finish stops reading the partitions that were read to their end.
-func (r *reading) finish() {
-	for id, e := range r.unread {
-		if e.start >= e.end {
-			delete(r.unread, id)
-			r.client.PauseFetchPartitions(map[string][]int32{e.topic: {e.number}})
-		}
-	}
-}
-
-// recheck runs when no record comes. It finds the partitions that have no more records,
-// since they were cut, or since their last dead letters were compacted away.
-func (r *reading) recheck(ctx context.Context) error {
+// leads returns nil if the leaders of all partitions answer.
+func leads(ctx context.Context, client *kgo.Client, unread map[partition]*extent) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	var topics []string
-	for id := range r.unread {
+	for id := range unread {
 		topics = append(topics, id.topic)
 	}
-	starts, err := kadm.NewClient(r.client).ListStartOffsets(ctx, topics...)
-	if err = cmp.Or(err, starts.Error()); err != nil {
-		return err
-	}
-	for id, e := range r.unread {
-		first, _ := starts.Lookup(id.topic, id.number)
-		if e.start = max(e.start, first.Offset); r.compacted {
-			e.start = e.end
-		}
-	}
-	r.finish()
-	return nil
+	starts, err := kadm.NewClient(client).ListStartOffsets(ctx, topics...)
+	return cmp.Or(err, starts.Error())
 }
 
 // Read reads the partitions of a kind, see [broker.History].
@@ -169,7 +149,7 @@ func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[str
 	return b.read(ctx, kind, extents, func(records []storedRecord) error {
 		batch := make([]broker.Stored, 0, len(records))
 		for _, r := range records {
-			if r.Value != nil || kind != broker.DeadLetter {
+			if !r.removal(kind) {
 				batch = append(batch, broker.Stored{Message: unmarshal(r.Record), Log: r.log, Number: r.Offset + 1, At: r.Timestamp.UTC()})
 			}
 		}

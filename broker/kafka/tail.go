@@ -1,35 +1,28 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
+	"math"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
-// partitionsInterval is the interval between two polls for new partitions of a topic, or
-// for a topic that does not exist yet.
-const partitionsInterval = time.Second
+// missingInterval is the interval between two polls for a topic that does not exist yet.
+const missingInterval = time.Second
 
-// A listener reads a topic.
+// A listener reads a topic from its end.
 type listener struct {
-	*kgo.Client
 	broker  *Broker
 	topic   string
-	offsets map[int32]kgo.Offset // where it began to read each partition
+	extents []extent // where it begins to read each partition; none while the topic is missing
 }
 
 // listen returns a listener that reads a topic from its end. Messages that are published
@@ -39,81 +32,46 @@ func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, e
 	if err != nil {
 		return nil, err
 	}
-	// Asking for permissions makes the library look up a topic again.
-	ctx, cancel := context.WithTimeout(kadm.WithAuthorizedOps(ctx), apiTimeout)
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	var ends kadm.ListedOffsets
-	admin := kadm.NewClient(client)
-	if _, err = b.ensure(ctx, client, topic); err == nil {
-		err = readable(ctx, admin, topic)
-	}
-	for n := 1; err == nil; n++ {
-		ends, err = admin.ListCommittedOffsets(ctx, topic)
-		if err = cmp.Or(err, ends.Error()); err == nil {
-			break
-		}
-		if kerr.IsRetriable(err) && pause.For(ctx, retry.Connection.After(n)) { // no leader yet
-			err = nil
-		}
-	}
-	if err != nil && !errors.Is(err, errMissing) { // a missing topic is read from when it is made
+	if _, err := b.ensure(ctx, client, topic); err != nil && !errors.Is(err, errMissing) {
 		return nil, classify(err)
 	}
-	l := &listener{broker: b, topic: topic, offsets: make(map[int32]kgo.Offset)}
-	maps.Copy(l.offsets, ends.KOffsets()[topic])
-	l.Client, err = b.dial(kgo.MaxDecompressBatchBytes(maxBatch), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: l.offsets}))
-	return l, err
-}
-
-// readable returns a [broker.ErrDenied] if the server says that this user may not read a
-// topic. Without this check the tail would get no message and no error.
-func readable(ctx context.Context, admin *kadm.Client, topic string) error {
-	found, err := admin.ListTopics(ctx, topic)
-	if may := found[topic].AuthorizedOperations; err == nil && len(may) > 0 && !slices.Contains(may, kadm.OpRead) {
-		return fmt.Errorf("%w: Read on topic %s", broker.ErrDenied, topic)
+	l := &listener{broker: b, topic: topic}
+	for n := 1; ; n++ {
+		l.extents, err = extentsOf(ctx, kadm.NewClient(client), topic)
+		if !kerr.IsRetriable(err) || !pause.For(ctx, retry.Connection.After(n)) { // else it has no leader yet
+			break
+		}
 	}
-	return err
+	for i := range l.extents {
+		l.extents[i].start = l.extents[i].end
+	}
+	return l, classify(err)
 }
 
-// Receive sends messages until ctx is done. It also reads partitions that are added
-// meanwhile.
+// Receive sends messages until ctx is done. If the topic is missing, Receive reads it from
+// the beginning when it is made. It does not read partitions that are added later.
 func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool) {
-	var errs repeated
-	for ; ctx.Err() == nil; l.addPartitions(ctx) {
-		polling, cancel := context.WithTimeout(ctx, partitionsInterval)
-		for polling.Err() == nil {
-			fetches := l.PollFetches(polling)
-			if err := skipTooLarge(l.Client, fetches); err != nil && errs.isNew(ctx, err) {
-				l.broker.log.WarnContext(ctx, "tail has errors, will retry", "error", err)
-			}
-			for r := range fetches.RecordsAll() {
-				if r.Value == nil && kindOf(l.broker.opt.Routing, l.topic) == broker.DeadLetter {
-					continue // a dead letter was removed
-				}
-				if !send(unmarshal(r)) {
-					cancel()
-					return
-				}
+	for len(l.extents) == 0 && pause.For(ctx, missingInterval) {
+		l.extents, _ = l.broker.extents(ctx, l.topic) // if it fails, the next call may succeed
+	}
+	for i := range l.extents {
+		l.extents[i].end = math.MaxInt64
+	}
+	kind := kindOf(l.broker.opt.Routing, l.topic)
+	err := l.broker.read(ctx, kind, l.extents, func(batch []storedRecord) error {
+		for _, r := range batch {
+			if !r.removal(kind) && !send(unmarshal(r.Record)) {
+				return context.Canceled
 			}
 		}
-		cancel()
+		return nil
+	})
+	if ctx.Err() == nil {
+		l.broker.log.WarnContext(ctx, "tail was interrupted, will go on with new messages", "topic", l.topic, "error", err)
 	}
 }
 
-// addPartitions begins to read new partitions, from their beginning.
-func (l *listener) addPartitions(ctx context.Context) {
-	details, err := kadm.NewClient(l.Client).ListTopics(ctx, l.topic)
-	if err != nil || details[l.topic].Err != nil {
-		return // the next call may succeed
-	}
-	added := make(map[int32]kgo.Offset)
-	for number := range details[l.topic].Partitions {
-		if _, reads := l.offsets[number]; !reads {
-			added[number] = kgo.NewOffset().AtStart()
-		}
-	}
-	if len(added) > 0 {
-		maps.Copy(l.offsets, added)
-		l.AddConsumePartitions(map[string]map[int32]kgo.Offset{l.topic: added})
-	}
-}
+// Close does nothing: the listener has no client between two calls of Receive.
+func (l *listener) Close() {}
