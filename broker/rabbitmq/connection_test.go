@@ -12,45 +12,11 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 )
-
-func TestWhatIsNotAckedComesBackWithTheNextConnection(t *testing.T) {
-	t.Parallel()
-	r := open(t)
-	b := r.ready(r.opt)
-	messages := subscribe(t, b, "reader", r.topic())
-	publish(t, b, r.topic(), "1", "2", "3")
-	held := make(map[string]*message.Message)
-	for range 3 {
-		msg := next(t, messages)
-		held[string(msg.Payload)] = msg
-	}
-	held["2"].Nack() // which waits for its delay
-	r.proxy.Reset()
-	seen := make(map[string]int)
-	for len(seen) < 3 {
-		msg := next(t, messages)
-		if times := msg.Metadata.Get(broker.MetaDelivery); times == "1" {
-			t.Errorf("%s comes for the first time again", msg.Payload)
-		}
-		seen[string(msg.Payload)]++
-		msg.Ack()
-	}
-	held["1"].Ack() // too late, and harmless
-	held["3"].Nack()
-	publish(t, b, r.topic(), "4")
-	expect(t, messages, "4")
-	for body, times := range seen {
-		if times != 1 {
-			t.Errorf("%s came back %d times", body, times)
-		}
-	}
-}
 
 // TestStopSendsAcksToAServerThatAnswersLate has answers of the server take longer than a
 // stop waits for them.

@@ -108,8 +108,8 @@ func open(t testing.TB) *rabbit {
 		}
 		for queue := range maps.Clone(r.declared) { // a stop may have cut the declaration of others off
 			base, _, _ := strings.Cut(queue, ".retry.")
-			for _, delay := range []string{"2s", "6s", "30s", "2m", "10m"} {
-				r.declared[base+".retry."+delay] = true
+			for _, retries := range retryQueues(base) {
+				r.declared[retries] = true
 			}
 		}
 		for queue := range r.declared {

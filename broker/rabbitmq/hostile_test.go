@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/event-service-agent/timer-service/internal/longtest"
-
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -99,28 +97,4 @@ func TestHeadersThatKillConnectionsAreTakenOut(t *testing.T) {
 		r.send(amqp.Publishing{Body: []byte("good")})
 		expect(t, commands, "good")
 	}
-}
-
-func TestLargeMessagesWaitInTheNetwork(t *testing.T) {
-	t.Parallel()
-	longtest.NotShort(t)
-	r := open(t)
-	b := r.ready(r.opt)
-	const n, size = 40, 4 << 20
-	body := []byte(strings.Repeat("x", size))
-	for range n {
-		r.send(amqp.Publishing{Body: body})
-	}
-	commands := subscribe(t, b, "timer-service", r.opt.Routing.Commands)
-	first := next(t, commands)
-	for range n - 1 {
-		msg := next(t, commands)
-		if len(msg.Payload) != size {
-			t.Fatalf("%d bytes came", len(msg.Payload))
-		}
-		msg.Ack()
-	}
-	first.Ack()
-	publish(t, b, r.opt.Routing.Commands, "after")
-	expect(t, commands, "after")
 }

@@ -2,7 +2,6 @@ package rabbitmq
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -10,13 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/broker/connection"
 )
 
 func TestWhoWeAreToAServer(t *testing.T) {
@@ -145,20 +142,6 @@ func TestQuorumQueuesDeliverForEver(t *testing.T) {
 			t.Errorf("%s: no limit %v, want %v", version, got, want)
 		}
 	}
-}
-
-func TestCallsAfterTheEndFailAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := New(Options{}, nil)
-		b.term.End()
-		ctx, cancel := context.WithTimeout(t.Context(), apiTimeout)
-		defer cancel()
-		for i := range 2 {
-			if err := b.ask(ctx, "ping", nil, nil); !errors.Is(err, connection.ErrClosed) {
-				t.Errorf("declaration %d: %v, want ErrClosed", i, err)
-			}
-		}
-	})
 }
 
 func TestHeadersOfRetriesAreBounded(t *testing.T) {
