@@ -31,35 +31,3 @@ func TestTheSameInstanceIsTheSameMember(t *testing.T) {
 		stop()
 	}
 }
-
-// TestTwoOfOneInstance starts a second process under the name of one that runs. Kafka
-// gives the partitions to the newer one. When that has gone, the older one goes on.
-func TestTwoOfOneInstance(t *testing.T) {
-	t.Parallel()
-	c, r := serve(t), routing()
-	opt := kafka.Options{URL: c.url(), Routing: r, Instance: "one"}
-	older := ready(t, opt)
-	seen, _ := subscribe(t, older, r.Commands)
-	publish(t, older, r.Commands, "first")
-	expect(t, seen, "first")
-
-	newer, stop := start(t, opt)
-	stolen, _ := subscribe(t, newer, r.Commands)
-	for taken := false; !taken; {
-		publish(t, newer, r.Commands, "to either")
-		select {
-		case m := <-seen:
-			m.Ack()
-		case m := <-stolen:
-			m.Ack()
-			taken = true
-		}
-	}
-	stop()
-	for last := false; !last; {
-		publish(t, older, r.Commands, "last")
-		m := <-seen
-		m.Ack()
-		last = string(m.Payload) == "last"
-	}
-}
