@@ -39,7 +39,8 @@ const (
 	readyTime       = time.Second           // longest time that Ready takes
 )
 
-// Options say how to connect to a kind of server. Dial and Close are required.
+// Options say how to connect to a kind of server. Dial, Verify, Close and Drain are
+// required.
 type Options[C any] struct {
 	// Dial makes one connection. Its error is retried, unless it is a [Fatal].
 	Dial func(ctx context.Context) (C, error)
@@ -52,7 +53,7 @@ type Options[C any] struct {
 	// Dial, again after a growing delay while it fails, then every Interval, and after
 	// [Keeper.Recheck]. An error that wraps [broker.ErrUnavailable] says that the connection
 	// can't be used now, and a [Fatal] ends Run. Any other error says that something is
-	// missing, but that the connection can be used. Default: nil.
+	// missing, but that the connection can be used.
 	Verify func(ctx context.Context, conn C) error
 
 	// Ping returns nil if the server answers. Default: Ready does not ask.
@@ -65,7 +66,7 @@ type Options[C any] struct {
 	Server   string             // name of the server in logs and errors, such as "NATS"
 	Attrs    func(conn C) []any // more attributes for the log line of a ready connection; default none
 	Interval time.Duration      // between two successful calls of Verify; default 5s
-	Drain    func()             // called at the end of Run, before the connection closes; may be nil
+	Drain    func()             // called at the end of Run, before the connection closes
 }
 
 // A Keeper keeps one connection. Make it with [New] and run it once. All methods
@@ -88,14 +89,8 @@ func New[C any](opt Options[C], log *slog.Logger) *Keeper[C] {
 	if opt.Watch == nil {
 		opt.Watch = func(ctx context.Context, _ C) error { <-ctx.Done(); return nil }
 	}
-	if opt.Verify == nil {
-		opt.Verify = func(context.Context, C) error { return nil }
-	}
 	if opt.Attrs == nil {
 		opt.Attrs = func(C) []any { return nil }
-	}
-	if opt.Drain == nil {
-		opt.Drain = func() {}
 	}
 	return &Keeper[C]{
 		opt: opt, log: log,

@@ -83,6 +83,7 @@ func (s *server) options() connection.Options[*conn] {
 			return ctx.Err()
 		},
 		Close: func(c *conn) { c.closed = true },
+		Drain: func() {},
 		Attrs: func(*conn) []any { return []any{"version", "7"} },
 	}
 }

@@ -30,17 +30,23 @@ func (t *Term) Context() context.Context { return t.ctx }
 
 // Begin counts one piece of work, until [Term.Done]. It returns false if the term
 // has ended.
-func (t *Term) Begin() bool { return t.Add(&t.work) }
+func (t *Term) Begin() bool { return t.count(t.ctx, &t.work) }
 
 // Add counts one piece of work in a group that the caller waits for after End.
 // It returns false if the term has ended.
-func (t *Term) Add(group *sync.WaitGroup) bool {
+func (t *Term) Add(group *sync.WaitGroup) bool { return t.count(t.ctx, group) }
+
+// count counts one piece of work in groups. It returns false if ctx, which ends with the
+// term, has ended.
+func (t *Term) count(ctx context.Context, groups ...*sync.WaitGroup) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return false
 	}
-	group.Add(1)
+	for _, g := range groups {
+		g.Add(1)
+	}
 	return true
 }
 
@@ -82,17 +88,7 @@ func NewSubscriptions(t *Term) *Subscriptions {
 
 // Join counts one subscription, until it calls Left, and then [Term.Done]. It
 // returns false if the subscriber is closed or the term has ended.
-func (s *Subscriptions) Join() bool {
-	t := s.term
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s.ctx.Err() != nil {
-		return false
-	}
-	t.work.Add(1)
-	s.open.Add(1)
-	return true
-}
+func (s *Subscriptions) Join() bool { return s.term.count(s.ctx, &s.term.work, &s.open) }
 
 // Left is called by a subscription after it has closed its channel.
 func (s *Subscriptions) Left() { s.open.Done() }
