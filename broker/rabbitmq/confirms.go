@@ -114,8 +114,8 @@ func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
 	if c.owes(m.topic) {
 		return nil, fmt.Errorf("%w for earlier messages of the queue", errNoConfirm)
 	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%w: %w", errNoConfirm, ctx.Err())
+	if err := c.conn.network.writable(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoConfirm, err)
 	}
 	s := &sent{topic: m.topic, index: m.index, at: clock()}
 	var err error

@@ -1,29 +1,49 @@
 package rabbitmq
 
 import (
-	"fmt"
+	"cmp"
+	"context"
+	"errors"
 	"io"
 	"net"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-// A network is a connection to a server, as the client library uses it. It reads through a
-// [filter]. If the server does not accept data in time, or is silent, the connection ends.
-// The library alone would wait many minutes for the operating system, and block acks,
-// publishers and the end of Run meanwhile, since it holds its locks during a write.
+// A network is a connection to a server, as the client library uses it.
+//
+// A write never waits for the server. The library holds its locks during a write, so a
+// server that accepts nothing would block acks, publishers and the end of Run. Publishers
+// wait in [network.writable]. If the server does not accept data in time, or is silent,
+// the connection ends. The library alone would wait many minutes for the operating
+// system.
+//
+// Data is read through a [filter].
 type network struct {
 	conn net.Conn
 	in   *filter
+
+	mu      sync.Mutex
+	pending []byte        // bytes that the library has written, and the network has not sent
+	more    chan struct{} // signals that bytes are pending, or that the network is closing
+	failed  error         // why nothing can be written any more; nil if it can
+	ended   chan struct{} // closed when send has ended
 }
 
 const (
-	writeTimeout = 3 * time.Second // longest wait for the server to accept writePart bytes
+	writeTimeout = 10 * time.Second // longest wait for the server to accept writePart bytes
 	writePart    = 64 << 10
+	maxPending   = 256 << 10 // pending bytes at which publishers wait
 )
 
 func newNetwork(conn net.Conn, f *flow) *network {
-	return &network{conn: conn, in: newFilter(reader{conn}, f)}
+	n := &network{conn: conn, more: make(chan struct{}, 1), ended: make(chan struct{})}
+	n.in = newFilter(reader{conn}, f)
+	go n.send()
+	return n
 }
 
 // Read reads data that has passed the filter.
@@ -45,25 +65,79 @@ func deadline(after time.Duration) time.Time {
 	return time.Now().Add(after) //nolint:forbidigo // sockets need a time, unlike timers
 }
 
-// Write sends p part by part, since a large message may take longer than writeTimeout.
-func (n *network) Write(p []byte) (sent int, err error) {
-	for part := range slices.Chunk(p, writePart) {
-		if err := n.conn.SetWriteDeadline(deadline(writeTimeout)); err != nil {
-			return sent, err
-		}
-		some, err := n.conn.Write(part)
-		if sent += some; err != nil {
-			return sent, fmt.Errorf("the server reads nothing: %w", err)
-		}
+// Write queues p for sending, and does not wait for that.
+func (n *network) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failed != nil {
+		return 0, n.failed
 	}
-	return sent, nil
+	n.pending = append(n.pending, p...)
+	n.wake()
+	return len(p), nil
 }
 
-// Close closes the connection.
+// writable waits until less than maxPending bytes are pending, or ctx is done.
+func (n *network) writable(ctx context.Context) error {
+	return pause.Until(ctx, func() (bool, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.failed != nil || len(n.pending) < maxPending, ctx.Err() // the next write fails
+	})
+}
+
+func (n *network) wake() {
+	select {
+	case n.more <- struct{}{}:
+	default:
+	}
+}
+
+// send writes to the network until it is closed and everything is sent, or until a write
+// fails.
+func (n *network) send() {
+	defer close(n.ended)
+	var out []byte
+	for closing := false; !closing; {
+		<-n.more
+		n.mu.Lock()
+		out, n.pending = n.pending, out[:0]
+		closing = n.failed != nil
+		n.mu.Unlock()
+		for part := range slices.Chunk(out, writePart) { // a large message may take longer than the timeout
+			if err := n.sendPart(part); err != nil {
+				n.mu.Lock()
+				n.failed = errors.Join(errors.New("the server reads nothing"), err)
+				n.mu.Unlock()
+				_ = n.conn.Close() // the library gets an error from its next read
+				return
+			}
+		}
+	}
+}
+
+// sendPart writes to the network, with the deadline of Close if the network is closing.
+func (n *network) sendPart(part []byte) error {
+	n.mu.Lock()
+	if n.failed == nil {
+		_ = n.conn.SetWriteDeadline(deadline(writeTimeout)) // if it fails, the write fails, too
+	}
+	n.mu.Unlock()
+	_, err := n.conn.Write(part)
+	return err
+}
+
+// Close sends the pending bytes for at most a second, and closes the connection.
 func (n *network) Close() error {
+	n.mu.Lock()
+	n.failed = cmp.Or(n.failed, net.ErrClosed)
+	_ = n.conn.SetWriteDeadline(deadline(closeTimeout)) // if it fails, the write fails, too
+	n.wake()
+	n.mu.Unlock()
 	if n.in.flow != nil {
 		n.in.flow.open()
 	}
+	<-n.ended
 	return n.conn.Close()
 }
 
