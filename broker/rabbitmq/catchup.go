@@ -3,6 +3,7 @@ package rabbitmq
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
@@ -19,9 +20,8 @@ func (b *Broker) Interruptions() (int64, error) {
 	return n, err
 }
 
-// CatchUp waits until as many messages have come as were ready in the queue when it was
-// called, or until no message is ready. Then it waits until all messages that have come
-// are settled.
+// CatchUp waits until as many messages were taken as had come or were ready in the queue
+// when it was called, or until no message is ready. Then it waits until they are settled.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
 	q, n := b.queueOf(role, b.opt.Routing.Subscription()), b.outages.Load()
 	until := func(done func() (bool, error)) error {
@@ -53,33 +53,29 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 	return nil
 }
 
-// catchUp waits until as many messages have come as were ready in the queue, or until
-// none is ready, since other processes may have got some. Then it waits until the window
-// has taken all messages that have come.
+// catchUp waits until the window has taken as many messages as have come or were ready in
+// the queue, or all that have come when none is ready, since other processes may have got
+// some.
 func (c *consumer) catchUp(ctx context.Context, q queue, until func(func() (bool, error)) error) error {
-	backlog := int64(-1) // value of came when all messages that are ready now have come
-	if err := until(func() (bool, error) {
-		if backlog >= 0 && c.flow.came.Load() >= backlog {
+	backlog := int64(math.MaxInt64) // messages that the window has to take
+	return until(func() (bool, error) {
+		if c.taken.Load() >= backlog {
 			return true, nil
 		}
-		err := c.count(ctx, q)
-		if backlog < 0 {
-			backlog = c.flow.came.Load() + c.ready.Load()
+		ready, err := c.count(ctx, q)
+		if came := c.flow.came.Load(); err == nil && (ready == 0 || backlog == math.MaxInt64) {
+			backlog = min(backlog, came+ready)
 		}
-		return c.ready.Load() == 0, err
-	}); err != nil {
-		return err
-	}
-	sent := c.flow.came.Load()
-	return until(func() (bool, error) { return c.taken.Load() >= sent, nil })
+		return false, err
+	})
 }
 
 // count asks how many messages are ready. It returns when all messages that had left the
 // queue by then have come. While the server is asked about the queue, it sends messages
 // of the queue behind its answer, and before the answer to the next question on that
 // channel. So count asks twice.
-func (c *consumer) count(ctx context.Context, q queue) error {
-	err := await(ctx, c.broker.begin(fmt.Sprintf("messages of %p", c), func() error {
+func (c *consumer) count(ctx context.Context, q queue) (ready int64, err error) {
+	err = await(ctx, c.broker.begin(fmt.Sprintf("messages of %p", c), func() error {
 		c.asking.Lock()
 		defer c.asking.Unlock()
 		found, err := c.channel.QueueDeclarePassive(q.name, true, false, false, false, nil)
@@ -91,9 +87,9 @@ func (c *consumer) count(ctx context.Context, q queue) error {
 		return err
 	}))
 	if err != nil {
-		return fmt.Errorf("queue %s: %w", q.name, err)
+		return 0, fmt.Errorf("queue %s: %w", q.name, err)
 	}
-	return nil
+	return c.ready.Load(), nil
 }
 
 // consumers returns the consumers of a queue, each with the window that it delivers to.

@@ -233,3 +233,28 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 		t.Errorf("a consumer publishes: %v", err)
 	}
 }
+
+func TestMessageThatIsHandledForTooLongComesAgain(t *testing.T) {
+	t.Parallel()
+	o := serve(t)
+	r := o.rabbit()
+	o.ctl("eval", "application:set_env(rabbit, consumer_timeout, 1000), application:set_env(rabbit, channel_tick_interval, 1000).")
+	b := r.ready(r.opt)
+	messages := subscribe(t, b, "timer-service", "timer.commands")
+	publish(t, b, "timer.commands", "slow")
+	slow := next(t, messages)
+	again := next(t, messages)
+	if string(again.Payload) != "slow" || again.Metadata.Get(broker.MetaDelivery) != "2" {
+		t.Errorf("got %q, delivery %s", again.Payload, again.Metadata.Get(broker.MetaDelivery))
+	}
+	slow.Ack() // too late
+	again.Ack()
+	publish(t, b, "timer.commands", "next")
+	for {
+		msg := next(t, messages)
+		msg.Ack()
+		if string(msg.Payload) == "next" {
+			return
+		}
+	}
+}
