@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,25 +11,28 @@ import (
 
 // A comparison is what a database and a broker know of each other when a service starts.
 type comparison struct {
-	timer.Noted
-	logs []broker.Log
+	empty bool                      // the database is new
+	noted map[string]timer.Position // by log: how much of it is in the database
+	logs  map[string]broker.Log     // by name: the logs of commands
 }
 
-// older returns why the database has to be recovered, or "". What the broker has as acked
-// above Observed may also be dead letters: then a recovery changes nothing.
-func (c comparison) older() string {
-	if len(c.Positions) == 0 && !c.Empty { // of a version that noted none
-		return ""
+func newComparison(in timer.Noted, logs []broker.Log) comparison {
+	c := comparison{in.Empty, make(map[string]timer.Position), make(map[string]broker.Log)}
+	for _, p := range in.Positions {
+		c.noted[p.Log] = p
 	}
+	for _, l := range logs {
+		c.logs[l.Name] = l
+	}
+	return c
+}
+
+// acked returns the sum of the numbers up to which commands were acked.
+func (c comparison) acked() (n int64) {
 	for _, l := range c.logs {
-		if seen := c.at(l.Name).Observed; l.Acked > seen {
-			if c.Empty {
-				return fmt.Sprintf("it is empty, and commands of %s were acked up to %d", l.Name, l.Acked)
-			}
-			return fmt.Sprintf("it is older than the broker knows: it has seen %s up to %d, commands were acked up to %d", l.Name, seen, l.Acked)
-		}
+		n += l.Acked
 	}
-	return ""
+	return n
 }
 
 // pending returns how many commands were delivered and not acked.
@@ -41,60 +43,31 @@ func (c comparison) pending() (n int64) {
 	return n
 }
 
-// at returns the position that is noted of a log.
-func (c comparison) at(log string) timer.Position {
-	if i := slices.IndexFunc(c.Positions, func(p timer.Position) bool { return p.Log == log }); i >= 0 {
-		return c.Positions[i]
+// ahead returns how many numbers of the logs are left of which commands are still to be read.
+func (c comparison) ahead() (n int64) {
+	for name, l := range c.logs {
+		n += max(0, l.Delivered-c.noted[name].Committed)
 	}
-	return timer.Position{Log: log}
-}
-
-// log returns the log with a name.
-func (c comparison) log(name string) (broker.Log, bool) {
-	i := slices.IndexFunc(c.logs, func(l broker.Log) bool { return l.Name == name })
-	if i < 0 {
-		return broker.Log{}, false
-	}
-	return c.logs[i], true
+	return n
 }
 
 // remade reports whether the broker has another log in place of the one with a name.
 func (c comparison) remade(name string) bool {
 	prefix, _, _ := strings.Cut(name, "@")
-	_, found := c.log(name)
-	return !found && slices.ContainsFunc(c.logs, func(l broker.Log) bool { return strings.HasPrefix(l.Name, prefix+"@") })
+	_, found := c.logs[name]
+	return !found && slices.ContainsFunc(slices.Collect(maps.Keys(c.logs)), func(l string) bool { return strings.HasPrefix(l, prefix+"@") })
 }
 
-// ahead returns how many numbers of the logs are left, if each was read up to a number.
-func (c comparison) ahead(read map[string]int64) (n int64) {
-	for _, l := range c.logs {
-		n += max(0, l.Delivered-max(c.at(l.Name).Committed, read[l.Name]))
-	}
-	return n
-}
+// positions returns the positions that are noted.
+func (c comparison) positions() []timer.Position { return slices.Collect(maps.Values(c.noted)) }
 
-// none returns positions of the logs at which nothing was read.
-func (c comparison) none() (all []timer.Position) {
-	for _, l := range c.logs {
-		all = append(all, timer.Position{Log: l.Name})
+// unseen returns positions behind which everything stands that the database never saw.
+func (c comparison) unseen() (from []timer.Position) {
+	for _, p := range c.noted {
+		p.Committed = max(p.Committed, p.Observed)
+		from = append(from, p)
 	}
-	return all
-}
-
-// ends returns the positions after a recovery, with those of logs that events were
-// read of.
-func (c comparison) ends(events map[string]int64) []timer.Position {
-	all := make(map[string]timer.Position)
-	for _, p := range c.Positions {
-		all[p.Log] = p
-	}
-	for log, number := range events {
-		all[log] = timer.Position{Log: log, Committed: all[log].Committed, Observed: max(all[log].Observed, number)}
-	}
-	for _, l := range c.logs {
-		all[l.Name] = timer.Position{Log: l.Name, Committed: l.Delivered, Observed: l.Last}
-	}
-	return slices.Collect(maps.Values(all))
+	return from
 }
 
 // inFlight is how many numbers of a log an event may be behind the highest that was seen,
@@ -102,12 +75,43 @@ func (c comparison) ends(events map[string]int64) []timer.Position {
 // forwarder, and what others publish meanwhile.
 const inFlight = 20_000
 
-// withOutbox returns positions behind which all events stand that may still be in the
-// outbox of a copy though the broker has them: they would be published again.
-func (c comparison) withOutbox() (from []timer.Position) {
-	for _, p := range c.Positions {
+// unread returns positions behind which everything stands that a recovery has to read. Among
+// that are all events that may still be in the outbox of a copy though the broker has them:
+// they would be published again.
+func (c comparison) unread() (from []timer.Position) {
+	for _, p := range c.noted {
 		p.Observed = max(0, p.Observed-inFlight)
 		from = append(from, p)
 	}
 	return from
+}
+
+// begin notes that nothing was read of logs that are not noted: without any position, a
+// database that is not empty counts as complete.
+func (c comparison) begin() {
+	for name := range c.logs {
+		if _, known := c.noted[name]; !known {
+			c.noted[name] = timer.Position{Log: name}
+		}
+	}
+}
+
+// read notes that a batch was read: up to which command, or as the highest that was seen.
+func (c comparison) read(kind broker.Kind, batch []broker.Stored) {
+	for _, m := range batch {
+		p := c.noted[m.Log]
+		if p.Log = m.Log; kind == broker.Commands {
+			p.Committed = max(p.Committed, m.Number)
+		} else {
+			p.Observed = max(p.Observed, m.Number)
+		}
+		c.noted[m.Log] = p
+	}
+}
+
+// end notes that all logs of commands were read.
+func (c comparison) end() {
+	for name, l := range c.logs {
+		c.noted[name] = timer.Position{Log: name, Committed: l.Delivered, Observed: l.Last}
+	}
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A dryStore answers the calls of a recovery as the store would, and leaves that as it is.
-// It remembers each timer that they would have changed.
+// A dryStore is the [target] of a replay that changes nothing: it answers as the database
+// would, and remembers each timer that would have changed.
 type dryStore struct {
-	restored
-	timers  timer.Reader
-	changed map[timer.Key]dryTimer
+	stored   timer.Reader
+	changed  map[timer.Key]dryTimer
+	versions map[timer.Version]bool // of the commands that would have changed a timer
 }
 
 // A dryTimer is a timer that would have changed.
@@ -23,10 +23,14 @@ type dryTimer struct {
 	correlationID string
 }
 
+func newDryStore(stored timer.Reader) *dryStore {
+	return &dryStore{stored, make(map[timer.Key]dryTimer), make(map[timer.Version]bool)}
+}
+
 // List returns the timers that a [timer.CancelTimers] selects, on one page.
 func (d *dryStore) List(ctx context.Context, f timer.Filter) (all timer.Page, err error) {
 	stored := f
-	if err := timer.EachPage(ctx, &stored, d.timers.List, func(entries []timer.Entry) error {
+	if err := timer.EachPage(ctx, &stored, d.stored.List, func(entries []timer.Entry) error {
 		for _, e := range entries {
 			if _, changed := d.changed[e.Key]; !changed {
 				all.Entries = append(all.Entries, e)
@@ -48,7 +52,7 @@ func (d *dryStore) List(ctx context.Context, f timer.Filter) (all timer.Page, er
 // Schedule returns the results that the commands would have.
 func (d *dryStore) Schedule(ctx context.Context, _ time.Time, commands ...timer.ScheduleTimer) (results []timer.Result, err error) {
 	for _, c := range commands {
-		outcome, err := d.change(ctx, c.Key, c.CorrelationID, func(s timer.Status) (timer.Status, timer.Outcome) { return s.Schedule(c.Version) })
+		outcome, err := d.change(ctx, c.Key, c.Version, c.CorrelationID, func(s timer.Status) (timer.Status, timer.Outcome) { return s.Schedule(c.Version) })
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +64,7 @@ func (d *dryStore) Schedule(ctx context.Context, _ time.Time, commands ...timer.
 // Cancel returns the results that the commands would have.
 func (d *dryStore) Cancel(ctx context.Context, _ time.Time, commands ...timer.CancelTimer) (results []timer.Result, err error) {
 	for _, c := range commands {
-		outcome, err := d.change(ctx, c.Key, "", func(s timer.Status) (timer.Status, timer.Outcome) { return s.Cancel(c.Version) })
+		outcome, err := d.change(ctx, c.Key, c.Version, "", func(s timer.Status) (timer.Status, timer.Outcome) { return s.Cancel(c.Version) })
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +77,7 @@ func (d *dryStore) Cancel(ctx context.Context, _ time.Time, commands ...timer.Ca
 func (d *dryStore) Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (changed int, err error) {
 	_, events = store.Published(events)
 	for _, e := range events {
-		outcome, err := d.change(ctx, e.Key, "", func(s timer.Status) (timer.Status, timer.Outcome) { return s.Fired(e, keep) })
+		outcome, err := d.change(ctx, e.Key, timer.Version{}, "", func(s timer.Status) (timer.Status, timer.Outcome) { return s.Fired(e, keep) })
 		if err != nil {
 			return changed, err
 		}
@@ -84,17 +88,13 @@ func (d *dryStore) Fired(ctx context.Context, keep time.Duration, events ...time
 	return changed, nil
 }
 
-// PauseFiring does nothing.
-func (*dryStore) PauseFiring(context.Context, timer.Pause) error { return nil }
-
-// ResumeFiring does nothing.
-func (*dryStore) ResumeFiring(context.Context, timer.TenantID) error { return nil }
-
 // change applies a function to the status of a timer, which has the correlation id then.
-func (d *dryStore) change(ctx context.Context, key timer.Key, correlationID string, apply func(timer.Status) (timer.Status, timer.Outcome)) (timer.Outcome, error) {
+func (d *dryStore) change(
+	ctx context.Context, key timer.Key, version timer.Version, correlationID string, apply func(timer.Status) (timer.Status, timer.Outcome),
+) (timer.Outcome, error) {
 	before, known := d.changed[key]
 	if !known {
-		e, err := d.timers.Get(ctx, key)
+		e, err := d.stored.Get(ctx, key)
 		if err := ignore(err, timer.ErrNotFound); err != nil {
 			return 0, err
 		}
@@ -102,10 +102,10 @@ func (d *dryStore) change(ctx context.Context, key timer.Key, correlationID stri
 	}
 	after, outcome := apply(before.Status)
 	if after != before.Status {
-		d.changed[key] = dryTimer{after, correlationID}
+		d.changed[key], d.versions[version] = dryTimer{after, correlationID}, true
 	}
 	return outcome, nil
 }
 
-// ReplacePositions changes nothing.
-func (d *dryStore) ReplacePositions(context.Context, []timer.Position) error { return nil }
+// setFiring changes nothing.
+func (*dryStore) setFiring(context.Context, timer.Pauses) error { return nil }

@@ -92,7 +92,7 @@ func (o *owner) run(ctx context.Context) error {
 	for {
 		err, wait := o.claim(ctx), ownInterval
 		if err == nil && !o.is() {
-			err = o.recovery.run(ctx, o.wait)
+			_, err = o.recovery.run(ctx, o.wait)
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,18 +21,21 @@ import (
 //
 //	database: Committed, Observed of each log   broker: Acked, Delivered, Last of each log
 //
-//	log of commands  ──────────┬─────────────────────┬──────────────────┬──────►
-//	                       Committed                Acked           Delivered
-//	                           └── read again, if Acked > Observed ─────┘
+//	log of commands  ──────────┬─────────────┬─────────────────────┬──────────►
+//	                       Committed     Observed              Delivered
+//	                           │             └─ verified: no effect ┤
+//	                           └──────────── read again, if not ────┘
 //
-// A command that the database has already changes nothing, since its version decides.
-// After the commands the recovery reads the events that were published since: it marks
-// their timers as Reached, so that they do not fire again. It may be interrupted at any
-// time: until the end, when Observed rises, the database counts as older than the broker
-// knows, and the next start goes on from Committed.
+// At a start the recovery replays what the broker has above Observed, on a store that only
+// remembers the changes. A command that the database has already changes nothing, since its
+// version decides, and neither does an event whose timer is Reached. If something would
+// change, the database is older than the broker knows. Then the recovery replays commands
+// from Committed on, and the events after them, so that their timers do not fire again.
+//
+// It may be interrupted at any time: Observed rises at the end, so the next start finds what
+// is missing and goes on from Committed.
 type recovery struct {
-	store    restored
-	timers   timer.Reader
+	db       database
 	history  broker.History // nil if the broker keeps nothing, which lacks says for people
 	lacks    string
 	handlers *handlers.Handlers
@@ -43,32 +44,23 @@ type recovery struct {
 	keep     time.Duration // how long timers are kept that are Reached
 	ask      bool          // end with an error instead
 	reason   string        // why it has to be, if that is known before
-	done     Recovered
 
-	marks    marks // of the recovery that is under way
-	progress atomic.Pointer[RecoveryProgress]
-
-	mu       sync.Mutex
-	replayed map[string]int64 // while a recovery is under way: the last command of each log that is in the database
+	progress atomic.Pointer[RecoveryProgress] // nil if none is under way
 }
 
-// A restored is what a recovery changes.
-type restored interface {
+// A database is what a recovery reads and changes.
+type database struct {
 	timer.Commands
 	timer.Recoverer
-	List(ctx context.Context, f timer.Filter) (timer.Page, error)
-	PauseFiring(ctx context.Context, p timer.Pause) error
-	ResumeFiring(ctx context.Context, tenant timer.TenantID) error
+	timer.Operator
+	timer.Reader
 }
 
 func newRecovery(s Store, b broker.Broker, h *handlers.Handlers, log *slog.Logger, opt Options) *recovery {
-	all := struct {
-		timer.Commands
-		timer.Recoverer
-		timer.Operator
-		timer.Reader
-	}{s, s.Recovery(), s.Operator(), s.Timers()}
-	r := &recovery{store: all, timers: s.Timers(), handlers: h, log: log, role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), ask: opt.AskToRecover}
+	r := &recovery{
+		db: database{s, s.Recovery(), s.Operator(), s.Timers()}, handlers: h, log: log,
+		role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), ask: opt.AskToRecover,
+	}
 	r.history, r.lacks = b.History()
 	return r
 }
@@ -82,34 +74,13 @@ type RecoveryProgress struct {
 // Recovery returns the progress of the recovery that is under way, or nil.
 func (a *App) Recovery() *RecoveryProgress { return a.recovery.progress.Load() }
 
-// positions returns the positions that the store notes with each transaction.
+// positions returns the positions that the store notes with each transaction. A recovery
+// notes them itself.
 func (r *recovery) positions() []timer.Position {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.history == nil {
+	if r.history == nil || r.progress.Load() != nil {
 		return nil
 	}
-	if r.replayed == nil {
-		return r.history.Positions(r.role)
-	}
-	noted := make([]timer.Position, 0, len(r.replayed))
-	for log, number := range r.replayed {
-		noted = append(noted, timer.Position{Log: log, Committed: number})
-	}
-	return noted
-}
-
-// compare returns what the database and the broker know of each other. It asks the broker
-// first: what the broker counts as acked by then is in the database, and noted there.
-func (r *recovery) compare(ctx context.Context) (c comparison, err error) {
-	if r.history == nil {
-		return c, fmt.Errorf("%s: %w", r.lacks, errors.ErrUnsupported)
-	}
-	if c.logs, err = r.history.Logs(ctx, r.role); err != nil {
-		return c, fmt.Errorf("find what the broker keeps: %w", err)
-	}
-	c.Noted, err = r.store.Noted(ctx)
-	return c, err
+	return r.history.Positions(r.role)
 }
 
 // errAsk says that a recovery has to be asked for.
@@ -125,7 +96,7 @@ func (r *recovery) replaces(ctx context.Context, owner string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	noted, err := r.store.Noted(ctx)
+	noted, err := r.db.Noted(ctx)
 	if err != nil || !noted.Empty {
 		return false, err
 	}
@@ -142,8 +113,8 @@ func (r *recovery) replaces(ctx context.Context, owner string) (bool, error) {
 // run verifies the database, and recovers it if that is needed. It does nothing if other
 // instances run on the database, since they have verified it. It calls begun before it
 // recovers.
-func (r *recovery) run(ctx context.Context, begun func()) error {
-	return r.store.Alone(ctx, func(ctx context.Context) error {
+func (r *recovery) run(ctx context.Context, begun func()) (done Recovered, err error) {
+	err = r.db.Alone(ctx, func(ctx context.Context) error {
 		c, reason, err := r.verify(ctx)
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
@@ -153,212 +124,162 @@ func (r *recovery) run(ctx context.Context, begun func()) error {
 			return err
 		case reason == "":
 			return r.goOn(ctx, c)
-		}
-		if err := r.asked(ctx, c, reason); err != nil {
-			return err
+		case r.ask:
+			return fmt.Errorf("%w: the database has to be recovered: %s: %w", timer.ErrFatal, reason, errAsk)
 		}
 		begun()
-		r.log.WarnContext(ctx, "the database is recovered from the broker", "reason", reason)
-		return r.recover(ctx, c, reason)
+		done, err = r.recover(ctx, c, reason)
+		return err
 	})
+	if err == nil {
+		r.reason = "" // the next one has to find its own
+	}
+	return done, err
 }
 
 // again verifies the database for an instance that runs already, and changes nothing in it.
 // If the database has to be recovered, the error wraps [timer.ErrFatal].
 func (r *recovery) again(ctx context.Context) error {
-	return r.store.Alone(ctx, func(ctx context.Context) error {
-		c, reason, err := r.dry().verify(ctx)
-		if err != nil || reason == "" {
-			return ignore(err, errors.ErrUnsupported)
-		}
-		older, err := r.changes(ctx, c, reason)
-		if err == nil && older {
+	return r.db.Alone(ctx, func(ctx context.Context) error {
+		_, reason, err := r.verify(ctx)
+		if reason != "" {
 			err = fmt.Errorf("%w: the database has to be recovered: %s: a restart recovers it", timer.ErrFatal, reason)
 		}
-		return err
+		return ignore(err, errors.ErrUnsupported)
 	})
 }
 
-// verify returns why the database has to be recovered, or "" if it need not be.
-func (r *recovery) verify(ctx context.Context) (c comparison, reason string, err error) {
-	if c, err = r.compare(ctx); err != nil {
-		return c, "", err
-	}
-	if reason = cmp.Or(r.reason, c.older()); reason == "" {
-		reason, err = r.rereadEvents(ctx, c)
-	}
-	if reason == "" && err == nil {
-		reason, err = r.rereadCommands(ctx, c)
-	}
-	return c, reason, err
-}
-
-// asked returns an error if a recovery has to be asked for, and would change something.
-func (r *recovery) asked(ctx context.Context, c comparison, reason string) error {
-	if !r.ask {
-		return nil
-	}
-	if changes, err := r.changes(ctx, c, reason); err != nil || !changes {
+// dryRun returns what a recovery would change.
+func (r *recovery) dryRun(ctx context.Context) (done Recovered, err error) {
+	err = r.db.Alone(ctx, func(ctx context.Context) error {
+		c, reason, err := r.verify(ctx)
+		if err != nil || reason == "" {
+			return err
+		}
+		done, err = r.replay(ctx, newDryStore(r.db), c.unread(), func(Recovered, broker.Kind, []broker.Stored) error { return nil })
+		done.Reason = reason
 		return err
-	}
-	return fmt.Errorf("%w: the database has to be recovered: %s: %w", timer.ErrFatal, reason, errAsk)
+	})
+	return done, err
 }
 
-// changes reports whether a recovery would change more timers than there are commands that
-// were delivered and not acked. Those are in no database yet.
-func (r *recovery) changes(ctx context.Context, c comparison, reason string) (bool, error) {
-	dry := r.dry()
-	err := dry.recover(ctx, c, reason)
-	return dry.done.Timers > c.pending() || dry.done.Reached > 0, err
+// errOlder ends the replay of [recovery.verify].
+var errOlder = errors.New("it is older than the broker knows")
+
+// verify returns what the database and the broker know of each other, and why the database
+// has to be recovered, or "" if it need not be. A command that was delivered and not acked
+// may be in no database yet.
+func (r *recovery) verify(ctx context.Context) (c comparison, reason string, err error) {
+	c, err = r.compare(ctx)
+	switch {
+	case err != nil || r.reason != "":
+		return c, r.reason, err
+	case c.empty && c.acked() > 0:
+		return c, "it is empty, and commands were acked", nil
+	case len(c.noted) == 0 && !c.empty: // the positions of this broker were never noted
+		return c, "", nil
+	}
+	dry, pending := newDryStore(r.db), c.pending()
+	_, err = r.replay(ctx, dry, c.unseen(), func(found Recovered, _ broker.Kind, _ []broker.Stored) error {
+		acked := int64(len(dry.versions)) - pending
+		switch {
+		case found.Reached > 0:
+			reason = fmt.Sprintf("%v: timers have fired since that are not Reached in it", errOlder)
+		case acked > 0:
+			reason = fmt.Sprintf("%v: at least %d commands were acked since", errOlder, acked)
+		default:
+			return nil
+		}
+		return errOlder
+	})
+	return c, reason, ignore(err, errOlder)
+}
+
+// compare returns what the database and the broker know of each other. It asks the broker
+// first: what the broker counts as acked by then is in the database, and noted there.
+func (r *recovery) compare(ctx context.Context) (comparison, error) {
+	if r.history == nil {
+		return comparison{}, fmt.Errorf("%s: %w", r.lacks, errors.ErrUnsupported)
+	}
+	logs, err := r.history.Logs(ctx, r.role)
+	if err != nil {
+		return comparison{}, fmt.Errorf("find what the broker keeps: %w", err)
+	}
+	noted, err := r.db.Noted(ctx)
+	return newComparison(noted, logs), err
 }
 
 // goOn begins with the database as it is. Logs of which nothing was noted are taken to be
 // in it. If the broker has lost the end of a log, the position that is noted moves back.
 func (r *recovery) goOn(ctx context.Context, c comparison) error {
-	var noted []timer.Position
 	changed := false
-	for _, p := range c.Positions {
-		if c.remade(p.Log) {
-			changed = true
-			r.log.WarnContext(ctx, "the broker was emptied: its log was deleted and made again; the timers in the database stay as they are", "log", p.Log)
+	for log, p := range c.noted {
+		l, known := c.logs[log]
+		switch {
+		case c.remade(log):
+			delete(c.noted, log)
+			r.log.WarnContext(ctx, "the broker was emptied: its log was deleted and made again; the timers in the database stay as they are", "log", log)
+		case known && p.Observed > l.Last:
+			c.noted[log] = timer.Position{Log: log, Committed: min(p.Committed, l.Last), Observed: l.Last}
+			r.log.WarnContext(ctx, "the broker has lost messages that the database knows; the timers in the database stay as they are", "log", log, "seen", p.Observed, "last", l.Last)
+		default:
 			continue
 		}
-		if l, ok := c.log(p.Log); ok && p.Observed > l.Last {
-			changed = true
-			r.log.WarnContext(ctx, "the broker has lost messages that the database knows; the timers in the database stay as they are", "log", p.Log, "seen", p.Observed, "last", l.Last)
-			p.Committed, p.Observed = min(p.Committed, l.Last), l.Last
-		}
-		noted = append(noted, p)
+		changed = true
 	}
-	if len(c.Positions) == 0 && !c.Empty {
+	if len(c.noted) == 0 && !c.empty && !changed {
 		for _, l := range c.logs {
-			noted, changed = append(noted, timer.Position{Log: l.Name, Committed: l.Acked, Observed: l.Last}), true
+			c.noted[l.Name], changed = timer.Position{Log: l.Name, Committed: l.Acked, Observed: l.Last}, true
 		}
 	}
 	if !changed {
 		return nil
 	}
-	return r.store.ReplacePositions(ctx, noted)
+	return r.db.ReplacePositions(ctx, c.positions())
 }
 
-// rereadEvents reads the events that were published after the database last noted a
-// position. If the timer of one is not Reached in the database, it returns why the database
-// has to be recovered. Else, as after a crash, it removes the events from the outbox, so
-// that they are not published again.
-func (r *recovery) rereadEvents(ctx context.Context, c comparison) (reason string, err error) {
-	if len(c.Positions) == 0 {
-		return "", nil
-	}
-	dry := r.dry().store
-	err = broker.Replay(ctx, r.history, r.role, broker.Events, c.Positions, func(batch []broker.Stored) error {
-		events := eventsOf(batch)
-		if changed, err := dry.Fired(ctx, r.keep, events...); err != nil || changed > 0 {
-			reason = "it is older than the broker knows: timers have fired since that are not Reached in it"
-			return cmp.Or(err, errFired)
-		}
-		_, err := r.store.Fired(ctx, r.keep, events...)
-		return err
-	})
-	if errors.Is(err, errFired) {
-		err = nil
-	}
-	return reason, err
-}
-
-// rereadCommands reads the commands that were delivered after the database last noted a
-// position. If more of them were acked than can have been acked since the last write of the
-// database, it returns why the database has to be recovered. Commands that were not acked
-// are delivered again anyway.
-func (r *recovery) rereadCommands(ctx context.Context, c comparison) (reason string, err error) {
-	var from []timer.Position
-	behind, pending := false, int64(0)
-	for _, l := range c.logs {
-		seen := c.at(l.Name).Observed
-		from = append(from, timer.Position{Log: l.Name, Committed: seen})
-		behind, pending = behind || l.Delivered > seen, pending+l.Pending
-	}
-	if len(c.Positions) == 0 && !c.Empty || !behind {
-		return "", nil
-	}
-	read := int64(0)
-	if err := broker.Replay(ctx, r.history, r.role, broker.Commands, from, func(batch []broker.Stored) error {
-		read += int64(len(batch))
-		return nil
-	}); err != nil || read <= pending {
-		return "", err
-	}
-	return fmt.Sprintf("it is older than the broker knows: at least %d commands were acked since", read-pending), nil
-}
-
-// errFired ends a replay.
-var errFired = errors.New("a timer has fired that is not Reached")
-
-// recover reads commands and events again. After each batch of commands the store notes how
-// far they have been read.
-func (r *recovery) recover(ctx context.Context, c comparison, reason string) error {
-	p := RecoveryProgress{Recovered: Recovered{Reason: reason}}
-	p.Ahead = c.ahead(nil)
+// recover reads commands and events again. After each batch of commands it notes how far
+// they have been read.
+func (r *recovery) recover(ctx context.Context, c comparison, reason string) (Recovered, error) {
+	r.log.WarnContext(ctx, "the database is recovered from the broker", "reason", reason)
 	began := time.Now()
 	logged := began
-	report := func() {
-		now := p
-		r.progress.Store(&now)
+	report := func(done Recovered, ahead int64) {
+		p := &RecoveryProgress{done, ahead}
+		r.progress.Store(p)
 		if time.Since(logged) >= time.Second {
 			logged = time.Now()
 			r.log.InfoContext(ctx, "the database is being recovered", "commands", p.Commands, "events", p.Events, "left", p.Ahead, "took", time.Since(began).Round(time.Second))
 		}
 	}
-	report()
+	report(Recovered{}, c.ahead())
 	defer r.progress.Store(nil)
-	if len(c.Positions) == 0 { // without any, a database that is not empty counts as complete
-		if err := r.store.ReplacePositions(ctx, c.none()); err != nil {
-			return err
+	from := c.unread()
+	c.begin()
+	if err := r.db.ReplacePositions(ctx, c.positions()); err != nil {
+		return Recovered{}, err
+	}
+	done, err := r.replay(ctx, r.db, from, func(done Recovered, kind broker.Kind, batch []broker.Stored) error {
+		c.read(kind, batch)
+		if kind != broker.Commands {
+			report(done, 0)
+			return nil
 		}
+		report(done, c.ahead())
+		return r.db.ReplacePositions(ctx, c.positions())
+	})
+	if err != nil {
+		return done, err
 	}
-	r.replaying(make(map[string]int64))
-	defer r.replaying(nil)
-	if err := r.commands(ctx, c.Positions, func(last map[string]int64, messages int, changed int64) {
-		r.mu.Lock()
-		maps.Copy(r.replayed, last)
-		p.Ahead = c.ahead(r.replayed)
-		r.mu.Unlock()
-		p.Commands, p.Timers = p.Commands+int64(messages), p.Timers+changed
-		report()
-	}); err != nil {
-		return err
+	c.end()
+	if err := r.db.ReplacePositions(ctx, c.positions()); err != nil {
+		return done, err
 	}
-	r.replaying(nil)
-	p.Ahead = 0
-	read := make(map[string]int64)
-	if err := r.events(ctx, c.withOutbox(), func(batch []broker.Stored, changed int) {
-		ends(read, batch)
-		p.Events, p.Reached = p.Events+int64(len(batch)), p.Reached+int64(changed)
-		report()
-	}); err != nil {
-		return err
-	}
-	if err := r.pauseAgain(ctx); err != nil {
-		return err
-	}
-	if err := r.store.ReplacePositions(ctx, c.ends(read)); err != nil {
-		return err
-	}
-	r.done, r.reason = p.Recovered, ""
-	r.log.WarnContext(ctx, "the database was recovered from the broker", "commands", p.Commands, "timers", p.Timers,
-		"events", p.Events, "reached", p.Reached, "took", time.Since(began).Round(time.Millisecond))
-	return nil
+	done.Reason = reason
+	r.log.WarnContext(ctx, "the database was recovered from the broker", "commands", done.Commands, "timers", done.Timers,
+		"events", done.Events, "reached", done.Reached, "took", time.Since(began).Round(time.Millisecond))
+	return done, nil
 }
-
-// replaying sets the positions up to which commands have been read again, or with nil ends
-// the noting of them.
-func (r *recovery) replaying(from map[string]int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.replayed = from
-}
-
-// connectTimeout is how long Recover waits for the broker.
-const connectTimeout = 15 * time.Second
 
 // A Recovered says what a recovery has done, or would do.
 type Recovered struct {
@@ -368,6 +289,9 @@ type Recovered struct {
 	Events   int64  // that were read
 	Reached  int64  // timers that they change
 }
+
+// connectTimeout is how long Recover waits for the broker.
+const connectTimeout = 15 * time.Second
 
 // Recover recovers the database as [App.Run] does at its start, whatever
 // [Options].AskToRecover says, and returns without taking a command or firing a timer.
@@ -393,27 +317,16 @@ func (a *App) Recover(ctx context.Context, dry bool) (Recovered, error) {
 		return Recovered{}, err
 	}
 	if dry {
-		r := a.recovery.dry()
-		err := r.run(ctx, func() {})
-		return r.done, err
+		return a.recovery.dryRun(ctx)
 	}
 	a.recovery.ask = false
 	for began := time.Now(); ; {
 		err := a.owner.claim(ctx)
 		if err == nil {
-			err = a.recovery.run(ctx, func() {})
-			return a.recovery.done, err
+			return a.recovery.run(ctx, func() {})
 		}
 		if !errors.Is(err, errTaken) || time.Since(began) > sessionEnds || !pause.For(ctx, ownRetry) {
 			return Recovered{}, err
 		}
-	}
-}
-
-// dry returns a recovery that does the same on a database which it does not change.
-func (r *recovery) dry() *recovery {
-	return &recovery{
-		store: &dryStore{restored: r.store, timers: r.timers, changed: make(map[timer.Key]dryTimer)}, timers: r.timers, history: r.history, lacks: r.lacks, handlers: r.handlers,
-		log: slog.New(slog.DiscardHandler), role: r.role, keep: r.keep, reason: r.reason,
 	}
 }

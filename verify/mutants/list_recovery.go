@@ -32,23 +32,22 @@ var recoveries = []mutant{
 	},
 	{
 		"I18", "a recovery does not look what has fired",
-		[]change{in("app", "recovery.events", first("return nil"))},
+		[]change{in("app", "marks.eventsOf", first("return nil"))},
 		recovering,
 	},
 	{
 		"I18", "an empty database takes the place of another one, and is not recovered",
 		[]change{
 			in("app", "recovery.replaces", first("return true, nil")),
-			in("app", "comparison.older", first(`if c.Empty { return "" }`)),
+			in("app", "recovery.verify", first(`return c, "", nil`)),
 		},
 		recovering,
 	},
 	{
 		"I18", "an older copy is not noticed by the commands that were acked since",
 		[]change{
-			in("app", "comparison.older", never("l.Acked")),
-			in("app", "recovery.rereadCommands", first(`return "", nil`)),
-			in("app", "recovery.rereadEvents", first(`return "", nil`)),
+			in("app", "recovery.verify", never("acked > 0")),
+			in("app", "recovery.verify", never("found.Reached > 0")),
 		},
 		recovering,
 	},
