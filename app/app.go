@@ -49,7 +49,6 @@ type Options struct {
 	AskToRecover    bool                        // end with an error if the database was lost or is older than the broker knows; default: recover it from the broker before anything fires
 	RunBroker       bool                        // [App.Run] runs the broker, too, before all else and to the end; default: the host does
 	BrokerName      string                      // what the broker is called in logs and errors, such as a URL without credentials; default "the broker"
-	Owned           func()                      // called once, before the first command is taken: the database owns the commands; must not block
 }
 
 // Defaults of [Options].
@@ -172,9 +171,6 @@ func (o Options) withDefaults() Options {
 	o.Clock = cmp.Or[timer.Clock](o.Clock, timer.ClockFunc(time.Now))
 	o.Counters = cmp.Or(o.Counters, new(Counters))
 	o.BrokerName = cmp.Or(o.BrokerName, "the broker")
-	if o.Owned == nil {
-		o.Owned = func() {}
-	}
 	o.Tracing = o.Tracing.withDefaults()
 	return o
 }

@@ -20,8 +20,7 @@ const (
 	ownInterval = 5 * time.Second        // between two looks at who owns the commands
 	ownRetry    = time.Second            // after one that failed
 	connecting  = 100 * time.Millisecond // after one while there is no connection
-	leaseEnds   = 5 * time.Second        // within which PostgreSQL notices that an instance has died
-	sessionEnds = 15 * time.Second       // within which a broker notices it
+	sessionEnds = 15 * time.Second       // within which a server notices that a process has died
 )
 
 // An owner makes sure that only one database takes the commands, and that all its
@@ -43,10 +42,8 @@ type owner struct {
 	role     string
 	at       string // the broker, for people
 	takeover bool   // at the next claim
-	hook     func()
 
 	me      broker.Owner
-	began   time.Time
 	owned   chan struct{} // closed when this database owns the commands, or the broker can't tell
 	waiting chan struct{} // closed when that is not known at once
 	wait    func()        // closes waiting: the start of a host goes on
@@ -54,7 +51,7 @@ type owner struct {
 
 func newOwner(s Store, b broker.Broker, r *recovery, log *slog.Logger, opt Options) *owner {
 	o := &owner{
-		store: s, broker: b, recovery: r, log: log, role: opt.Role, at: opt.BrokerName, takeover: opt.Takeover, hook: opt.Owned,
+		store: s, broker: b, recovery: r, log: log, role: opt.Role, at: opt.BrokerName, takeover: opt.Takeover,
 		owned: make(chan struct{}), waiting: make(chan struct{}),
 	}
 	o.wait = sync.OnceFunc(func() { close(o.waiting) })
@@ -64,30 +61,14 @@ func newOwner(s Store, b broker.Broker, r *recovery, log *slog.Logger, opt Optio
 // is reports whether this database owns the commands, or has owned them.
 func (o *owner) is() bool { return closed(o.owned) }
 
-// before returns a Run that begins when this database owns the commands.
-func (o *owner) before(run func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		select {
-		case <-o.owned:
-			return run(ctx)
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// errInUse says that instances run that use another broker, errTaken that another
-// process takes the commands. Either may have died a moment ago.
-var (
-	errInUse = errors.New("in use with another broker")
-	errTaken = errors.New("another process takes the commands now")
-)
+// errTaken says that another process takes the commands, or uses the database with another
+// broker. It may have died a moment ago.
+var errTaken = errors.New("another process is at work")
 
 // run claims the commands, however long that takes, and repeats the claim until ctx is
 // done. It returns an error that wraps [timer.ErrFatal] if the commands belong to another
 // database, or if this database belongs to another broker.
 func (o *owner) run(ctx context.Context) error {
-	o.began = time.Now()
 	logged := ""
 	for {
 		err, wait := o.claim(ctx), ownInterval
@@ -103,9 +84,6 @@ func (o *owner) run(ctx context.Context) error {
 			return nil
 		case err == nil:
 			o.own()
-		case errors.Is(err, errInUse) && !o.is() && time.Since(o.began) < leaseEnds,
-			errors.Is(err, errTaken) && time.Since(o.began) < sessionEnds:
-			wait = ownRetry
 		case errors.Is(err, timer.ErrFatal):
 			return err
 		default:
@@ -128,13 +106,22 @@ func (o *owner) run(ctx context.Context) error {
 func (o *owner) own() {
 	o.takeover = false
 	if !o.is() {
-		o.hook()
 		close(o.owned)
 	}
 }
 
-// claim returns nil if this database owns the commands, and uses this broker.
-func (o *owner) claim(ctx context.Context) (err error) {
+// claim returns nil if this database owns the commands, and uses this broker. Before the
+// database owns them it waits for a process that may have died.
+func (o *owner) claim(ctx context.Context) error {
+	for began := time.Now(); ; {
+		err := o.claimNow(ctx)
+		if !errors.Is(err, errTaken) || o.is() || time.Since(began) > sessionEnds || !pause.For(ctx, ownRetry) {
+			return err
+		}
+	}
+}
+
+func (o *owner) claimNow(ctx context.Context) (err error) {
 	if o.me.Database == "" {
 		me := broker.Owner{Broker: rand.Text()[:8]}
 		if me.Database, me.Name, err = o.store.Identity(ctx); err != nil {
@@ -166,7 +153,7 @@ func (o *owner) claim(ctx context.Context) (err error) {
 	other, err := shared.Attach(ctx, it.Broker, o.at, o.takeover)
 	if err == nil && other != "" {
 		return fmt.Errorf("%w: %w: other instances of %s use %s, this one uses %s: give all the same broker, or start this one with --takeover (app.Options.Takeover)",
-			timer.ErrFatal, errInUse, o.me.Name, other, o.at)
+			timer.ErrFatal, errTaken, o.me.Name, other, o.at)
 	}
 	return err
 }

@@ -67,7 +67,7 @@ func TestNothingFiresBeforeTheOwnerIsKnown(t *testing.T) {
 	for name, failure := range map[string]error{"the broker is away": broker.ErrUnavailable, "the broker does not permit it": errors.New("denied")} {
 		t.Run(name, func(t *testing.T) {
 			onBrokers(t, func(b *bench) {
-				var away, owned atomic.Bool
+				var away atomic.Bool
 				away.Store(true)
 				b.broker = &moody{b.broker, func() error {
 					if away.Load() {
@@ -76,21 +76,20 @@ func TestNothingFiresBeforeTheOwnerIsKnown(t *testing.T) {
 					return nil
 				}}
 				put(b, b.store, "acme", time.Now(), "call")
-				opt := app.Options{Owned: func() { owned.Store(true) }}
-				_, stop := b.serve(opt)
+				_, stop := b.serve(app.Options{})
 				began := time.Now()
 				if stop(); time.Since(began) > 0 {
 					b.Errorf("the stop took %v", time.Since(began))
 				}
-				b.serve(opt) // the start of a host does not wait for it
+				a, _ := b.serve(app.Options{}) // the start of a host does not wait for it
 				b.wait(3 * time.Hour)
-				if s := b.stats(); s.Scheduled != 1 || owned.Load() {
-					b.Errorf("%+v, the commands are owned: %t", s, owned.Load())
+				if s, owner := b.stats(), b.check(a, "owner"); s.Scheduled != 1 || !owner.Red {
+					b.Errorf("%+v, the check of the owner: %+v", s, owner)
 				}
 				away.Store(false)
 				b.next()
-				if !owned.Load() {
-					b.Error("it is not known that the commands are owned")
+				if owner := b.check(a, "owner"); owner.Red {
+					b.Errorf("it is not known that the commands are owned: %+v", owner)
 				}
 				away.Store(true) // what is known stays true
 				b.schedule("call-2", time.Now())

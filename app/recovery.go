@@ -11,7 +11,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/handlers"
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -298,13 +297,15 @@ const connectTimeout = 15 * time.Second
 // If dry it does the same, and says the same, but changes nothing. It needs [Options].RunBroker.
 func (a *App) Recover(ctx context.Context, dry bool) (Recovered, error) {
 	a.started.Store(true)
-	died := make(chan struct{}, 1)
-	b := start(ctx, died, "broker", a.broker.Run)
-	defer func() {
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), brokerStopTimeout)
-		defer cancel()
-		_ = b.stop(stopping) // the parts that use the broker have returned its errors
-	}()
+	var done Recovered
+	err := a.withBroker(ctx, make(chan struct{}, 1), func() (err error) {
+		done, err = a.recoverNow(ctx, dry)
+		return err
+	})
+	return done, err
+}
+
+func (a *App) recoverNow(ctx context.Context, dry bool) (Recovered, error) {
 	if err := a.store.Prepare(ctx); err != nil {
 		return Recovered{}, fmt.Errorf("store: %w", err)
 	}
@@ -320,13 +321,8 @@ func (a *App) Recover(ctx context.Context, dry bool) (Recovered, error) {
 		return a.recovery.dryRun(ctx)
 	}
 	a.recovery.ask = false
-	for began := time.Now(); ; {
-		err := a.owner.claim(ctx)
-		if err == nil {
-			return a.recovery.run(ctx, func() {})
-		}
-		if !errors.Is(err, errTaken) || time.Since(began) > sessionEnds || !pause.For(ctx, ownRetry) {
-			return Recovered{}, err
-		}
+	if err := a.owner.claim(ctx); err != nil {
+		return Recovered{}, err
 	}
+	return a.recovery.run(ctx, func() {})
 }

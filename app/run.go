@@ -22,7 +22,7 @@ const (
 // another app of this process runs on the database and one of the two has a handler of
 // OnDue. With [Options].RunBroker it runs the broker, too; a broker that is away delays the
 // start by a second. An App runs once.
-func (a *App) Run(ctx context.Context) (failed error) {
+func (a *App) Run(ctx context.Context) error {
 	if a.started.Swap(true) {
 		return errAgain
 	}
@@ -30,33 +30,48 @@ func (a *App) Run(ctx context.Context) (failed error) {
 		return errNowhere
 	}
 	died := make(chan struct{}, 7) // one for each part
-	if a.opt.RunBroker {
-		b := start(ctx, died, "broker", a.broker.Run)
-		defer func() {
-			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), brokerStopTimeout)
-			defer cancel()
-			failed = errors.Join(failed, b.stop(stopping))
-		}()
+	run := func() error {
+		if err := a.store.Prepare(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("store: %w", err)
+		}
+		leave, err := a.enter(ctx)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		return a.runParts(ctx, died, leave)
+	}
+	if !a.opt.RunBroker {
+		return run()
+	}
+	return a.withBroker(ctx, died, func() error {
 		awaitReady(ctx, a.broker)
-	}
-	if err := a.store.Prepare(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	leave, err := a.enter(ctx)
-	if err != nil && ctx.Err() == nil {
-		return err
-	}
-	return a.runParts(ctx, died, leave)
+		return run()
+	})
+}
+
+// withBroker calls run while it runs the broker.
+func (a *App) withBroker(ctx context.Context, died chan<- struct{}, run func() error) error {
+	b := start(ctx, died, "broker", a.broker.Run)
+	err := run()
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), brokerStopTimeout)
+	defer cancel()
+	return errors.Join(err, b.stop(stopping))
 }
 
 // runParts runs all parts except the broker. It calls leave when they begin to stop.
+//
+// Nothing is taken, fires or is published before the database owns the commands, and is
+// complete. Nothing is taken and nothing fires before this instance has a shard for its events,
+// and with it shares the database: then no other instance recovers that. Beside this the
+// poller waits for the commands that the broker holds (see catchUp).
 func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) error {
+	owned, shared := a.owner.owned, a.forwarder.Ready()
 	owner := start(ctx, died, "owner", a.owner.run)
-	forwarder := start(ctx, died, "forwarder", a.owner.before(a.forwarder.Run))
-	poller := start(ctx, died, "poller", a.owner.before(a.sharing(a.poller.Run)))
+	forwarder := start(ctx, died, "forwarder", after(a.forwarder.Run, owned))
+	poller := start(ctx, died, "poller", after(a.poller.Run, owned, shared))
+	intake := start(ctx, died, "handlers", after(a.handlers.Run, owned, shared))
 	retention := start(ctx, died, "retention", a.retention.Run)
-	intake := start(ctx, died, "handlers", a.owner.before(a.sharing(a.handlers.Run)))
-	parts := []*part{intake, poller, retention, start(ctx, died, "store", a.store.Watch), owner}
+	store := start(ctx, died, "store", a.store.Watch)
 
 	clean, running := true, a.handlers.Running()
 	select {
@@ -84,7 +99,7 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 		forwarder.cancel() // handlers at work have DrainTimeout from now on, the rest is for the next start
 	}
 	var failed error
-	for _, p := range parts {
+	for _, p := range []*part{intake, poller, retention, store, owner} {
 		failed = errors.Join(failed, p.stop(stopping))
 	}
 	if clean && a.owner.is() && len(a.handling) == 0 {
@@ -103,16 +118,17 @@ func awaitReady(ctx context.Context, b broker.Broker) {
 	_ = broker.AwaitReady(ctx, b)
 }
 
-// sharing returns a Run that begins when this instance shares the database: then there is a
-// shard for its events, and no other instance recovers the database.
-func (a *App) sharing(run func(context.Context) error) func(context.Context) error {
+// after returns a Run that begins when all channels are closed.
+func after(run func(context.Context) error, all ...<-chan struct{}) func(context.Context) error {
 	return func(ctx context.Context) error {
-		select {
-		case <-a.forwarder.Ready():
-			return run(ctx)
-		case <-ctx.Done():
-			return nil
+		for _, closed := range all {
+			select {
+			case <-closed:
+			case <-ctx.Done():
+				return nil
+			}
 		}
+		return run(ctx)
 	}
 }
 
