@@ -72,7 +72,7 @@ func TestEventsTellWhatHappens(t *testing.T) {
 	t.Parallel()
 	store, b, counters := seeded(t), channel(t), new(app.Counters)
 	events := admin.NewEvents()
-	a, err := app.New(store, b, quiet, app.Options{Counters: counters, Hooks: app.Hooks{}.And(events.Hooks()), Retention: 50 * 365 * 24 * time.Hour})
+	a, err := app.New(store, b, quiet, app.Options{Counters: counters, Hooks: []app.Hooks{events.Hooks()}, Retention: 50 * 365 * 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

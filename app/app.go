@@ -40,7 +40,7 @@ type Options struct {
 	CatchUpTimeout  time.Duration               // how long firing waits at most, once the broker is there, for commands that wait there; default 10s
 	Clock           timer.Clock                 // default time.Now
 	Counters        *Counters                   // counts what happens; default none
-	Hooks           Hooks                       // are called when something happens
+	Hooks           []Hooks                     // are called when something happens
 	Tracing         Tracing                     // makes spans of what happens; default none
 	Quotas          *quota.Limiter              // what tenants may have; default anything
 	IgnoreOthers    bool                        // acknowledge messages of a type that is no command, since teams share the commands topic; default: they are dead letters
@@ -95,7 +95,7 @@ type App struct {
 	late      *digest.Digest
 	log       *slog.Logger
 	opt       Options
-	hooks     Hooks
+	hooks     allHooks
 	started   atomic.Bool
 	running   chan struct{}
 	asked     struct{ store, broker question } // see Checks
@@ -116,20 +116,21 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	opt = opt.withDefaults()
 	a := &App{
 		store: s, broker: b, late: newLateLog(log), log: log,
-		opt: opt, hooks: opt.Hooks.withDefaults(), running: make(chan struct{}),
+		opt: opt, running: make(chan struct{}),
 	}
+	a.hooks = append(allHooks{opt.Counters.hooks(a.late)}, opt.Hooks...)
 	a.forwarder = a.newForwarder()
 	behind := &catchUp{
 		broker: b, role: opt.Role, timeout: opt.CatchUpTimeout, pause: opt.PollingInterval, log: log,
 		store: func() int64 { return a.handlers.Failures() },
 	}
 	a.poller = a.newPoller(behind)
-	receipts := a.receipts()
-	batch := store.NewBatch(timed{s, receipts, a.hooks.Committed}, store.BatchOptions{})
-	a.timers = &Timers{app: a, commands: batch, open: make(map[any]func(booked))}
-	var write handlers.Receipts
-	if receipts != nil {
-		write = batch.Receipts
+	batch := store.NewBatch(timed{s, a.hooks.committed}, store.BatchOptions{})
+	a.timers = &Timers{app: a, commands: batch}
+	var receipts handlers.Receipts
+	if b.Routing().Receipts != "" {
+		receipts = batch.Receipts
+		a.hooks = append(a.hooks, Hooks{Handled: func(handlers.Result) { a.forwarder.Appended(0) }})
 	}
 	a.handlers = handlers.New(batch, b.Routing(),
 		b.Subscriber(opt.Role), b.Publisher(), opt.Clock, log, handlers.Options{
@@ -140,18 +141,15 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 			Quotas:       opt.Quotas,
 			Timers:       s.Timers(),
 			Unbatched:    store.Alone{Batch: batch},
-			Receipts:     write,
+			Receipts:     receipts,
 			ClockBehind:  a.clockBehind,
 			IgnoreOthers: opt.IgnoreOthers,
 			Middleware:   opt.Middleware,
 			StoreWorks:   func(ctx context.Context) error { _, err := s.NextDue(ctx, opt.Clock.Now()); return err },
 			Scheduled:    a.poller.Sooner,
-			Watch:        a.hooks.Watch,
+			Watch:        a.hooks.watch,
 			Trace:        opt.Tracing.Handle,
-			Handled: func(r handlers.Result) {
-				opt.Counters.handled(r)
-				a.hooks.Handled(r)
-			},
+			Handled:      a.hooks.handled,
 		})
 	a.recovery = newRecovery(s, b, a.handlers, log, opt)
 	a.owner = newOwner(s, b, a.recovery, log, opt)
@@ -179,92 +177,9 @@ func (o Options) withDefaults() Options {
 // is there.
 func (a *App) Running() <-chan struct{} { return a.running }
 
-// Hooks are called when something happens, by many goroutines at once. They must not
-// block, nor keep or change what they are given. Those that are nil are not called.
-type Hooks struct {
-	Handled   func(handlers.Result)                             // what became of a delivery
-	Committed func(commands int, took time.Duration, err error) // commands were written together
-	Polled    func(took time.Duration, err error)               // a poll has ended
-	Reached   func(events []timer.DueTimeReached)               // timers have fired, or expired: see [timer.DueTimeReached.State]
-	Published func(at time.Time, events []*message.Message)     // the broker has acked events, see [envelope.DueAt]
-	Parked    func(event *message.Message, reason string)       // an event was refused for good
-	Watch     func() func(handlers.Decision)                    // called once a delivery: returns what to call with what became of each of its commands, nil for nothing
-}
-
-// withDefaults returns hooks of which each may be called.
-func (h Hooks) withDefaults() Hooks {
-	if h.Handled == nil {
-		h.Handled = func(handlers.Result) {}
-	}
-	if h.Committed == nil {
-		h.Committed = func(int, time.Duration, error) {}
-	}
-	if h.Polled == nil {
-		h.Polled = func(time.Duration, error) {}
-	}
-	if h.Reached == nil {
-		h.Reached = func([]timer.DueTimeReached) {}
-	}
-	if h.Published == nil {
-		h.Published = func(time.Time, []*message.Message) {}
-	}
-	if h.Parked == nil {
-		h.Parked = func(*message.Message, string) {}
-	}
-	if h.Watch == nil {
-		h.Watch = func() func(handlers.Decision) { return nil }
-	}
-	return h
-}
-
-// And returns hooks that call those of h and then those of other.
-func (h Hooks) And(other Hooks) Hooks {
-	h, other = h.withDefaults(), other.withDefaults()
-	return Hooks{
-		Handled: func(r handlers.Result) {
-			h.Handled(r)
-			other.Handled(r)
-		},
-		Committed: func(commands int, took time.Duration, err error) {
-			h.Committed(commands, took, err)
-			other.Committed(commands, took, err)
-		},
-		Polled: func(took time.Duration, err error) {
-			h.Polled(took, err)
-			other.Polled(took, err)
-		},
-		Reached: func(events []timer.DueTimeReached) {
-			h.Reached(events)
-			other.Reached(events)
-		},
-		Published: func(at time.Time, events []*message.Message) {
-			h.Published(at, events)
-			other.Published(at, events)
-		},
-		Parked: func(event *message.Message, reason string) {
-			h.Parked(event, reason)
-			other.Parked(event, reason)
-		},
-		Watch: func() func(handlers.Decision) {
-			first, second := h.Watch(), other.Watch()
-			if first == nil || second == nil {
-				if first == nil {
-					return second
-				}
-				return first
-			}
-			return func(d handlers.Decision) {
-				first(d)
-				second(d)
-			}
-		},
-	}
-}
-
 // A timed store calls a hook after each commit of commands.
 type timed struct {
 	timer.Store
-	receipts  func() // called after each commit with receipts; nil if there are none
 	committed func(commands int, took time.Duration, err error)
 }
 
@@ -273,21 +188,7 @@ func (s timed) Schedule(ctx context.Context, now time.Time, commands ...timer.Sc
 	began := time.Now()
 	results, err := s.Store.Schedule(ctx, now, commands...)
 	s.committed(len(commands), time.Since(began), err)
-	s.receipted(err)
 	return results, err
-}
-
-func (s timed) receipted(err error) {
-	if s.receipts != nil && err == nil {
-		s.receipts()
-	}
-}
-
-// Update runs a transaction.
-func (s timed) Update(ctx context.Context, fn func(timer.Tx) error) error {
-	err := s.Store.Update(ctx, fn)
-	s.receipted(err)
-	return err
 }
 
 // Cancel applies commands.
@@ -295,6 +196,5 @@ func (s timed) Cancel(ctx context.Context, now time.Time, commands ...timer.Canc
 	began := time.Now()
 	results, err := s.Store.Cancel(ctx, now, commands...)
 	s.committed(len(commands), time.Since(began), err)
-	s.receipted(err)
 	return results, err
 }

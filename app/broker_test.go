@@ -125,7 +125,7 @@ func TestAMessageCancelsManyTimers(t *testing.T) {
 				seen = append(seen, string(d.ServiceCallID)+" "+d.Outcome)
 			}
 		}
-		b.serve(app.Options{Counters: counters, Hooks: app.Hooks{Watch: func() func(handlers.Decision) { return watch }}})
+		b.serve(app.Options{Counters: counters, Hooks: []app.Hooks{{Watch: func() func(handlers.Decision) { return watch }}}})
 		for _, call := range []string{"a-1", "a-2", "b-1", "c-1"} {
 			b.schedule(call, time.Now().Add(time.Hour))
 		}

@@ -147,11 +147,11 @@ func TestFailuresThatNeverEndHoldBackNothing(t *testing.T) {
 func TestCatchesUpAfterEachReason(t *testing.T) {
 	onUnsteady(t, nil, func(b *bench, to *unsteady) {
 		var down, stopped atomic.Bool
-		b.run(b.app(&fault.Store{Full: b.store, Decide: while(&down, "next_due", "update")}, app.Options{Hooks: app.Hooks{Polled: func(time.Duration, error) {
+		b.run(b.app(&fault.Store{Full: b.store, Decide: while(&down, "next_due", "update")}, app.Options{Hooks: []app.Hooks{{Polled: func(time.Duration, error) {
 			if stopped.Swap(false) {
 				time.Sleep(8 * time.Second)
 			}
-		}}}))
+		}}}}))
 		for _, step := range []struct {
 			what  string
 			do    func()

@@ -166,14 +166,21 @@ func newLateLog(log *slog.Logger) *digest.Digest {
 	return digest.New(func(attrs ...any) { log.Warn("events were published late", attrs...) })
 }
 
-// warnLate warns of late events of a batch. The first was late by so much.
-func warnLate(to *digest.Digest, events int, first *message.Message, by time.Duration) {
-	if events == 0 {
-		return
+// hooks returns hooks that count, and note in a digest which events were published too late.
+func (c *Counters) hooks(late *digest.Digest) Hooks {
+	return Hooks{
+		Handled: c.handled, Reached: c.reached,
+		Parked: func(*message.Message, string) { c.eventsParked.Add(1) },
+		Published: func(at time.Time, events []*message.Message) {
+			n, first, by := c.published(at, events)
+			if n == 0 {
+				return
+			}
+			header := first.Metadata.Get
+			late.Note(n, nil, "first_late_by", by.Round(time.Millisecond), "first_event_id", first.UUID, "first_tenant_id", header(envelope.HeaderTenantID),
+				"first_service_call_id", header(envelope.HeaderServiceCallID), "first_correlation_id", header(envelope.HeaderCorrelationID))
+		},
 	}
-	header := first.Metadata.Get
-	to.Note(events, nil, "first_late_by", by.Round(time.Millisecond), "first_event_id", first.UUID, "first_tenant_id", header(envelope.HeaderTenantID),
-		"first_service_call_id", header(envelope.HeaderServiceCallID), "first_correlation_id", header(envelope.HeaderCorrelationID))
 }
 
 // published counts events that the broker acked, and returns how many were too late, and

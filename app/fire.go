@@ -34,12 +34,11 @@ func (a *App) newPoller(behind *catchUp) *poller.Poller {
 		Trace:     a.opt.Tracing.Fire,
 		Polled: func(took time.Duration, err error) {
 			behind.polled(took, err)
-			a.hooks.Polled(took, err)
+			a.hooks.polled(took, err)
 		},
 		Reached: func(events []timer.DueTimeReached) {
 			a.forwarder.Appended(len(events))
-			a.opt.Counters.reached(events)
-			a.hooks.Reached(events)
+			a.hooks.reached(events)
 		},
 	}
 	if a.broker != (noBroker{}) {
@@ -54,7 +53,6 @@ func (a *App) newPoller(behind *catchUp) *poller.Poller {
 // newForwarder returns the forwarder, which brings events from the outbox to the broker, or
 // to the handlers of OnDue.
 func (a *App) newForwarder() *outbox.Forwarder {
-	receipts := a.receipts() != nil
 	trace := a.opt.Tracing.Settle
 	events := a.store.Outbox()
 	if shards := events.Shards(); shards != nil {
@@ -66,22 +64,19 @@ func (a *App) newForwarder() *outbox.Forwarder {
 		Grace:    a.opt.DrainTimeout,
 		Settled: func(at time.Time, topic string, row outbox.Row, parked error) {
 			if parked != nil {
-				a.opt.Counters.eventsParked.Add(1)
-				a.hooks.Parked(row.Message, parked.Error())
+				a.hooks.parked(row.Message, parked.Error())
 			}
 			if trace != nil && (len(a.handling) == 0 || isReceipt(row.Message)) {
 				trace(at, topic, row, parked)
 			}
 		},
 		Published: func(at time.Time, events []*message.Message) {
-			if receipts {
+			if slices.ContainsFunc(events, isReceipt) {
 				if events = slices.DeleteFunc(slices.Clone(events), isReceipt); len(events) == 0 {
 					return
 				}
 			}
-			late, first, by := a.opt.Counters.published(at, events)
-			warnLate(a.late, late, first, by)
-			a.hooks.Published(at, events)
+			a.hooks.published(at, events)
 		},
 	})
 }
@@ -108,15 +103,6 @@ func (v *verifiedShards) Own(ctx context.Context) (lease outbox.Lease, err error
 		v.app.owner.wait()
 	}
 	return lease, err
-}
-
-// receipts returns a function to be called after each commit with receipts, or nil if there
-// are no receipts.
-func (a *App) receipts() func() {
-	if a.broker.Routing().Receipts == "" {
-		return nil
-	}
-	return func() { a.forwarder.Appended(0) }
 }
 
 func isReceipt(m *message.Message) bool {

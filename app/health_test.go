@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"errors"
-	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -193,38 +192,4 @@ func TestEventsThatFailAreAReason(t *testing.T) {
 			b.Errorf("%d handled after the start, %+v", len(b.due), s)
 		}
 	})
-}
-
-// TestHooksCallBoth: each hook of both is called, whichever are set.
-func TestHooksCallBoth(t *testing.T) {
-	t.Parallel()
-	called := make(map[string]int)
-	hooks := func() (h app.Hooks) {
-		v := reflect.ValueOf(&h).Elem()
-		for i := range v.NumField() {
-			name, kind := v.Type().Field(i).Name, v.Field(i).Type()
-			v.Field(i).Set(reflect.MakeFunc(kind, func([]reflect.Value) (out []reflect.Value) {
-				called[name]++
-				for o := range kind.NumOut() {
-					out = append(out, reflect.Zero(kind.Out(o)))
-				}
-				return out
-			}))
-		}
-		return h
-	}
-	for want, both := range []app.Hooks{app.Hooks{}.And(app.Hooks{}), hooks().And(app.Hooks{}), hooks().And(hooks())} {
-		clear(called)
-		v := reflect.ValueOf(both)
-		for i := range v.NumField() {
-			var in []reflect.Value
-			for a := range v.Field(i).Type().NumIn() {
-				in = append(in, reflect.Zero(v.Field(i).Type().In(a)))
-			}
-			v.Field(i).Call(in)
-			if name := v.Type().Field(i).Name; called[name] != want {
-				t.Errorf("%s was called %d times, want %d", name, called[name], want)
-			}
-		}
-	}
 }

@@ -144,7 +144,7 @@ func TestInstancesOnOneDatabase(t *testing.T) {
 	var stores [2]*postgres.Store
 	for i := range apps {
 		stores[i] = openPostgres(t, url, name("v1.2.", i))
-		a, err := app.New(struct{ app.Store }{stores[i]}, b, quiet, app.Options{PollingInterval: 100 * time.Millisecond, Hooks: app.Hooks{Polled: func(time.Duration, error) { polls[i].Add(1) }}})
+		a, err := app.New(struct{ app.Store }{stores[i]}, b, quiet, app.Options{PollingInterval: 100 * time.Millisecond, Hooks: []app.Hooks{{Polled: func(time.Duration, error) { polls[i].Add(1) }}}})
 		must(t, err)
 		apps[i], stops[i] = a, running(t, "app", a.Run)
 		<-a.Running()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/client"
@@ -17,84 +18,69 @@ import (
 type Joined struct {
 	timers   *Timers
 	commands timer.Commands
-	booked   func(booked) // called with what was applied
-	joins    bool         // the host's transaction is open meanwhile
+	open     *booked // of a transaction of [Tx]; nil outside of one
+	joins    bool    // the host's transaction is open meanwhile
+}
+
+// A booked is what becomes known with the commit of a transaction of [Tx].
+type booked struct {
+	mu      sync.Mutex
+	due     time.Time // the earliest that was set; zero if none was
+	decided []handlers.Decision
 }
 
 // Schedule schedules timers, as [Timers.ScheduleTx].
 func (j Joined) Schedule(ctx context.Context, timers ...client.Timer) error {
-	if len(timers) == 0 {
-		return nil
-	}
-	a := j.timers.app
-	now := a.opt.Clock.Now()
-	commands := make([]timer.ScheduleTimer, len(timers))
-	var wrong []error
+	now := j.timers.app.opt.Clock.Now()
+	commands, of := make([]timer.ScheduleTimer, len(timers)), make(byTenant)
+	wrong := make([]error, len(timers))
 	for i, t := range timers {
-		var err error
-		latest := t.Version.TimestampMS == 0 // a host without versions of its own never comes too late
-		t.Version = j.timers.versions.Complete(t.Version, now)
-		commands[i], err = a.command(ctx, now, t)
-		if commands[i].Latest = latest; err != nil {
-			wrong = append(wrong, fmt.Errorf("schedule %s: %w", commands[i].Key, err))
-		}
+		c, err := j.command(ctx, now, t)
+		commands[i], wrong[i] = c, about("schedule", c.Key, err)
+		of[c.TenantID] = append(of[c.TenantID], c)
 	}
-	if len(wrong) > 0 {
-		return errors.Join(wrong...)
+	if err := errors.Join(wrong...); err != nil || len(timers) == 0 {
+		return err
 	}
-	allowed, err := j.allow(ctx, commands)
-	if err != nil {
+	if err := j.allow(ctx, of); err != nil {
 		return err
 	}
 	results, err := j.commands.Schedule(ctx, now, commands...)
+	j.count(of, commands, results)
 	if err != nil {
-		j.done(allowed, nil)
-		return fmt.Errorf("schedule %s: %w", commands[0].Key, err)
+		return about("schedule", commands[0].Key, err)
 	}
-	j.done(allowed, results)
-	var b booked
+	var due time.Time
+	decided := make([]handlers.Decision, len(results))
 	for i, r := range results {
 		c := &commands[i]
 		if r.Outcome == timer.DidSchedule || r.Outcome == timer.DidReschedule {
-			b.sooner(c.DueAt)
+			due = sooner(due, c.DueAt)
 		}
-		b.decided = append(b.decided, decision(envelope.TypeScheduleTimer, c.Key, c.Version, c.CorrelationID, c.DueAt, r))
-		if err := without(r); err != nil {
-			wrong = append(wrong, fmt.Errorf("schedule %s: %w", c.Key, err))
-		}
+		decided[i] = decision(envelope.TypeScheduleTimer, c.Key, c.Version, c.CorrelationID, c.DueAt, r)
+		wrong[i] = about("schedule", c.Key, without(r))
 	}
-	j.booked(b)
+	j.applied(due, decided)
 	return errors.Join(wrong...)
 }
 
 // Cancel cancels timers, as [Timers.CancelTx].
 func (j Joined) Cancel(ctx context.Context, keys ...timer.Key) error {
-	if len(keys) == 0 {
-		return nil
-	}
 	a := j.timers.app
 	now := a.opt.Clock.Now()
-	commands := make([]timer.CancelTimer, len(keys))
-	var wrong []error
+	commands, wrong := make([]timer.CancelTimer, len(keys)), make([]error, len(keys))
 	for i, key := range keys {
 		commands[i] = timer.CancelTimer{Key: key, Version: j.timers.versions.Complete(timer.Version{}, now), Trace: a.opt.Tracing.Context(ctx), Latest: true}
-		if err := commands[i].Validate(); err != nil {
-			wrong = append(wrong, fmt.Errorf("cancel %s: %w", key, err))
-		}
+		wrong[i] = about("cancel", key, commands[i].Validate())
 	}
-	if len(wrong) > 0 {
-		return errors.Join(wrong...)
-	}
-	results, err := j.cancel(ctx, now, commands...)
-	if err != nil {
+	if err := errors.Join(wrong...); err != nil || len(keys) == 0 {
 		return err
 	}
+	results, err := j.cancel(ctx, now, commands...)
 	for i, r := range results {
-		if err := without(r); err != nil {
-			wrong = append(wrong, fmt.Errorf("cancel %s: %w", keys[i], err))
-		}
+		wrong[i] = about("cancel", keys[i], without(r))
 	}
-	return errors.Join(wrong...)
+	return errors.Join(append(wrong, err)...)
 }
 
 // maxCanceled is how many timers one transaction of a host cancels at most.
@@ -119,30 +105,59 @@ func (j Joined) CancelWhere(ctx context.Context, tenant timer.TenantID, of timer
 
 // cancel applies commands, and says what became of them.
 func (j Joined) cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
-	a := j.timers.app
 	results, err := j.commands.Cancel(ctx, now, commands...)
 	if err != nil {
-		return nil, fmt.Errorf("cancel %s: %w", commands[0].Key, err)
+		return nil, about("cancel", commands[0].Key, err)
 	}
-	var b booked
+	quotas := j.timers.app.opt.Quotas
+	decided := make([]handlers.Decision, len(results))
 	for i, r := range results {
 		c := &commands[i]
-		if r.Outcome == timer.DidCancel && a.opt.Quotas != nil {
-			a.opt.Quotas.Decremented(c.TenantID)
+		if r.Outcome == timer.DidCancel && quotas != nil {
+			quotas.Decremented(c.TenantID)
 		}
-		b.decided = append(b.decided, decision(envelope.TypeCancelTimer, c.Key, c.Version, "", time.Time{}, r))
+		decided[i] = decision(envelope.TypeCancelTimer, c.Key, c.Version, "", time.Time{}, r)
 	}
-	j.booked(b)
+	j.applied(time.Time{}, decided)
 	return results, nil
 }
 
+// applied notes the earliest due time that commands have set, and what became of them. In a
+// transaction of [Tx] it is said after the commit.
+func (j Joined) applied(due time.Time, decided []handlers.Decision) {
+	switch {
+	case j.open != nil:
+		j.open.mu.Lock()
+		defer j.open.mu.Unlock()
+		j.open.due, j.open.decided = sooner(j.open.due, due), append(j.open.decided, decided...)
+		return
+	case due.IsZero():
+	case j.joins:
+		j.timers.app.poller.Booked(due)
+	default:
+		j.timers.app.poller.Sooner(due)
+	}
+	j.timers.observe(decided)
+}
+
+// sooner returns the earlier of two times, or the one that is not zero.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // command returns the command for a timer, or a [timer.InvalidError].
-func (a *App) command(ctx context.Context, now time.Time, t client.Timer) (timer.ScheduleTimer, error) {
+func (j Joined) command(ctx context.Context, now time.Time, t client.Timer) (timer.ScheduleTimer, error) {
+	a := j.timers.app
+	latest := t.Version.TimestampMS == 0 // a host without versions of its own never comes too late
+	t.Version = j.timers.versions.Complete(t.Version, now)
 	c, err := t.Command(now)
 	if err != nil {
 		return c, err
 	}
-	c.Trace = a.opt.Tracing.Context(ctx)
+	c.Latest, c.Trace = latest, a.opt.Tracing.Context(ctx)
 	if err := timer.ValidateTimestamp(c.TimestampMS, now, a.opt.MaxClockAhead); err != nil {
 		return c, err
 	}
@@ -168,75 +183,80 @@ func decision(kind string, key timer.Key, version timer.Version, correlationID s
 	return d
 }
 
+// about returns an error that says what was done to which key, or nil if err is nil.
+func about(doing string, key timer.Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", doing, key, err)
+}
+
 // without returns why a command has no effect, or nil if it has one or was accepted before.
 func without(r timer.Result) error {
-	switch {
-	case r.Err != nil:
-		return r.Err
-	case r.Outcome == timer.WasStale, r.Outcome == timer.WasTied:
+	switch r.Outcome {
+	case timer.WasStale, timer.WasTied:
 		return timer.ErrStale
-	case r.Outcome == timer.WasReached:
+	case timer.WasReached:
 		return timer.ErrReached
-	case r.Outcome == timer.WasExpired:
+	case timer.WasExpired:
 		return timer.ErrExpired
 	}
-	return nil
+	return r.Err
 }
 
 // countTimeout is how long the count of a tenant's timers may take while a
 // transaction of the host's is open, which may have the only connection.
 const countTimeout = time.Second
 
-// allowed are the indexes of commands that the quotas of their tenants allow.
-type allowed map[timer.TenantID][]int
+var errUncounted = fmt.Errorf("%w: its timers can't be counted while this transaction is open", timer.ErrOverQuota)
+
+// byTenant are commands of tenants.
+type byTenant map[timer.TenantID][]timer.ScheduleTimer
 
 // allow asks the quotas. The error wraps [timer.ErrOverQuota] if a tenant may not have
 // so many timers; then nothing is taken of any quota.
-func (j Joined) allow(ctx context.Context, commands []timer.ScheduleTimer) (allowed, error) {
+func (j Joined) allow(ctx context.Context, of byTenant) error {
 	quotas := j.timers.app.opt.Quotas
 	if quotas == nil {
-		return nil, nil
+		return nil
 	}
-	counting, cancel := ctx, func() {}
 	if j.joins {
-		counting, cancel = context.WithTimeout(ctx, countTimeout)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, countTimeout, errUncounted)
+		defer cancel()
 	}
-	defer cancel()
-	of := make(map[timer.TenantID][]timer.ScheduleTimer)
-	all := make(allowed)
-	for i, c := range commands {
-		of[c.TenantID] = append(of[c.TenantID], c)
-		all[c.TenantID] = append(all[c.TenantID], i)
-	}
-	asked := make(allowed)
+	asked := make(byTenant)
 	for tenant, own := range of {
-		exceeded, err := quotas.Allow(counting, j.timers.app.store.Timers(), false, own...)
+		exceeded, err := quotas.Allow(ctx, j.timers.app.store.Timers(), false, own...)
 		switch {
-		case err != nil && j.joins && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-			err = fmt.Errorf("schedule %s: %w: its timers can't be counted while this transaction is open", own[0].Key, timer.ErrOverQuota)
+		case err != nil && errors.Is(context.Cause(ctx), errUncounted):
+			err = errUncounted
 		case err != nil:
-			err = fmt.Errorf("schedule %s: count the timers of its tenant: %w", own[0].Key, err)
+			err = fmt.Errorf("count the timers of its tenant: %w", err)
 		case exceeded != nil:
-			err = fmt.Errorf("schedule %s: %w: %s", own[0].Key, timer.ErrOverQuota, exceeded.Detail)
+			err = fmt.Errorf("%w: %s", timer.ErrOverQuota, exceeded.Detail)
 		}
 		if err != nil {
-			j.done(asked, nil)
-			return nil, err
+			j.count(asked, nil, nil)
+			return about("schedule", own[0].Key, err)
 		}
-		asked[tenant] = all[tenant]
+		asked[tenant] = own
 	}
-	return all, nil
+	return nil
 }
 
-// done says what became of the commands: no results, if they failed.
-func (j Joined) done(of allowed, results []timer.Result) {
-	for tenant, commands := range of {
-		var own []timer.Result
-		if results != nil {
-			for _, i := range commands {
-				own = append(own, results[i])
-			}
-		}
-		j.timers.app.opt.Quotas.Done(tenant, len(commands), own...)
+// count tells the quotas what became of commands that they allowed: no results, if they
+// failed.
+func (j Joined) count(allowed byTenant, commands []timer.ScheduleTimer, results []timer.Result) {
+	quotas := j.timers.app.opt.Quotas
+	if quotas == nil {
+		return
+	}
+	of := make(map[timer.TenantID][]timer.Result)
+	for i, r := range results {
+		of[commands[i].TenantID] = append(of[commands[i].TenantID], r)
+	}
+	for tenant, own := range allowed {
+		quotas.Done(tenant, len(own), of[tenant]...)
 	}
 }

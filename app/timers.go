@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/handlers"
@@ -31,15 +30,7 @@ type Timers struct {
 	app      *App
 	commands timer.Commands // with group commit
 	versions client.Versions
-
-	mu   sync.Mutex
-	open map[any]func(booked) // by transaction of Tx: the function that notes what was scheduled in it
-}
-
-// booked is what becomes known with the commit of a transaction.
-type booked struct {
-	due     time.Time // the earliest that was set; zero if none was
-	decided []handlers.Decision
+	open     sync.Map // by transaction of Tx: its *booked
 }
 
 // Timers returns those of the host's program.
@@ -100,12 +91,7 @@ func (t *Timers) CancelWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.Ten
 // such as one of pgx: timers.In(store.JoinPgx(tx)).Schedule(ctx, …). After its commit
 // the next poll finds the timers, as after ScheduleTx.
 func (t *Timers) In(joined timer.Commands) Joined {
-	return Joined{timers: t, commands: joined, booked: func(b booked) {
-		if !b.due.IsZero() {
-			t.app.poller.Booked(b.due)
-		}
-		t.observe(b.decided)
-	}, joins: true}
+	return Joined{timers: t, commands: joined, joins: true}
 }
 
 // Tx runs fn in a transaction of the database, commits if fn returns nil, and wakes
@@ -164,41 +150,36 @@ func (t *Timers) Retry(ctx context.Context, seqs ...int64) (retried int, err err
 	return t.app.Retry(ctx, seqs...)
 }
 
-func (t *Timers) direct() Joined { return Joined{timers: t, commands: t.commands, booked: t.committed} }
+func (t *Timers) direct() Joined { return Joined{timers: t, commands: t.commands} }
 
 // in returns what joins a transaction of the host's.
 func (t *Timers) in(tx *sql.Tx) Joined {
 	j := t.In(t.app.store.Join(tx))
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if book := t.open[tx]; book != nil {
-		j.booked = book
+	if b, ok := t.open.Load(tx); ok {
+		j.open = b.(*booked)
 	}
 	return j
 }
 
-// committed says what was committed.
-func (t *Timers) committed(b booked) {
-	if !b.due.IsZero() {
-		t.app.poller.Sooner(b.due)
+// ended says what a transaction of Tx has committed, or that it was rolled back.
+func (t *Timers) ended(b *booked, committed bool) {
+	if committed {
+		t.direct().applied(b.due, b.decided)
+		return
 	}
-	t.observe(b.decided)
-}
-
-// observe counts what became of commands.
-func (t *Timers) observe(decided []handlers.Decision) {
-	hooks := &t.app.hooks
-	for _, d := range decided {
-		t.app.opt.Counters.handled(d.Result)
-		hooks.Handled(d.Result)
-		if watch := hooks.Watch(); watch != nil {
-			watch(d)
+	for _, d := range b.decided { // what it scheduled does not wait
+		if quotas := t.app.opt.Quotas; quotas != nil {
+			quotas.Decremented(d.TenantID)
 		}
 	}
 }
 
-func (b *booked) sooner(due time.Time) {
-	if !due.IsZero() && (b.due.IsZero() || due.Before(b.due)) {
-		b.due = due
+// observe counts what became of commands.
+func (t *Timers) observe(decided []handlers.Decision) {
+	for _, d := range decided {
+		t.app.hooks.handled(d.Result)
+		if watch := t.app.hooks.watch(); watch != nil {
+			watch(d)
+		}
 	}
 }

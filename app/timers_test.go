@@ -295,7 +295,7 @@ func TestTwoInstancesWithClocksApart(t *testing.T) {
 func TestForeignCommitsAreOnTime(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		var polls atomic.Int64
-		timers := b.program(app.Options{PollingInterval: 5 * time.Second, Hooks: app.Hooks{Polled: func(time.Duration, error) { polls.Add(1) }}})
+		timers := b.program(app.Options{PollingInterval: 5 * time.Second, Hooks: []app.Hooks{{Polled: func(time.Duration, error) { polls.Add(1) }}}})
 		begin := func(id string, after time.Duration) *sql.Tx {
 			tx, err := b.store.DB().BeginTx(b.Context(), nil)
 			must(b, err)

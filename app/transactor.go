@@ -33,34 +33,13 @@ func Tx[T any](ctx context.Context, t *Timers, db Transactor[T], fn func(tx T, i
 	}
 	var b booked
 	committed := false
-	defer func() { // also after a panic
-		if committed || t.app.opt.Quotas == nil {
-			return
-		}
-		for _, d := range b.decided { // what it scheduled does not wait
-			t.app.opt.Quotas.Decremented(d.TenantID)
-		}
-	}()
-	book := func(more booked) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		b.sooner(more.due)
-		b.decided = append(b.decided, more.decided...)
-	}
+	defer func() { t.ended(&b, committed) }() // also after a panic
 	err := db.Transact(ctx, func(tx T) error {
-		t.mu.Lock()
-		t.open[tx] = book
-		t.mu.Unlock()
-		defer func() {
-			t.mu.Lock()
-			delete(t.open, tx)
-			t.mu.Unlock()
-		}()
-		return fn(tx, Joined{timers: t, commands: db.Join(tx), booked: book, joins: true})
+		t.open.Store(tx, &b)
+		defer t.open.Delete(tx)
+		return fn(tx, Joined{timers: t, commands: db.Join(tx), open: &b, joins: true})
 	})
-	if committed = err == nil; committed {
-		t.committed(b)
-	}
+	committed = err == nil
 	return err
 }
 

@@ -55,7 +55,7 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 	}()
 	opt := options(cfg, counters, limits)
 	events := admin.NewEvents()
-	opt.Hooks = metrics.Hooks().And(events.Hooks())
+	opt.Hooks = []app.Hooks{metrics.Hooks(), events.Hooks()}
 	opt.Tracing = traces.Tracing(string(cfg.Broker))
 	service := fx.New(
 		fx.WithLogger(func() fxevent.Logger {

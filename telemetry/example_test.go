@@ -24,9 +24,9 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	opt := app.Options{Counters: counters, Hooks: metrics.Hooks()} // for app.New
+	opt := app.Options{Counters: counters, Hooks: []app.Hooks{metrics.Hooks()}} // for app.New
 
-	opt.Hooks.Polled(time.Millisecond, nil) // what the app does after each poll
+	opt.Hooks[0].Polled(time.Millisecond, nil) // what the app does after each poll
 	answer := httptest.NewRecorder()
 	metrics.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	fmt.Println(answer.Code, strings.Contains(answer.Body.String(), "timer_"))

@@ -41,7 +41,7 @@ func TestMetricsAndSpansOfAnEmbeddedAppAreTheHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	a, err := app.New(s, nil, quiet, app.Options{Counters: counters, Hooks: metrics.Hooks(), Tracing: telemetry.TracesOf(tracers).Tracing("none")})
+	a, err := app.New(s, nil, quiet, app.Options{Counters: counters, Hooks: []app.Hooks{metrics.Hooks()}, Tracing: telemetry.TracesOf(tracers).Tracing("none")})
 	if err != nil {
 		t.Fatal(err)
 	}

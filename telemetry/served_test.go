@@ -42,7 +42,7 @@ func served(t *testing.T) *telemetry.Telemetry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := app.New(s, b, quiet, app.Options{Counters: counters, Hooks: tel.Hooks(), Quotas: quotas})
+	a, err := app.New(s, b, quiet, app.Options{Counters: counters, Hooks: []app.Hooks{tel.Hooks()}, Quotas: quotas})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing/synctest"
 	"time"
 
@@ -48,7 +49,7 @@ func (s *Service) launch() (*process, error) {
 	p.link.open = &s.open
 	log := slog.New(killableLog{s.opt.log.Handler(), p.killed})
 	opt := s.opt.app
-	opt.Hooks = opt.Hooks.And(app.Hooks{Published: func(_ time.Time, events []*message.Message) {
+	opt.Hooks = append(slices.Clone(opt.Hooks), app.Hooks{Published: func(_ time.Time, events []*message.Message) {
 		for _, m := range events {
 			if _, sent := p.link.sent.LoadAndDelete(m); !sent && !isClosed(p.killed) { // a handler has it
 				s.events.keep(m)

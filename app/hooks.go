@@ -1,0 +1,93 @@
+package app
+
+import (
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Hooks are called when something happens, by many goroutines at once. They must not
+// block, nor keep or change what they are given. Those that are nil are not called.
+type Hooks struct {
+	Handled   func(handlers.Result)                             // what became of a delivery
+	Committed func(commands int, took time.Duration, err error) // commands were written together
+	Polled    func(took time.Duration, err error)               // a poll has ended
+	Reached   func(events []timer.DueTimeReached)               // timers have fired, or expired: see [timer.DueTimeReached.State]
+	Published func(at time.Time, events []*message.Message)     // the broker has acked events, see [envelope.DueAt]
+	Parked    func(event *message.Message, reason string)       // an event was refused for good
+	Watch     func() func(handlers.Decision)                    // called once a delivery: returns what to call with what became of each of its commands, nil for nothing
+}
+
+// allHooks are called one after the other.
+type allHooks []Hooks
+
+func (all allHooks) handled(r handlers.Result) {
+	for _, h := range all {
+		if h.Handled != nil {
+			h.Handled(r)
+		}
+	}
+}
+
+func (all allHooks) committed(commands int, took time.Duration, err error) {
+	for _, h := range all {
+		if h.Committed != nil {
+			h.Committed(commands, took, err)
+		}
+	}
+}
+
+func (all allHooks) polled(took time.Duration, err error) {
+	for _, h := range all {
+		if h.Polled != nil {
+			h.Polled(took, err)
+		}
+	}
+}
+
+func (all allHooks) reached(events []timer.DueTimeReached) {
+	for _, h := range all {
+		if h.Reached != nil {
+			h.Reached(events)
+		}
+	}
+}
+
+func (all allHooks) published(at time.Time, events []*message.Message) {
+	for _, h := range all {
+		if h.Published != nil {
+			h.Published(at, events)
+		}
+	}
+}
+
+func (all allHooks) parked(event *message.Message, reason string) {
+	for _, h := range all {
+		if h.Parked != nil {
+			h.Parked(event, reason)
+		}
+	}
+}
+
+func (all allHooks) watch() func(handlers.Decision) {
+	var watching []func(handlers.Decision)
+	for _, h := range all {
+		if h.Watch == nil {
+			continue
+		}
+		if decided := h.Watch(); decided != nil {
+			watching = append(watching, decided)
+		}
+	}
+	if watching == nil {
+		return nil
+	}
+	return func(d handlers.Decision) {
+		for _, decided := range watching {
+			decided(d)
+		}
+	}
+}
