@@ -19,7 +19,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/handlers"
-	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/poller"
@@ -92,7 +91,6 @@ type App struct {
 	owner     *owner
 	recovery  *recovery
 	timers    *Timers
-	late      *digest.Digest
 	log       *slog.Logger
 	opt       Options
 	hooks     allHooks
@@ -115,10 +113,10 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	}
 	opt = opt.withDefaults()
 	a := &App{
-		store: s, broker: b, late: newLateLog(log), log: log,
+		store: s, broker: b, log: log,
 		opt: opt, running: make(chan struct{}),
 	}
-	a.hooks = append(allHooks{opt.Counters.hooks(a.late)}, opt.Hooks...)
+	a.hooks = append(allHooks{opt.Counters.hooks()}, opt.Hooks...)
 	a.forwarder = a.newForwarder()
 	behind := &catchUp{
 		broker: b, role: opt.Role, timeout: opt.CatchUpTimeout, pause: opt.PollingInterval, log: log,
@@ -126,7 +124,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	}
 	a.poller = a.newPoller(behind)
 	batch := store.NewBatch(timed{s, a.hooks.committed}, store.BatchOptions{})
-	a.timers = &Timers{app: a, commands: batch}
+	a.timers = &Timers{Reader: s.Timers(), app: a, commands: batch}
 	var receipts handlers.Receipts
 	if b.Routing().Receipts != "" {
 		receipts = batch.Receipts

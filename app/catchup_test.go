@@ -205,8 +205,8 @@ func TestStopForwardsWhatIsReached(t *testing.T) {
 	}
 }
 
-// TestLateEventsAreCountedAndLogged has a broker that needs a while for each batch.
-func TestLateEventsAreCountedAndLogged(t *testing.T) {
+// TestLateEventsAreCounted has a broker that needs a while for each batch.
+func TestLateEventsAreCounted(t *testing.T) {
 	onUnsteady(t, nil, func(b *bench, to *unsteady) {
 		counters := new(app.Counters)
 		b.serve(app.Options{Counters: counters, PollingInterval: time.Hour})
@@ -228,9 +228,6 @@ func TestLateEventsAreCountedAndLogged(t *testing.T) {
 		}
 		if q := (app.Lateness{}).Quantile(0.99); q != 0 || len(app.LatenessBounds()) != len(got.Buckets)-1 {
 			b.Errorf("the quantile of nothing is %v, %d bounds", q, len(app.LatenessBounds()))
-		}
-		if text := b.log.String(); strings.Count(text, "published late") != 1 || !strings.Contains(text, "count=1 first_late_by=2.5s") || !strings.Contains(text, "first_correlation_id=request-3") {
-			b.Errorf("logged:\n%s", text)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
-	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -158,34 +156,13 @@ func (l *Lateness) add(late time.Duration) {
 	l.Max = max(l.Max, late)
 }
 
-// tooLate is after how long an event is worth a warning.
-const tooLate = time.Second
-
-// newLateLog returns a digest that warns of events that were published too late.
-func newLateLog(log *slog.Logger) *digest.Digest {
-	return digest.New(func(attrs ...any) { log.Warn("events were published late", attrs...) })
+// hooks returns hooks that count.
+func (c *Counters) hooks() Hooks {
+	return Hooks{Handled: c.handled, Reached: c.reached, Published: c.published, Parked: func(*message.Message, string) { c.eventsParked.Add(1) }}
 }
 
-// hooks returns hooks that count, and note in a digest which events were published too late.
-func (c *Counters) hooks(late *digest.Digest) Hooks {
-	return Hooks{
-		Handled: c.handled, Reached: c.reached,
-		Parked: func(*message.Message, string) { c.eventsParked.Add(1) },
-		Published: func(at time.Time, events []*message.Message) {
-			n, first, by := c.published(at, events)
-			if n == 0 {
-				return
-			}
-			header := first.Metadata.Get
-			late.Note(n, nil, "first_late_by", by.Round(time.Millisecond), "first_event_id", first.UUID, "first_tenant_id", header(envelope.HeaderTenantID),
-				"first_service_call_id", header(envelope.HeaderServiceCallID), "first_correlation_id", header(envelope.HeaderCorrelationID))
-		},
-	}
-}
-
-// published counts events that the broker acked, and returns how many were too late, and
-// the first of them.
-func (c *Counters) published(at time.Time, events []*message.Message) (late int, first *message.Message, firstBy time.Duration) {
+// published counts events that the broker acked.
+func (c *Counters) published(at time.Time, events []*message.Message) {
 	held := c.Held()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,12 +175,5 @@ func (c *Counters) published(at time.Time, events []*message.Message) (late int,
 		by := max(at.Sub(due), 0)
 		c.lateness.add(by)
 		c.worst = max(c.worst, by)
-		if by <= tooLate {
-			continue
-		}
-		if late++; late == 1 {
-			first, firstBy = e, by
-		}
 	}
-	return late, first, firstBy
 }

@@ -208,8 +208,7 @@ func (r *recovery) compare(ctx context.Context) (comparison, error) {
 	return newComparison(noted, logs), err
 }
 
-// goOn begins with the database as it is. Logs of which nothing was noted are taken to be
-// in it. If the broker has lost the end of a log, the position that is noted moves back.
+// goOn begins with the database as it is. If the broker has lost the end of a log, the position that is noted moves back.
 func (r *recovery) goOn(ctx context.Context, c comparison) error {
 	changed := false
 	for log, p := range c.noted {
@@ -225,11 +224,6 @@ func (r *recovery) goOn(ctx context.Context, c comparison) error {
 			continue
 		}
 		changed = true
-	}
-	if len(c.noted) == 0 && !c.empty && !changed {
-		for _, l := range c.logs {
-			c.noted[l.Name], changed = timer.Position{Log: l.Name, Committed: l.Acked, Observed: l.Last}, true
-		}
 	}
 	if !changed {
 		return nil

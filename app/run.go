@@ -105,9 +105,7 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 	if clean && a.owner.is() && len(a.handling) == 0 {
 		a.drain(draining)
 	}
-	failed = errors.Join(failed, forwarder.stop(stopping))
-	a.late.Flush()
-	return failed
+	return errors.Join(failed, forwarder.stop(stopping))
 }
 
 // awaitReady waits until the broker is ready, for a second at most. Parts that use a broker
