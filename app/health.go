@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,20 +46,15 @@ func (a *App) Checks(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var store, broker error
-	var parked atomic.Pointer[timer.ParkedEvent]
-	var unclaimed atomic.Pointer[[]timer.ServiceCallID]
+	var left atomic.Pointer[leftEvents]
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		store = a.asked.store.inTime(ctx, func(ctx context.Context) error {
 			err := a.store.Check(ctx)
 			if err == nil && len(a.handling) > 0 {
-				var page []timer.ParkedEvent
-				if page, err = a.store.Timers().Parked(ctx, "", 0, 1); len(page) > 0 {
-					parked.Store(&page[0])
-				}
-				calls, wrong := a.store.Timers().Unclaimed(ctx, maxUnclaimed)
-				unclaimed.Store(&calls)
-				err = errors.Join(err, wrong)
+				var found leftEvents
+				found, err = a.leftEvents(ctx)
+				left.Store(&found)
 			}
 			return err
 		})
@@ -74,8 +68,23 @@ func (a *App) Checks(ctx context.Context) []Check {
 		a.checkIntake(),
 		a.checkPoller(),
 		a.checkClock(),
-		a.checkForwarder(parked.Load(), unclaimed.Load()),
+		a.checkForwarder(left.Load()),
 	}
+}
+
+// leftEvents are events that wait for a person, since a handler of OnDue refused them, or
+// no handler wants them.
+type leftEvents struct {
+	parked    []timer.ParkedEvent
+	unclaimed []timer.ServiceCallID
+}
+
+func (a *App) leftEvents(ctx context.Context) (l leftEvents, err error) {
+	if l.parked, err = a.store.Timers().Parked(ctx, "", 0, 1); err != nil {
+		return l, err
+	}
+	l.unclaimed, err = a.store.Timers().Unclaimed(ctx, maxUnclaimed)
+	return l, err
 }
 
 // A question is asked by one goroutine at a time, since a database or broker may hang.
@@ -176,28 +185,27 @@ func (a *App) checkClock() Check {
 	return foundIf(s.Clock, symptom.ClockJumped)
 }
 
-func (a *App) checkForwarder(parked *timer.ParkedEvent, unclaimed *[]timer.ServiceCallID) Check {
+// checkForwarder says how the forwarder is, and which events are left for a person; nil: that
+// is not known.
+func (a *App) checkForwarder(left *leftEvents) Check {
 	s, stuck, fails, limit := a.forwarder.Status(), symptom.ForwarderStuck, symptom.EventsFail, longForward
 	for _, d := range a.handling {
 		stuck, fails, limit = symptom.HandlerStuck, symptom.HandlerFails, max(limit, d.Timeout+longForward)
 	}
-	if !s.Owns {
+	switch {
+	case !s.Owns:
 		return found(symptom.NoShard)
-	}
-	if s.Unmoved != nil {
+	case s.Unmoved != nil:
 		return found(symptom.RowsUnmoved, s.Unmoved)
-	}
-	if s.Stuck > limit {
+	case s.Stuck > limit:
 		return found(stuck, s.Stuck.Round(time.Millisecond))
-	}
-	if s.Failing > 0 {
+	case s.Failing > 0:
 		return found(fails, s.Failing, s.Failed)
-	}
-	if parked != nil {
-		return found(symptom.EventsParked, timer.Key{TenantID: parked.TenantID, ServiceCallID: parked.ServiceCallID}, parked.Reason)
-	}
-	if unclaimed != nil && len(*unclaimed) > 0 {
-		return found(symptom.EventsUnclaimed, byPrefix(*unclaimed))
+	case left != nil && len(left.parked) > 0:
+		e := left.parked[0]
+		return found(symptom.EventsParked, timer.Key{TenantID: e.TenantID, ServiceCallID: e.ServiceCallID}, e.Reason)
+	case left != nil && len(left.unclaimed) > 0:
+		return found(symptom.EventsUnclaimed, byPrefix(left.unclaimed))
 	}
 	return Check{Part: symptom.NoShard.Part}
 }

@@ -16,6 +16,7 @@ import (
 // [App.Timers] returns them, and [Module] provides them. All methods are safe for
 // concurrent use, and work before the start and after the stop.
 //
+//	Get, List   read timers, as the other methods of [timer.Reader] do
 //	Schedule    in a transaction that concurrent calls share; returns when it is durable
 //	Tx          in a transaction that it begins and commits; the timers are on time
 //	ScheduleTx  in a transaction of the host's, which commits when the host does
@@ -27,6 +28,8 @@ import (
 // Any other may pass: then the effect is unknown, and the call may be repeated, best
 // with the same [client.Timer.Version].
 type Timers struct {
+	timer.Reader // reads the timers, and events that were parked
+
 	app      *App
 	commands timer.Commands // with group commit
 	versions client.Versions
@@ -107,17 +110,6 @@ func (t *Timers) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
 // itself.
 func (t *Timers) Wake() { t.app.poller.Refresh() }
 
-// Get returns a timer, or [timer.ErrNotFound].
-func (t *Timers) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
-	return t.app.store.Timers().Get(ctx, key)
-}
-
-// List returns timers that match a filter, a page at a time, see [timer.Filter]: of a
-// tenant, ordered by service call id, if it names one.
-func (t *Timers) List(ctx context.Context, filter timer.Filter) (timer.Page, error) {
-	return t.app.store.Timers().List(ctx, filter)
-}
-
 // Counts are what a tenant has.
 type Counts struct {
 	timer.Counts     // timers in each state
@@ -131,18 +123,12 @@ func (t *Timers) Counts(ctx context.Context, tenant timer.TenantID) (Counts, err
 	if err := tenant.Validate(); err != nil {
 		return Counts{}, err
 	}
-	stats, err := t.app.store.Timers().Stats(ctx, tenant)
+	stats, err := t.Stats(ctx, tenant)
 	if err != nil {
 		return Counts{}, err
 	}
-	parked, err := t.app.store.Timers().Parked(ctx, tenant, 0, 1000)
+	parked, err := t.Parked(ctx, tenant, 0, 1000)
 	return Counts{stats.Counts, t.app.forwarder.Failing(tenant), len(parked)}, err
-}
-
-// Parked returns events that were parked, newest first, before a number or from the newest
-// on if it is 0, of a tenant or of all if it is empty.
-func (t *Timers) Parked(ctx context.Context, tenant timer.TenantID, before int64, limit int) ([]timer.ParkedEvent, error) {
-	return t.app.store.Timers().Parked(ctx, tenant, before, limit)
 }
 
 // Retry puts parked events back into the outbox, as [App.Retry].
