@@ -4,13 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
-	"strings"
+	"path/filepath"
 	"testing"
-	"testing/fstest"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
@@ -21,82 +16,51 @@ import (
 func TestNoCapabilityIsFoundByAssertion(t *testing.T) {
 	t.Parallel()
 	longtest.NotShort(t)
-	found, err := assertions(os.DirFS(".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, at := range found {
-		t.Errorf("%s asserts an interface: make what is asked for part of the port", at)
-	}
-}
-
-// assertions returns where the product asserts that a value has an interface of
-// ours, or one that is written in place.
-func assertions(fsys fs.FS) (found []string, err error) {
 	ports := make(map[string]bool) // by "package.Name"
-	files := make(map[string]*ast.File)
+	var files []*ast.File          // of the product
 	set := token.NewFileSet()
-	sources, err := read(fsys)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range sources {
-		text, err := fs.ReadFile(fsys, s.name)
-		if err != nil {
-			return nil, err
-		}
-		file, err := parser.ParseFile(set, s.name, text, parser.SkipObjectResolution)
-		if err != nil {
-			return nil, err
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
+	for _, s := range read(t) {
+		file, err := parser.ParseFile(set, filepath.Join("..", s.name), nil, parser.SkipObjectResolution)
+		must(t, err)
+		for n := range ast.Preorder(file) {
 			if spec, ok := n.(*ast.TypeSpec); ok {
-				if _, ok := spec.Type.(*ast.InterfaceType); ok {
-					ports[file.Name.Name+"."+spec.Name.Name] = true
-				}
+				_, is := spec.Type.(*ast.InterfaceType)
+				ports[file.Name.Name+"."+spec.Name.Name] = is || ports[file.Name.Name+"."+spec.Name.Name]
 			}
-			return true
-		})
+		}
 		if !s.test && !forTests.MatchString(s.pkg) {
-			files[s.name] = file
+			files = append(files, file)
 		}
 	}
-	for _, s := range sources {
-		file, ok := files[s.name]
-		if !ok {
-			continue
-		}
-		isPort := func(e ast.Expr) bool {
+	for _, file := range files {
+		check := func(e ast.Expr) {
+			is := false
 			switch e := e.(type) {
 			case *ast.InterfaceType:
-				return !ofErrors(e)
+				is = !ofErrors(e)
 			case *ast.Ident:
-				return ports[file.Name.Name+"."+e.Name]
+				is = ports[file.Name.Name+"."+e.Name]
 			case *ast.SelectorExpr:
 				pkg, ok := e.X.(*ast.Ident)
-				return ok && ports[pkg.Name+"."+e.Sel.Name]
+				is = ok && ports[pkg.Name+"."+e.Sel.Name]
 			}
-			return false
+			if is {
+				t.Errorf("%s asserts an interface: make what is asked for part of the port", set.Position(e.Pos()))
+			}
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
+		for n := range ast.Preorder(file) {
 			switch n := n.(type) {
 			case *ast.TypeAssertExpr:
-				if n.Type != nil && isPort(n.Type) {
-					found = append(found, set.Position(n.Pos()).String())
-				}
+				check(n.Type)
 			case *ast.TypeSwitchStmt:
 				for _, c := range n.Body.List {
 					for _, e := range c.(*ast.CaseClause).List {
-						if isPort(e) {
-							found = append(found, set.Position(e.Pos()).String())
-						}
+						check(e)
 					}
 				}
 			}
-			return true
-		})
+		}
 	}
-	return found, nil
 }
 
 // ofErrors reports whether an interface has the methods by which the standard
@@ -108,28 +72,4 @@ func ofErrors(i *ast.InterfaceType) bool {
 		}
 	}
 	return len(i.Methods.List) > 0
-}
-
-// TestAssertionsAreFound feeds the rule a module with each kind.
-func TestAssertionsAreFound(t *testing.T) {
-	t.Parallel()
-	files := fstest.MapFS{
-		"timer/ports.go": {Data: []byte("package timer\ntype Reader interface{ Get() }\n")},
-		"app/app.go": {Data: []byte(strings.Join([]string{
-			"package app", "type local interface{ Do() }", "func f(v any, err error) {",
-			"_, _ = v.(timer.Reader)", "_, _ = v.(interface{ Prepare() })", "_, _ = v.(local)",
-			"switch v.(type) { case timer.Reader: }",
-			"_, _ = v.(string)", "_, _ = err.(interface{ Unwrap() []error })", "}",
-		}, "\n"))},
-		"app/app_test.go":      {Data: []byte("package app\nfunc g(v any) { _, _ = v.(timer.Reader) }\n")},
-		"store/storetest/s.go": {Data: []byte("package storetest\nfunc g(v any) { _, _ = v.(timer.Reader) }\n")},
-	}
-	found, err := assertions(files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"app/app.go:4:8", "app/app.go:5:8", "app/app.go:6:8", "app/app.go:7:24"}
-	if diff := cmp.Diff(want, found); diff != "" {
-		t.Errorf("found (-want +got):\n%s", diff)
-	}
 }

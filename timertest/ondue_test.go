@@ -3,8 +3,6 @@ package timertest_test
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/client"
-	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 	"github.com/event-service-agent/timer-service/timertest"
 )
@@ -48,64 +45,6 @@ func TestOnDueAtACrash(t *testing.T) {
 			t.Errorf("%d calls, want 2", calls)
 		}
 		fired(t, s, "call")
-	})
-}
-
-// TestTheDatabaseOfTheHost has orders and timers in one transaction, and events
-// handled in one: exactly once, whatever crashes.
-func TestTheDatabaseOfTheHost(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db, err := sql.Open("sqlite", sqlite.DSN(filepath.Join(t.TempDir(), "shop.db")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { db.Close() })
-		if _, err := db.ExecContext(t.Context(), `CREATE TABLE orders (id TEXT PRIMARY KEY, canceled INTEGER NOT NULL DEFAULT 0)`); err != nil {
-			t.Fatal(err)
-		}
-		var calls int
-		s := timertest.Start(t, timertest.DB(db), timertest.BeforeStart(func(a *app.App) {
-			a.Timers().OnDueTx("", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
-				_, err := tx.ExecContext(ctx, `UPDATE orders SET canceled = canceled + 1 WHERE id = ?`, string(e.ServiceCallID))
-				if calls++; calls == 1 {
-					return errors.Join(err, errors.New("not this time"))
-				}
-				return err
-			}, app.OnDueOptions{})
-		}))
-		book := func(id string, fails error) error {
-			timers := s.App().Timers()
-			return timers.Tx(t.Context(), func(tx *sql.Tx) error {
-				_, err := tx.ExecContext(t.Context(), `INSERT INTO orders (id) VALUES (?)`, id)
-				return errors.Join(err, timers.ScheduleTx(t.Context(), tx, order(id, time.Hour)), fails)
-			})
-		}
-		no := errors.New("no")
-		if err := errors.Join(book("order-1", nil), book("order-2", nil)); err != nil || !errors.Is(book("order-3", no), no) {
-			t.Fatal(err)
-		}
-		if due := s.Due(); len(due) != 2 || len(s.Timers(acme)) != 2 {
-			t.Errorf("due are %v", due)
-		}
-		time.Sleep(30 * time.Minute)
-		s.Crash()
-		if n := len(s.Due()); n != 2 {
-			t.Errorf("%d timers after the crash", n)
-		}
-		time.Sleep(time.Hour)
-		s.Restart()
-		s.AwaitIdle()
-		var orders, canceled int
-		if err := db.QueryRowContext(t.Context(), `SELECT count(*), sum(canceled) FROM orders`).Scan(&orders, &canceled); err != nil {
-			t.Fatal(err)
-		}
-		if n := len(s.Fired(acme)); n != 2 {
-			t.Errorf("%d events", n)
-		}
-		if orders != 2 || canceled != 2 || calls != 3 {
-			t.Errorf("%d orders, %d cancellations, %d calls; want 2, 2 and 3", orders, canceled, calls)
-		}
 	})
 }
 

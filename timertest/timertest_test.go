@@ -2,7 +2,6 @@ package timertest_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -164,33 +163,6 @@ func TestCommandsWaitForTheServiceAfterACrash(t *testing.T) {
 	})
 }
 
-// TestACrashAtWorkLosesNothing crashes the service while it takes commands, and while it
-// fires.
-func TestACrashAtWorkLosesNothing(t *testing.T) {
-	t.Parallel()
-	bubbles(t, func(t *testing.T, s *timertest.Service) {
-		const rounds, n = 3, 25
-		for round := range rounds {
-			for i := range n {
-				s.Schedule(order(fmt.Sprint("now-", round, "-", i), 0), order(fmt.Sprint("soon-", round, "-", i), time.Minute))
-			}
-			s.Crash()
-			s.Restart()
-			time.Sleep(time.Minute)
-			s.Crash()
-			time.Sleep(time.Minute)
-			s.Restart()
-		}
-		s.AwaitIdle()
-		got, again := calls(s.Fired(acme))
-		slices.Sort(got)
-		if different := len(slices.Compact(slices.Clone(got))); different != rounds*2*n || len(got) != different {
-			t.Errorf("events of %d calls, %d events, want %d", different, len(got), rounds*2*n)
-		}
-		t.Logf("%d events were published again", again)
-	})
-}
-
 func TestBrokerDown(t *testing.T) {
 	t.Parallel()
 	bubbles(t, func(t *testing.T, s *timertest.Service) {
@@ -247,21 +219,6 @@ func TestAckWhileTheBrokerIsDown(t *testing.T) {
 	})
 }
 
-func TestRestartWhileTheBrokerIsDown(t *testing.T) {
-	t.Parallel()
-	bubbles(t, func(t *testing.T, s *timertest.Service) {
-		s.Schedule(order("call", time.Minute))
-		s.AwaitIdle()
-		s.Crash()
-		s.BrokerDown(10 * time.Minute)
-		s.Restart()
-		time.Sleep(5 * time.Minute)
-		fired(t, s)
-		s.AwaitIdle()
-		fired(t, s, "call")
-	})
-}
-
 // TestOptionsAndStore has the store fail from half a minute after the start for ten minutes.
 func TestOptionsAndStore(t *testing.T) {
 	t.Parallel()
@@ -288,23 +245,4 @@ func TestOptionsAndStore(t *testing.T) {
 			return fault.None
 		}}
 	}))
-}
-
-// TestManyBubblesAtOnce: they share the clock of the NATS server.
-func TestManyBubblesAtOnce(t *testing.T) {
-	t.Parallel()
-	t.Run("all", func(t *testing.T) {
-		for i := range 6 {
-			t.Run(fmt.Sprint(i), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					s := timertest.Start(t, timertest.NATS())
-					s.Schedule(order("call", time.Duration(i)*time.Minute))
-					if e := <-s.Events(acme); e.Lateness() != 0 {
-						t.Errorf("%v late", e.Lateness())
-					}
-				})
-			})
-		}
-	})
 }

@@ -102,7 +102,8 @@ func goRun(t *testing.T, run func(context.Context) error) (stop func()) {
 }
 
 // TestDocsShowThisExample compares the Go of the pages with that of this folder, of the
-// recipes, and of the test of migrations, which compiles and is tested.
+// recipes, of the examples of timertest and of the test of migrations, which compiles and is
+// tested.
 func TestDocsShowThisExample(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder
@@ -110,14 +111,14 @@ func TestDocsShowThisExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(files, "../../store/postgres/postgres_test.go") {
+	for _, name := range append(files, "../../store/postgres/postgres_test.go", "../../timertest/example_test.go", "../../timertest/postgres_test.go") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		source.WriteString(unindented(string(text)))
 	}
-	for _, name := range []string{"../../README.md", "../../docs/embedding.md"} {
+	for _, name := range []string{"../../README.md", "../../docs/embedding.md", "../../docs/testing.md"} {
 		page, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -15,14 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/fx"
 	"go.uber.org/fx/fxtest"
 
 	"github.com/event-service-agent/timer-service/app"
-	"github.com/event-service-agent/timer-service/handlers"
-	"github.com/event-service-agent/timer-service/outbox"
-	"github.com/event-service-agent/timer-service/poller"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -136,22 +132,6 @@ func TestRescheduleAndCancelUntilItStarts(t *testing.T) {
 	}
 }
 
-func TestTimerGoesWithItsServiceCall(t *testing.T) {
-	t.Parallel()
-	p, e := start(t), newTestEndpoint(t, http.StatusOK)
-	defer p.app.RequireStop()
-	c := e.call(time.Hour)
-	if err := p.Book(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.db.ExecContext(t.Context(), `DELETE FROM service_calls`); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.timers.Get(t.Context(), c.Key); !errors.Is(err, timer.ErrNotFound) {
-		t.Errorf("after its service call was deleted: %v, want ErrNotFound", err)
-	}
-}
-
 func TestPageShowsBooksAndCancels(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -186,27 +166,6 @@ func TestPageShowsBooksAndCancels(t *testing.T) {
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("the page of the timer: %s", res.Status)
 	}
-}
-
-// The module collides with nothing, so the host may have anything, under any type
-// that the module uses inside.
-func TestModuleCollidesWithNothing(t *testing.T) {
-	t.Parallel()
-	p := start(t,
-		fx.Provide(
-			func() timer.Clock { return timer.ClockFunc(time.Now) },
-			func() *poller.Poller { return nil },
-			func() *handlers.Handlers { return nil },
-			func() *outbox.Forwarder { return nil },
-			func() *message.Router { return nil },
-			func() message.Publisher { return nil },
-			func() message.Subscriber { return nil },
-			func() context.Context { return context.Background() },
-		),
-		fx.Invoke(func(timer.Clock, *poller.Poller, *handlers.Handlers, *outbox.Forwarder, *message.Router, message.Publisher, message.Subscriber) {
-		}),
-	)
-	p.app.RequireStop()
 }
 
 // wantState checks the state of the only service call.

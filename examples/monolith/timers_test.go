@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.uber.org/fx"
-	"go.uber.org/fx/fxtest"
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/client"
@@ -121,27 +120,6 @@ func TestAnOrderExpiresAfterThreeHours(t *testing.T) {
 			t.Error("an order was paid that has expired")
 		}
 	})
-}
-
-func TestShopRunsWithFx(t *testing.T) {
-	t.Parallel()
-	var timers *app.Timers
-	var db *sql.DB
-	program := fxtest.New(t, shop(filepath.Join(t.TempDir(), "shop.db")), fx.NopLogger, fx.Populate(&timers, &db))
-	program.RequireStart()
-	defer program.RequireStop()
-	if err := book(t.Context(), timers, "order-1", 1); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		var state string
-		if err := db.QueryRowContext(t.Context(), `SELECT state FROM orders`).Scan(&state); err != nil {
-			t.Fatal(err)
-		}
-		if state == "expired" {
-			return
-		}
-	}
 }
 
 // wantStates checks the states of all orders.
