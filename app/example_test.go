@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/store/sqlite"

@@ -200,32 +200,6 @@ func onPostgres(t *testing.T, url string, register func(s *postgres.Store, timer
 	return s, a.Timers()
 }
 
-// TestTimersInATransactionOfPgx has a host that uses pgx without database/sql.
-func TestTimersInATransactionOfPgx(t *testing.T) {
-	t.Parallel()
-	url, due := pgtest.URL(t), make(chan timer.DueTimeReached, 1)
-	s, timers := onPostgres(t, url, func(_ *postgres.Store, timers *app.Timers) {
-		timers.OnDue("", func(_ context.Context, e timer.DueTimeReached) error { due <- e; return nil }, app.OnDueOptions{})
-	})
-	conn, err := pgx.Connect(t.Context(), url)
-	must(t, err)
-	defer conn.Close(context.WithoutCancel(t.Context()))
-	book := func(id string, end func(pgx.Tx) error) {
-		t.Helper()
-		tx, err := conn.Begin(t.Context())
-		must(t, err)
-		must(t, errors.Join(timers.In(s.JoinPgx(tx)).Schedule(t.Context(), in(id, 0)), end(tx)))
-	}
-	book("order-1", func(tx pgx.Tx) error { return tx.Rollback(t.Context()) })
-	if _, err := timers.Get(t.Context(), keyOf("order-1")); !errors.Is(err, timer.ErrNotFound) {
-		t.Errorf("after the rollback: %v, want ErrNotFound", err)
-	}
-	book("order-2", func(tx pgx.Tx) error { return tx.Commit(t.Context()) })
-	if e := <-due; e.Key != keyOf("order-2") {
-		t.Errorf("%s fired", e.Key)
-	}
-}
-
 // TestOnDueTxOfPgxTakesEffectOnce has a handler write, schedule the next timer, and fail
 // after both in each way there is: by an error, a panic, a connection that is lost, and a
 // commit that is refused.

@@ -138,11 +138,11 @@ func (o *owner) claimNow(ctx context.Context) (err error) {
 		if err := o.replace(ctx, it); err != nil {
 			return err
 		}
-		if it, err = o.broker.Claim(ctx, o.role, o.me, true); err != nil {
-			return err
-		}
+		it, err = o.broker.Claim(ctx, o.role, o.me, true)
+	} else if it.Name != o.me.Name && o.store.Shared() == nil && !o.is() && !o.takeover {
+		err = o.copied(ctx, it)
 	}
-	if err := o.unused(ctx, it); err != nil {
+	if err != nil {
 		return err
 	}
 	o.me.Broker = it.Broker
@@ -158,37 +158,49 @@ func (o *owner) claimNow(ctx context.Context) (err error) {
 	return err
 }
 
-// replace returns nil if this database may replace another one: it is empty, and the
-// commands were acked to a database that was lost.
+// replace returns nil if this database may replace another one: it is empty, and the other
+// one was lost, since no process takes the commands any more.
 func (o *owner) replace(ctx context.Context, it broker.Owner) error {
-	lost, err := false, error(nil)
-	if !o.is() { // else that one has taken over
-		lost, err = o.recovery.replaces(ctx, it.Name)
+	r, used, empty := o.recovery, false, false
+	if r.history != nil && !o.is() { // else the other one has taken over
+		noted, err := r.db.Noted(ctx)
+		if err != nil {
+			return err
+		}
+		if used, err = r.history.Used(ctx, o.role); err != nil {
+			return err
+		}
+		empty = noted.Empty
 	}
 	switch {
-	case lost, err != nil && !errors.Is(err, errTaken):
-		return err
-	case it.Name == o.me.Name && err == nil:
-		reason, cure := o.recovery.lacks, "restore that database"
+	case empty && !used && r.ask:
+		return fmt.Errorf("%w: the database is empty, and the commands belong to %s: %w", timer.ErrFatal, it.Name, errAsk)
+	case empty && !used:
+		r.reason = "it is empty, and the commands belonged to " + it.Name
+		return nil
+	case it.Name == o.me.Name && !empty:
+		reason, cure := r.lacks, "restore that database"
 		if reason == "" {
 			reason, cure = "it is not empty", "restore that database, start with an empty one"
 		}
 		return fmt.Errorf("%w: %s on %s belong to another database that was at the same place: %s, with the id %s; this one has the id %s, and %s: %s, or start with --takeover (app.Options.Takeover)",
 			timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Database, reason, cure)
 	}
-	return errors.Join(fmt.Errorf("%w: %s on %s belongs to %s (id %s), this is %s (id %s): stop that service, or start this one with --takeover (app.Options.Takeover)",
-		timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Name, o.me.Database), err)
+	err := fmt.Errorf("%w: %s on %s belongs to %s (id %s), this is %s (id %s): stop that service, or start this one with --takeover (app.Options.Takeover)",
+		timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Name, o.me.Database)
+	if empty {
+		err = errors.Join(err, errTaken)
+	}
+	return err
 }
 
-// unused returns an error if another process takes the commands already, on a copy of a
-// database that belongs to one process. A process on the same file is kept out by the lock
-// of the file.
-func (o *owner) unused(ctx context.Context, it broker.Owner) error {
-	kept := o.recovery.history
-	if kept == nil || o.is() || o.takeover || it.Name == o.me.Name || o.store.Shared() != nil {
+// copied returns an error if another process takes the commands already, on the database of
+// which this one is a copy. A process on the same file is kept out by the lock of the file.
+func (o *owner) copied(ctx context.Context, it broker.Owner) error {
+	if o.recovery.history == nil {
 		return nil
 	}
-	if used, err := kept.Used(ctx, o.role); err != nil || !used {
+	if used, err := o.recovery.history.Used(ctx, o.role); err != nil || !used {
 		return err
 	}
 	return fmt.Errorf("%w: %w: %s on %s, with the database %s, of which this database, %s (id %s), is a copy: stop that process, or start this one with --takeover (app.Options.Takeover)",

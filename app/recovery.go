@@ -85,30 +85,6 @@ func (r *recovery) positions() []timer.Position {
 // errAsk says that a recovery has to be asked for.
 var errAsk = errors.New("run timer-service recover, or start with recover set to auto; timer-service recover --dry-run says what it would change")
 
-// replaces reports whether the database is empty and the commands belonged to a database
-// that was lost: no process takes them any more.
-func (r *recovery) replaces(ctx context.Context, owner string) (bool, error) {
-	if r.history == nil {
-		return false, nil
-	}
-	used, err := r.history.Used(ctx, r.role)
-	if err != nil {
-		return false, err
-	}
-	noted, err := r.db.Noted(ctx)
-	if err != nil || !noted.Empty {
-		return false, err
-	}
-	switch {
-	case used:
-		return false, errTaken
-	case r.ask:
-		return false, fmt.Errorf("%w: the database is empty, and the commands belong to %s: %w", timer.ErrFatal, owner, errAsk)
-	}
-	r.reason = "it is empty, and the commands belonged to " + owner
-	return true, nil
-}
-
 // run verifies the database, and recovers it if that is needed. It does nothing if other
 // instances run on the database, since they have verified it. It calls begun before it
 // recovers.

@@ -3,6 +3,8 @@ package timertest_test
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/client"
+	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 	"github.com/event-service-agent/timer-service/timertest"
 )
@@ -45,6 +48,49 @@ func TestOnDueAtACrash(t *testing.T) {
 			t.Errorf("%d calls, want 2", calls)
 		}
 		fired(t, s, "call")
+	})
+}
+
+// TestTheDatabaseOfTheHost has timers there, and a handler that fails once: the event takes
+// effect once, though the service crashes before it.
+func TestTheDatabaseOfTheHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := sql.Open("sqlite", sqlite.DSN(filepath.Join(t.TempDir(), "shop.db")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		if _, err := db.ExecContext(t.Context(), `CREATE TABLE expired (id TEXT PRIMARY KEY)`); err != nil {
+			t.Fatal(err)
+		}
+		var calls int
+		s := timertest.Start(t, timertest.DB(db), timertest.BeforeStart(func(a *app.App) {
+			a.Timers().OnDueTx("", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
+				_, err := tx.ExecContext(ctx, `INSERT INTO expired (id) VALUES (?)`, string(e.ServiceCallID))
+				if calls++; calls == 1 {
+					return errors.Join(err, errors.New("not this time"))
+				}
+				return err
+			}, app.OnDueOptions{})
+		}))
+		if err := s.App().Timers().Schedule(t.Context(), order("order-1", time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		s.Crash()
+		if n := len(s.Due()); n != 1 {
+			t.Errorf("%d timers after the crash", n)
+		}
+		time.Sleep(time.Hour)
+		s.Restart()
+		s.AwaitIdle()
+		var expired int
+		if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM expired`).Scan(&expired); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(s.Fired(acme)); n != 1 || expired != 1 || calls != 2 {
+			t.Errorf("%d events, %d orders have expired, %d calls; want 1, 1 and 2", n, expired, calls)
+		}
 	})
 }
 

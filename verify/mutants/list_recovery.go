@@ -38,7 +38,7 @@ var recoveries = []mutant{
 	{
 		"I18", "an empty database takes the place of another one, and is not recovered",
 		[]change{
-			in("app", "recovery.replaces", first("return true, nil")),
+			in("app", "owner.replace", first("return nil")),
 			in("app", "recovery.verify", first(`return c, "", nil`)),
 		},
 		recovering,
