@@ -65,18 +65,11 @@ const partTimeout = outbox.StopTimeout + 500*time.Millisecond
 // StopTimeout returns how long [App.Run] takes at most to return after its
 // context has ended: DrainTimeout and two seconds, and with RunBroker another one.
 func (o Options) StopTimeout() time.Duration {
+	limit := o.withDefaults().DrainTimeout + partTimeout
 	if o.RunBroker {
-		return o.partsTimeout() + brokerStopTimeout
+		limit += brokerStopTimeout
 	}
-	return o.partsTimeout()
-}
-
-// partsTimeout is the same without the broker.
-func (o Options) partsTimeout() time.Duration {
-	if o.DrainTimeout <= 0 {
-		return defaultDrainTimeout + partTimeout
-	}
-	return o.DrainTimeout + partTimeout
+	return limit
 }
 
 // An App is the assembled service. Make one with [New]; it runs once.

@@ -70,31 +70,32 @@ func (r heldReader) held(ctx context.Context, tenant timer.TenantID, now time.Ti
 	if err != nil {
 		return h, err
 	}
-	limited := r.limits.Held()
-	if len(pauses)+len(limited) > 0 {
-		h.cleared = r.cleared()
-	}
-	counted := make(map[timer.TenantID]bool)
-	count := func(of timer.TenantID, into *int64) {
-		if err != nil || counted[of] || len(counted) == maxHeld || tenant != "" && of != tenant {
-			return
-		}
-		counted[of] = true
-		var o timer.Overdue
-		o, err = r.Reader.Overdue(ctx, of, now)
-		*into += o.Timers
-	}
-	if pauses.Of(tenant, now).Paused() { // all that was asked for
-		count(tenant, &h.paused)
-		return h, err
+	into := make(map[timer.TenantID]*int64) // where the timers of a tenant count
+	for of := range r.limits.Held() {
+		into[of] = &h.limited
 	}
 	for of := range pauses {
-		count(of, &h.paused)
+		into[of] = &h.paused
 	}
-	for of := range limited {
-		count(of, &h.limited)
+	if len(into) > 0 {
+		h.cleared = r.cleared()
 	}
-	return h, err
+	if pauses.Of(tenant, now).Paused() { // all that was asked for
+		into = map[timer.TenantID]*int64{tenant: &h.paused}
+	}
+	counted := 0
+	for of, sum := range into {
+		if tenant != "" && of != tenant || counted == maxHeld {
+			continue
+		}
+		counted++
+		o, err := r.Reader.Overdue(ctx, of, now)
+		if err != nil {
+			return h, err
+		}
+		*sum += o.Timers
+	}
+	return h, nil
 }
 
 // behind returns since when a timer is due that may fire: one that is due for longer is held.

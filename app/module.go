@@ -59,13 +59,7 @@ type host struct {
 // application is shut down with exit code 1.
 func Module(opt Options) fx.Option {
 	return fx.Module("timer",
-		fx.Provide(func(h host) (*App, *Timers, error) {
-			a, err := New(h.Store, h.Broker, h.Log, opt)
-			if err != nil {
-				return nil, nil, err
-			}
-			return a, a.Timers(), nil
-		}),
+		fx.Provide(func(h host) (*App, error) { return New(h.Store, h.Broker, h.Log, opt) }, (*App).Timers),
 		fx.Invoke(func(a *App, h host, handlers handlersOf) {
 			for _, on := range handlers.All {
 				if on.HandleTx != nil {

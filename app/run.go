@@ -62,7 +62,7 @@ func (a *App) withBroker(ctx context.Context, died chan<- struct{}, run func() e
 //
 // Nothing is taken, fires or is published before the database owns the commands, and is
 // complete. Nothing is taken and nothing fires before this instance has a shard for its events,
-// and with it shares the database: then no other instance recovers that. Beside this the
+// and with it shares the database: then no other instance recovers that. In addition the
 // poller waits for the commands that the broker holds (see catchUp).
 func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) error {
 	owned, shared := a.owner.owned, a.forwarder.Ready()
@@ -91,7 +91,7 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 	}
 
 	leave()
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opt.partsTimeout())
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opt.DrainTimeout+partTimeout)
 	defer cancel()
 	draining, cancel := context.WithTimeout(stopping, a.opt.DrainTimeout)
 	defer cancel()
