@@ -151,14 +151,14 @@ func (r *recovery) verify(ctx context.Context) (c comparison, reason string, err
 		return c, r.reason, err
 	case c.empty && c.acked() > 0:
 		return c, "it is empty, and commands were acked", nil
-	case len(c.noted) == 0 && !c.empty: // the positions of this broker were never noted
+	case len(c.noted) == 0 && (!c.empty || c.ahead() == 0): // nothing of this broker was noted, or delivered
 		return c, "", nil
 	}
 	dry, pending := newDryStore(r.db), c.pending()
 	_, err = r.replay(ctx, dry, c.unseen(), func(found Recovered, _ broker.Kind, _ []broker.Stored) error {
 		acked := int64(len(dry.versions)) - pending
 		switch {
-		case found.Reached > 0:
+		case found.Reached > 0 && len(c.noted) > 0: // else the events are those of another service
 			reason = fmt.Sprintf("%v: timers have fired since that are not Reached in it", errOlder)
 		case acked > 0:
 			reason = fmt.Sprintf("%v: at least %d commands were acked since", errOlder, acked)
@@ -184,7 +184,8 @@ func (r *recovery) compare(ctx context.Context) (comparison, error) {
 	return newComparison(noted, logs), err
 }
 
-// goOn begins with the database as it is. If the broker has lost the end of a log, the position that is noted moves back.
+// goOn begins with the database as it is. If the broker has lost the end of a log, the
+// position that is noted moves back.
 func (r *recovery) goOn(ctx context.Context, c comparison) error {
 	changed := false
 	for log, p := range c.noted {
