@@ -167,25 +167,3 @@ func (o Options) withDefaults() Options {
 // Running is closed when commands are being taken, or will be as soon as the broker
 // is there.
 func (a *App) Running() <-chan struct{} { return a.running }
-
-// A timed store calls a hook after each commit of commands.
-type timed struct {
-	timer.Store
-	committed func(commands int, took time.Duration, err error)
-}
-
-// Schedule applies commands.
-func (s timed) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	began := time.Now()
-	results, err := s.Store.Schedule(ctx, now, commands...)
-	s.committed(len(commands), time.Since(began), err)
-	return results, err
-}
-
-// Cancel applies commands.
-func (s timed) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
-	began := time.Now()
-	results, err := s.Store.Cancel(ctx, now, commands...)
-	s.committed(len(commands), time.Since(began), err)
-	return results, err
-}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -90,4 +91,26 @@ func (all allHooks) watch() func(handlers.Decision) {
 			decided(d)
 		}
 	}
+}
+
+// A timed store calls a hook after each commit of commands.
+type timed struct {
+	timer.Store
+	committed func(commands int, took time.Duration, err error)
+}
+
+// Schedule applies commands.
+func (s timed) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	began := time.Now()
+	results, err := s.Store.Schedule(ctx, now, commands...)
+	s.committed(len(commands), time.Since(began), err)
+	return results, err
+}
+
+// Cancel applies commands.
+func (s timed) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	began := time.Now()
+	results, err := s.Store.Cancel(ctx, now, commands...)
+	s.committed(len(commands), time.Since(began), err)
+	return results, err
 }
