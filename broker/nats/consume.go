@@ -13,6 +13,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/retry"
@@ -21,29 +22,26 @@ import (
 // stopTimeout is the longest wait for the end of what the server is sending.
 const stopTimeout = time.Second
 
-// consume receives messages until ctx is done, and starts over after each failure.
+// consume receives messages until ctx is done, and starts over after each failure. After a
+// failure the broker is not ready until the server sends something.
 func (s *subscription) consume(ctx context.Context) {
 	defer s.broker.failures.Set(s, nil)
-	for failures := 1; ; failures++ {
+	for {
 		ses, err := s.broker.keeper.Await(ctx)
 		if err != nil {
 			return
 		}
-		before := s.count()
 		err = s.consumeFrom(ctx, ses)
 		if ctx.Err() != nil {
 			return
 		}
-		if s.count() > before {
-			failures = 1
+		s.failed++
+		err = fmt.Errorf("consume %s with consumer %s: %w", s.topic, s.durable, err)
+		if !errors.Is(err, broker.ErrUnavailable) { // else the keeper says so
+			s.broker.failures.Set(s, err)
 		}
-		if s.silent = errors.Is(err, errSilent); s.silent {
-			err = s.broker.suspect(err)
-			s.broker.failures.Set(s, fmt.Errorf("consumer %s: %w", s.durable, err))
-		}
-		wait := retry.Verify.After(failures)
-		s.broker.log.WarnContext(ctx, "subscription failed, will retry",
-			"consumer", s.durable, "error", fmt.Errorf("consume %s: %w", s.topic, err), "retry_in", wait)
+		wait := retry.Verify.After(s.failed)
+		s.broker.log.WarnContext(ctx, "subscription failed, will retry", "error", err, "retry_in", wait)
 		s.broker.keeper.Recheck()
 		if !pause.For(ctx, wait) {
 			return
@@ -104,20 +102,13 @@ func leave(conn *natsgo.Conn, inbox *natsgo.Subscription) {
 func (s *subscription) consumer(ctx context.Context, ses *session) error {
 	created, err := s.broker.ensureConsumer(ctx, ses, s.durable, s.topic)
 	if err != nil {
-		if ctx.Err() == nil && !errors.Is(err, natsgo.ErrConnectionClosed) {
-			s.broker.failures.Set(s, err)
-		}
 		return err
 	}
 	progress, err := s.broker.streamProgress(ctx, ses)
-	if err != nil {
-		return err
+	if err == nil {
+		s.renew(created, progress)
 	}
-	s.renew(created, progress)
-	if !s.silent {
-		s.broker.failures.Set(s, nil)
-	}
-	return nil
+	return err
 }
 
 // errEdited says that the settings of the consumer were changed.
@@ -147,7 +138,7 @@ func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan
 			return connection.ErrNotConnected
 		case <-silence.C:
 			if p.open > 0 && len(in) == 0 { // else nothing was asked for, since the window was full
-				return errSilent
+				return s.broker.suspect(errSilent)
 			}
 		case <-s.unfit:
 			return errEdited
@@ -167,8 +158,8 @@ func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan
 
 // read handles one arrival at the inbox: a message, or a status of the server.
 func (s *subscription) read(p *puller, m *natsgo.Msg) error {
-	if s.silent {
-		s.silent = false
+	if s.failed > 0 {
+		s.failed = 0
 		s.broker.failures.Set(s, nil)
 	}
 	if !fromStream(m) {

@@ -39,13 +39,12 @@ type subscription struct {
 	window  *inflight.Window
 	barrier chan barrier
 	unfit   chan struct{} // signals that someone has changed the consumer
-	silent  bool          // heartbeats were missing; only the receiving goroutine uses it
+	failed  int           // failures in a row since something was received; only the receiving goroutine uses it
 
 	mu       sync.Mutex
 	held     map[position]*delivery
 	bytes    int           // bytes of the held messages
 	freed    chan struct{} // signals that a message was settled
-	received int           // messages so far
 	created  time.Time     // when the consumer was created
 	progress *progress     // in the stream that the consumer reads; nil before the consumer was found
 	returned []*delivery   // to be returned to the server, since no handler got them before the end
@@ -116,7 +115,6 @@ func (s *subscription) receive(d *delivery) {
 	d.consumer = s.created
 	s.held[d.position] = d
 	s.bytes += d.bytes
-	s.received++
 	s.progress.note(d.sequence)
 	s.mu.Unlock()
 	failpoint.Here("fetched")
@@ -148,13 +146,6 @@ func (s *subscription) capacity() int {
 		return 0
 	}
 	return max(0, maxHeld-len(s.held))
-}
-
-// count returns how many messages were received so far.
-func (s *subscription) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.received
 }
 
 // renew notes when the current consumer was created, and the progress in its stream.
