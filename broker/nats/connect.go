@@ -220,9 +220,6 @@ func (b *Broker) verifySession(ctx context.Context, s *session) error {
 		return connection.ErrNotConnected
 	case errors.Is(err, errUnfit):
 		return connection.Fatal(err)
-	case errors.Is(err, errGone):
-		pause.For(ctx, deleteTime)
-		b.seen = false
 	case err == nil:
 		b.clearDenied()
 	}

@@ -101,12 +101,11 @@ func leave(conn *natsgo.Conn, inbox *natsgo.Subscription) {
 // consumer makes or finds the durable consumer.
 func (s *subscription) consumer(ctx context.Context, ses *session) error {
 	created, err := s.broker.ensureConsumer(ctx, ses, s.durable, s.topic)
-	if err != nil {
-		return err
+	if err == nil && !s.broker.opt.Client { // a client may lack the permission
+		_, err = s.broker.lookUpStream(ctx, ses)
 	}
-	progress, err := s.broker.streamProgress(ctx, ses)
 	if err == nil {
-		s.renew(created, progress)
+		s.renew(created)
 	}
 	return err
 }
@@ -352,11 +351,7 @@ func (s *subscription) follow(ctx context.Context) {
 		if err != nil {
 			continue // the next poll asks again
 		}
-		s.mu.Lock()
-		if s.role != "" && info.Created.Equal(s.created) {
-			s.progress.settle(s.role, info.AckFloor.Stream)
-		}
-		s.mu.Unlock()
+		s.broker.progress.settle(s.durable, info.AckFloor.Stream)
 		if info.Paused {
 			s.broker.failures.Set(s, fmt.Errorf("consumer %s: someone has paused it; resume it with: nats consumer resume %s %s",
 				s.durable, s.broker.opt.Stream, s.durable))

@@ -27,54 +27,22 @@ func (b *Broker) VisitDeadLetters(
 	if err := broker.ValidateVisit(tenant); err != nil {
 		return err
 	}
-	s, err := b.current()
-	if err == nil {
-		err = b.visit(ctx, s, tenant, visit)
-	}
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
-		err = errors.Join(ctx.Err(), err)
-	}
-	return fmt.Errorf("dead letters in stream %s: %w", b.opt.Stream, err)
-}
-
-func (b *Broker) visit(
-	ctx context.Context, s *session, tenant timer.TenantID, visit func(deadLetter *message.Message) (bool, error),
-) error {
-	stream, err := b.lookUpStream(ctx, s)
-	if err != nil {
-		return err
-	}
-	r := reading{Broker: b, filter: b.opt.Routing.DeadLettersOf(cmp.Or(tenant, "*")), next: 1, end: stream.State.LastSeq}
-	for r.next <= r.end {
-		found, err := r.read(ctx, s)
-		if err != nil || len(found) == 0 {
-			return err
-		}
-		for _, m := range found {
-			if err := cmp.Or(ctx.Err(), b.visitOne(ctx, s, tenant, m, visit)); err != nil {
+	return b.readTopic(ctx, b.opt.Routing.DeadLettersOf(cmp.Or(tenant, "*")), nil, nil, func(batch []broker.Stored) error {
+		for _, m := range batch {
+			owner, ok := b.opt.Routing.DeadLetterOf(m.Message.Metadata[broker.MetaTopic], m.Message)
+			if !ok || tenant != "" && owner != tenant {
+				continue // it is another tenant's, in a topic that all share
+			}
+			remove, err := visit(m.Message)
+			if err == nil && remove {
+				err = b.remove(ctx, m.Number)
+			}
+			if err = cmp.Or(err, ctx.Err()); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-// visitOne visits a dead letter, unless it is of another tenant.
-func (b *Broker) visitOne(
-	ctx context.Context, s *session, tenant timer.TenantID, found stored, visit func(deadLetter *message.Message) (bool, error),
-) error {
-	deadLetter := found.message()
-	if owner, ok := b.opt.Routing.DeadLetterOf(found.Subject, deadLetter); !ok || tenant != "" && owner != tenant {
-		return nil // it is another tenant's, in a topic that all share
-	}
-	remove, err := visit(deadLetter)
-	if err == nil && remove {
-		err = b.remove(ctx, s, found)
-	}
-	return err
+		return nil
+	})
 }
 
 // message returns the message as it was published.
@@ -85,28 +53,24 @@ func (m stored) message() *message.Message {
 	return msg
 }
 
-// remove deletes a message. It returns nil if the message was deleted meanwhile. If the
-// stream was created again, another message has the number now, and stays.
-func (b *Broker) remove(ctx context.Context, s *session, old stored) error {
-	now, found, err := b.get(ctx, s, b.opt.Stream, getRequest{Sequence: old.Sequence})
-	switch {
-	case err != nil:
+// remove deletes a message of the stream. It returns nil if it was deleted meanwhile.
+func (b *Broker) remove(ctx context.Context, number int64) error {
+	s, err := b.current()
+	if err != nil {
 		return err
-	case !found:
-		return nil
-	case !now.Time.Equal(old.Time) || now.Subject != old.Subject:
-		return fmt.Errorf("message %d is a different one now: the stream was created again", old.Sequence)
 	}
-	var done struct{}
+	if _, err := b.lookUpStream(ctx, s); err != nil { // in another stream another message has the number
+		return err
+	}
 	err = b.ask(ctx, s, "STREAM.MSG.DELETE."+b.opt.Stream, struct {
-		Sequence uint64 `json:"seq"`
-		NoErase  bool   `json:"no_erase"` // the bytes on disk need not be overwritten
-	}{old.Sequence, true}, &done)
+		Sequence int64 `json:"seq"`
+		NoErase  bool  `json:"no_erase"` // the bytes on disk need not be overwritten
+	}{number, true}, new(struct{}))
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeSequenceNotFound {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("remove %d: %w", old.Sequence, err)
+		return fmt.Errorf("remove %d: %w", number, err)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (b *Broker) deny(err error) (news bool) {
 		return b.denyAcks(subject)
 	}
 	for _, r := range requests {
-		if inbox || r.asks(subject) {
+		if inbox || r.subject == subject {
 			r.cancel(err)
 		}
 	}
@@ -74,13 +74,8 @@ func (b *Broker) denyAcks(subject string) (news bool) {
 
 // A request waits for an answer.
 type request struct {
-	subject string // a subject that ends in a dot stands for all subjects that begin with it
+	subject string
 	cancel  context.CancelCauseFunc
-}
-
-// asks reports whether the request is sent to a subject.
-func (r *request) asks(subject string) bool {
-	return subject == r.subject || strings.HasSuffix(r.subject, ".") && strings.HasPrefix(subject, r.subject)
 }
 
 // requesting returns a context that ends with ctx, or when the subject of a request is

@@ -69,6 +69,14 @@ func runLogging(t testing.TB, opt nats.Options, log *slog.Logger) *nats.Broker {
 	return b
 }
 
+// provision makes what is missing at a server.
+func provision(t testing.TB, e *embedded.Server) {
+	t.Helper()
+	if _, err := nats.New(nats.Options{Server: e}, quiet).Provision(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // until polls until something has happened.
 func until(t testing.TB, what string, happened func() bool) {
 	t.Helper()

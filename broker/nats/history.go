@@ -13,15 +13,24 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A progress is how far this process has received and published in a stream, and how far
-// roles have acked it. A stream that is deleted and made again gets a new one.
+// A progress is how far this process has received and published in the stream, and how far
+// consumers have acked it.
 type progress struct {
-	name    string    // name of the log
-	created time.Time // when the stream was created
+	mu      sync.Mutex
+	created time.Time         // when the stream was created; zero before it was looked up
+	seen    uint64            // highest sequence that was received or published
+	done    map[string]uint64 // sequence up to which a consumer has acked all that it reads
+}
 
-	mu   sync.Mutex
-	seen uint64            // highest sequence that was received or published
-	done map[string]uint64 // sequence up to which a role has acked all commands
+// identify notes when the stream was created. It reports whether that is the stream of
+// before.
+func (p *progress) identify(created time.Time) (same bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.created.IsZero() {
+		p.created = created
+	}
+	return p.created.Equal(created)
 }
 
 // note notes that a message was received or published.
@@ -31,60 +40,30 @@ func (p *progress) note(sequence uint64) {
 	p.seen = max(p.seen, sequence)
 }
 
-// settle notes the sequence up to which a role has acked all commands.
-func (p *progress) settle(role string, sequence uint64) {
+// settle notes the sequence up to which a consumer has acked all that it reads.
+func (p *progress) settle(durable string, sequence uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done[role] = max(p.done[role], sequence)
+	p.done[durable] = max(p.done[durable], sequence)
 }
 
-// logOf returns the name of a stream as a log. It differs if the stream is made again.
-func logOf(info *jetstream.StreamInfo) string {
-	return info.Config.Name + "@" + info.Created.UTC().Format(time.RFC3339Nano)
-}
-
-// identify returns the progress in a stream that was looked up. It makes a new one if the
-// stream is a new one.
-func (b *Broker) identify(info *jetstream.StreamInfo) *progress {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := b.progress.Load()
-	if !p.created.Equal(info.Created) {
-		p = newProgress(logOf(info), info.Created)
-		b.progress.Store(p)
-	}
-	return p
-}
-
-func newProgress(log string, created time.Time) *progress {
-	return &progress{name: log, created: created, done: make(map[string]uint64)}
-}
-
-// streamProgress returns the progress in the existing stream. A client may lack the
-// permission to look it up, and nobody asks it for its positions.
-func (b *Broker) streamProgress(ctx context.Context, s *session) (*progress, error) {
-	if b.opt.Client {
-		return newProgress("", time.Time{}), nil
-	}
-	info, err := b.lookUpStream(ctx, s)
-	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", b.opt.Stream, err)
-	}
-	return b.identify(info), nil
+// logOf returns the name of our stream as a log. It differs if the stream is made again.
+func (b *Broker) logOf(created time.Time) string {
+	return b.opt.Stream + "@" + created.UTC().Format(time.RFC3339Nano)
 }
 
 // Positions returns up to where the role has acked the commands of the stream, as the
 // server said a moment ago, and the highest sequence that this process has received or
 // published.
 func (b *Broker) Positions(role string) []timer.Position {
-	p := b.progress.Load()
+	p := &b.progress
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	seen, done := p.seen, p.done[role]
+	seen, done := p.seen, p.done[b.commandsOf(role)]
 	if seen == 0 && done == 0 {
 		return nil
 	}
-	return []timer.Position{{Log: p.name, Committed: number(done), Observed: number(seen)}}
+	return []timer.Position{{Log: b.logOf(p.created), Committed: number(done), Observed: number(seen)}}
 }
 
 // number converts a sequence or a size to the type that positions and logs use.
@@ -119,7 +98,7 @@ func (b *Broker) lookUpLog(ctx context.Context, s *session, role string) (found 
 		return found, fmt.Errorf("stream %s: %w", b.opt.Stream, err)
 	}
 	found = broker.Log{
-		Name:      logOf(stream),
+		Name:      b.logOf(stream.Created),
 		Acked:     number(consumer.AckFloor.Stream),
 		Delivered: number(consumer.Delivered.Stream),
 		Pending:   int64(consumer.NumAckPending),

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -48,47 +49,56 @@ func TestHistoryWithoutAStream(t *testing.T) {
 	}
 }
 
-// A stream that is deleted under a running broker is another log, in which nothing was
-// read.
-func TestPositionsOfAStreamThatIsMadeAgain(t *testing.T) {
-	t.Parallel()
-	e := serve(t)
-	b := ready(t, nats.Options{Server: e})
-	in := subscribe(t, b, role, commands)
-	_, js := client(t, e)
-	for range 5 {
-		send(t, b, commands, "before")
-		expect(t, in, "before")
-	}
-	until(t, "a position", func() bool { return b.Positions(role)[0].Committed == 5 })
-	before := b.Positions(role)[0]
-	stream, err := js.Stream(t.Context(), "svc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "svc@" + stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano); before.Log != want { // databases keep it
-		t.Errorf("the log is called %s, want %s", before.Log, want)
-	}
-	if err := js.DeleteStream(t.Context(), "svc"); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "a stream that is made again", func() bool {
-		return try(b, commands, message.NewMessage(uuid.NewString(), []byte("after"))) == nil
+// Numbers of messages mean nothing in another stream, and what the old one held is lost. The
+// next broker begins with the new one.
+func TestStreamThatIsMadeAgainEndsTheBroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := nats.New(nats.Options{Server: e}, quiet)
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(t.Context()) }()
+		brokertest.AwaitReady(t, b)
+		in := subscribe(t, b, role, commands)
+		_, js := client(t, e)
+		for range 5 {
+			send(t, b, commands, "before")
+			expect(t, in, "before")
+		}
+		until(t, "a position", func() bool { return b.Positions(role)[0].Committed == 5 })
+		before := b.Positions(role)[0]
+		stream, err := js.Stream(t.Context(), "svc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "svc@" + stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano); before.Log != want { // databases keep it
+			t.Errorf("the log is called %s, want %s", before.Log, want)
+		}
+		if err := js.DeleteStream(t.Context(), "svc"); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "made again") {
+			t.Errorf("Run: %v", err)
+		}
+		again := ready(t, nats.Options{Server: e})
+		in = subscribe(t, again, role, commands)
+		send(t, again, commands, "after")
+		expect(t, in, "after")
+		until(t, "positions of the new one", func() bool {
+			p := again.Positions(role)
+			return len(p) == 1 && p[0].Log != before.Log && p[0].Committed == 1 && p[0].Observed == 1
+		})
+		if n := replayed(t, again, broker.Commands, before); n != 1 {
+			t.Errorf("%d commands behind a position of the old stream", n)
+		}
 	})
-	expect(t, in, "after")
-	until(t, "positions of the new one", func() bool {
-		p := b.Positions(role)
-		return len(p) == 1 && p[0].Log != before.Log && p[0].Committed == 1 && p[0].Observed == 1
-	})
-	if n := replayed(t, b, broker.Commands, before); n != 1 {
-		t.Errorf("%d commands behind a position of the old stream", n)
-	}
 }
 
+// TestReplayNoticesAStreamThatIsMadeAgain has another process make it again.
 func TestReplayNoticesAStreamThatIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	e := serve(t)
-	b := ready(t, nats.Options{Server: e})
+	provision(t, e)
+	b := ready(t, nats.Options{Server: e, Client: true})
 	_, js := client(t, e)
 	for range 6 {
 		if err := try(b, topic, events(1000)...); err != nil {
@@ -96,12 +106,9 @@ func TestReplayNoticesAStreamThatIsMadeAgain(t *testing.T) {
 		}
 	}
 	err := broker.Replay(t.Context(), b, role, broker.Events, nil, func([]broker.Stored) error {
-		if err := js.DeleteStream(t.Context(), "svc"); err != nil {
-			return err
-		}
-		until(t, "a broker that has noticed", func() bool { return b.Ready(t.Context()) != nil })
-		until(t, "a stream that is made again", func() bool { return b.Ready(t.Context()) == nil })
-		return nil
+		err := js.DeleteStream(t.Context(), "svc")
+		provision(t, e)
+		return err
 	})
 	if err == nil || !strings.Contains(err.Error(), "made again") {
 		t.Errorf("replay: %v", err)

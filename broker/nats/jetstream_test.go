@@ -1,6 +1,7 @@
 package nats_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,7 @@ func TestServerWithoutItsJetStreamIsNoticedAtOnce(t *testing.T) {
 		send(t, b, commands, "one")
 		expect(t, messages, "one")
 		config := s.JetStreamConfig()
+		config.StoreDir = strings.TrimSuffix(config.StoreDir, "/jetstream") // to which the server adds it again
 		if err := s.DisableJetStream(); err != nil {
 			t.Fatal(err)
 		}

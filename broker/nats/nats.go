@@ -138,13 +138,13 @@ type Broker struct {
 	// recent is how often the connection was lost within the last ack wait. Messages that
 	// were lost with it are redelivered within that time.
 	recent   atomic.Int64
-	progress atomic.Pointer[progress] // in the stream; without a name before it was looked up
-	full     atomic.Pointer[error]    // why the stream takes no more, by the last lookup; or nil
-	trimming atomic.Bool              // consumed messages are being removed
+	progress progress
+	full     atomic.Pointer[error] // why the stream takes no more, by the last lookup; or nil
+	trimming atomic.Bool           // consumed messages are being removed
 
 	// Only the goroutine of the keeper uses these.
 	peers []string // servers of the cluster that the last connection has named
-	seen  bool     // the last lookup found the stream
+	begun bool     // the stream was verified once
 
 	mu       sync.Mutex
 	open     map[*subscription]bool // subscriptions that have not ended
@@ -170,7 +170,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		open:     make(map[*subscription]bool),
 		requests: make(map[*request]bool),
 	}
-	b.progress.Store(newProgress("", time.Time{}))
+	b.progress.done = make(map[string]uint64)
 	b.errors = digest.New(func(attrs ...any) { log.Warn("NATS reports an error", attrs...) })
 	b.obstacles = digest.New(func(attrs ...any) {
 		log.Warn("the stream is above three quarters of its limit, and no more can be removed from it", attrs...)

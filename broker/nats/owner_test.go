@@ -16,9 +16,7 @@ var mine = broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"
 func TestOwnerIsNotMadeByWhoOnlyVerifies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := serve(t)
-		if _, err := nats.New(nats.Options{Server: e}, quiet).Provision(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
+		provision(t, e)
 		_, js := client(t, e)
 		if err := js.DeleteStream(t.Context(), "svc-owner"); err != nil {
 			t.Fatal(err)

@@ -78,13 +78,13 @@ func (b *Broker) objects(ctx context.Context, s *session) []object {
 					strings.Join(stream.Subjects, " "), stream.MaxBytes, stream.MaxAge, stream.Duplicates),
 			},
 			func() error {
-				var info streamInfo
-				if err := b.describe(ctx, s, &info); err != nil {
+				info, err := b.lookUpStream(ctx, s)
+				if err != nil {
 					return err
 				}
-				return b.verify(&info)
+				return b.verify(info)
 			},
-			func() error { return b.create(ctx, s, new(streamInfo)) },
+			func() error { _, err := b.create(ctx, s); return err },
 		},
 		{
 			broker.Change{

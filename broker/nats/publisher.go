@@ -81,7 +81,6 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (duplicates []duplicate) {
 	connected, end := s.whileConnected(ctx)
 	defer end()
-	progress := p.progress.Load()               // first, so that acks of a later stream are not noted in it
 	waiting := make(map[string]context.Context) // by subject; it ends when the subject is denied
 	for part := range slices.Chunk(messages, maxUnacked) {
 		if s.unacked.Acquire(connected, int64(len(part))) != nil {
@@ -118,7 +117,7 @@ func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (d
 			}
 			ack, err := await(waiting[m.Subject], acks[i])
 			if err == nil {
-				progress.note(ack.Sequence)
+				p.progress.note(ack.Sequence)
 			}
 			switch {
 			case err == nil && ack.Duplicate:

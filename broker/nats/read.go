@@ -24,14 +24,9 @@ const (
 	readTries  = 10      // attempts in a row that fail, while connected
 )
 
-var (
-	// errBehind says that the stream lacks messages that it had, since the server that
-	// answers has not caught up with the one that answered before.
-	errBehind = errors.New("the stream is behind")
-	// errRemade says that the stream was made again, so that the sequences of before are
-	// invalid.
-	errRemade = errors.New("it was deleted and made again")
-)
+// errBehind says that the stream lacks messages that it had, since the server that answers
+// has not caught up with the one that answered before.
+var errBehind = errors.New("the stream is behind")
 
 // A reading reads the messages of the stream that match a filter, oldest first. The server
 // keeps no position of a reading: each request names a sequence, and the answer is the first
@@ -42,11 +37,12 @@ type reading struct {
 	filter string // subject
 	next   uint64 // first sequence that was not read
 	end    uint64 // last sequence to read
+	log    string // name of the log
 	width  int    // requests to send at once; 0 before the first
 }
 
 // read returns the next messages, or none if there are no more.
-func (r *reading) read(ctx context.Context, s *session) ([]stored, error) {
+func (r *reading) read(ctx context.Context, s *session) (batch []broker.Stored, err error) {
 	found := make([]stored, min(max(r.width, 1), readAtOnce))
 	var requests errgroup.Group
 	for i := range found {
@@ -58,47 +54,47 @@ func (r *reading) read(ctx context.Context, s *session) ([]stored, error) {
 	if err := requests.Wait(); err != nil {
 		return nil, err
 	}
-	// Requests for sequences between two matching messages all find the second one.
 	slices.SortFunc(found, func(a, b stored) int { return cmp.Compare(a.Sequence, b.Sequence) })
-	found = slices.CompactFunc(found, func(a, b stored) bool { return a.Sequence == b.Sequence })
-	found = slices.DeleteFunc(found, func(m stored) bool { return m.Sequence == 0 || m.Sequence > r.end })
 	bytes := 1
 	for _, m := range found {
+		// Requests for sequences between two matching messages all find the second one.
+		if m.Sequence < r.next || m.Sequence > r.end {
+			continue
+		}
+		batch = append(batch, broker.Stored{Message: m.message(), Log: r.log, Number: number(m.Sequence), At: m.Time.UTC()})
 		bytes += len(m.Header) + len(m.Data)
 		r.next = m.Sequence + 1
 	}
-	r.width = min(2*len(found), readBytes*len(found)/bytes)
-	return found, nil
+	r.width = min(2*len(batch), readBytes*len(batch)/bytes)
+	return batch, nil
 }
 
-// Read reads the messages of a kind that the stream holds, see [broker.History]. It goes
-// on after the connection was lost.
+// Read reads the messages of a kind that the stream holds, see [broker.History].
 func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
-	r := reading{Broker: b, filter: b.opt.Routing.TopicOf(kind, "*")}
-	log := ""
-	err := b.withSession(ctx, func(ctx context.Context, s *session) error {
-		info, err := b.lookUpStream(ctx, s)
-		if err != nil {
-			return err
-		}
-		log, r.end = logOf(info), info.State.LastSeq
-		r.next = uint64(after[log]) + 1
-		if upTo != nil {
-			r.end = min(r.end, uint64(upTo[log]))
-		}
-		return nil
-	})
+	err := b.readTopic(ctx, b.opt.Routing.TopicOf(kind, "*"), after, upTo, visit)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}
-	for err == nil && r.next <= r.end {
-		var found []stored
-		if found, err = r.readFrom(ctx, log); err != nil || len(found) == 0 {
-			break
+	return err
+}
+
+// readTopic reads messages of a topic, which may hold wildcards, as [broker.History] says. It
+// goes on after the connection was lost.
+func (b *Broker) readTopic(ctx context.Context, topic string, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
+	r := reading{Broker: b, filter: topic}
+	err := b.withSession(ctx, func(ctx context.Context, s *session) error {
+		info, err := b.lookUpStream(ctx, s)
+		r.log, r.end = b.logOf(info.Created), info.State.LastSeq
+		r.next = uint64(after[r.log]) + 1
+		if upTo != nil {
+			r.end = min(r.end, uint64(upTo[r.log]))
 		}
-		batch := make([]broker.Stored, len(found))
-		for i, m := range found {
-			batch[i] = broker.Stored{Message: m.message(), Log: log, Number: number(m.Sequence), At: m.Time.UTC()}
+		return err
+	})
+	for err == nil && r.next <= r.end {
+		var batch []broker.Stored
+		if batch, err = r.batch(ctx); len(batch) == 0 {
+			break
 		}
 		if err := visit(batch); err != nil {
 			return err
@@ -110,15 +106,16 @@ func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[str
 	return nil
 }
 
-// readFrom reads the next messages of a log. It tries again if that fails, and waits for
-// the connection if there is none.
-func (r *reading) readFrom(ctx context.Context, log string) (found []stored, err error) {
+// batch reads the next messages. It tries again if that fails, and waits for the connection
+// if there is none.
+func (r *reading) batch(ctx context.Context) (batch []broker.Stored, err error) {
 	for tries := 1; ; tries++ {
 		if _, err = r.keeper.Await(ctx); err == nil {
 			err = r.withSession(ctx, func(ctx context.Context, s *session) error {
 				before := r.next
-				if found, err = r.read(ctx, s); err == nil {
-					err = r.verifyLog(ctx, s, log)
+				batch, err = r.read(ctx, s)
+				if err == nil {
+					err = r.verify(ctx, s)
 				}
 				if err != nil {
 					r.next = before
@@ -127,28 +124,23 @@ func (r *reading) readFrom(ctx context.Context, log string) (found []stored, err
 			})
 		}
 		if err == nil {
-			return found, nil
+			return batch, nil
 		}
 		if ctx.Err() != nil || tries == readTries || final(err) || !pause.For(ctx, retry.Verify.After(tries)) {
 			return nil, errors.Join(ctx.Err(), err)
 		}
-		r.log.WarnContext(ctx, "reading the stream was interrupted, will go on", "filter", r.filter, "sequence", r.next, "error", err)
+		r.Broker.log.WarnContext(ctx, "reading the stream was interrupted, will go on", "topic", r.filter, "sequence", r.next, "error", err)
 	}
 }
 
-// verifyLog returns an error if the messages just read may be of another log, or if the
+// verify returns an error if the messages just read may be of another stream, or if the
 // server that has returned them lacks some.
-func (r *reading) verifyLog(ctx context.Context, s *session, log string) error {
+func (r *reading) verify(ctx context.Context, s *session) error {
 	info, err := r.lookUpStream(ctx, s)
-	switch {
-	case err != nil:
-		return err
-	case logOf(info) != log:
-		return fmt.Errorf("%w: it is %s, and was %s", errRemade, logOf(info), log)
-	case info.State.LastSeq < r.end:
-		return fmt.Errorf("%w: it ends at %d, and ended at %d", errBehind, info.State.LastSeq, r.end)
+	if err == nil && info.State.LastSeq < r.end {
+		err = fmt.Errorf("%w: it ends at %d, and ended at %d", errBehind, info.State.LastSeq, r.end)
 	}
-	return nil
+	return err
 }
 
 // final reports whether no retry can help after an error, since the server, or Run, has

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // minDuplicates is how long the stream must know the ids of messages.
@@ -20,8 +21,9 @@ const minDuplicates = 2 * time.Minute
 var (
 	// errUnfit says that the stream can't be used as it is configured.
 	errUnfit = errors.New("unfit stream")
-	// errGone says that the stream was deleted.
-	errGone = errors.New("the stream was deleted, and will be made again")
+	// errRemade says that the numbers of messages are those of a stream that is gone. What
+	// it held is lost, so the process ends, and its next start begins with the new stream.
+	errRemade = fmt.Errorf("%w: it was deleted and made again while it was in use, so that this process has to start again", errUnfit)
 )
 
 // deleteTime is how long the server gets to delete a stream before it is made
@@ -42,29 +44,25 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	if err := modern(s.conn.ConnectedServerVersion()); err != nil {
 		return err
 	}
-	var info streamInfo
-	err := b.describe(ctx, s, &info)
+	info, err := b.lookUpStream(ctx, s)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		switch {
 		case b.opt.Verify:
 			err = errMissing
-		case b.seen:
-			return errGone
-		default:
-			err = b.create(ctx, s, &info)
+		case !b.begun || pause.For(ctx, deleteTime):
+			info, err = b.create(ctx, s)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", b.opt.Stream, err)
 	}
-	if err := b.verify(&info); err != nil {
+	if err := b.verify(info); err != nil {
 		return err
 	}
-	b.identify(&info.StreamInfo)
-	if !b.seen {
+	if !b.begun {
+		b.begun = true
 		b.applyLimits(ctx, s, &info.StreamInfo)
 	}
-	b.seen = true
 	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
 	b.full.Store(checkLimit(&info.StreamInfo))
 	if needsTrim(&info.StreamInfo) {
@@ -74,16 +72,15 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 }
 
 // lookUpStream returns the stream as the server describes it. An older server leaves out
-// settings that it does not know.
-func (b *Broker) lookUpStream(ctx context.Context, s *session) (*jetstream.StreamInfo, error) {
-	var info jetstream.StreamInfo
-	err := b.describe(ctx, s, &info)
+// settings that it does not know. The error is errRemade unless it is the stream that this
+// process found first.
+func (b *Broker) lookUpStream(ctx context.Context, s *session) (*streamInfo, error) {
+	var info streamInfo
+	err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info)
+	if err == nil && !b.progress.identify(info.Created) {
+		err = errRemade
+	}
 	return &info, err
-}
-
-// describe decodes the server's description of the stream into into.
-func (b *Broker) describe(ctx context.Context, s *session, into any) error {
-	return b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, into)
 }
 
 // A streamInfo is a stream as the server describes it.
@@ -143,18 +140,18 @@ func (b *Broker) streamConfig() jetstream.StreamConfig {
 	}
 }
 
-// create creates the stream. A server that does not know atomic batches (before 2.12)
-// creates it without them.
-func (b *Broker) create(ctx context.Context, s *session, info *streamInfo) error {
-	err := b.ask(ctx, s, "STREAM.CREATE."+b.opt.Stream, b.streamConfig(), info)
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another instance was faster
-		return b.describe(ctx, s, info)
+// create creates the stream, and looks it up. A server that does not know atomic batches
+// (before 2.12) creates it without them.
+func (b *Broker) create(ctx context.Context, s *session) (*streamInfo, error) {
+	err := b.ask(ctx, s, "STREAM.CREATE."+b.opt.Stream, b.streamConfig(), new(struct{}))
+	if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another instance was faster
+		return b.lookUpStream(ctx, s)
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == codeSubjectOverlap || api.ErrorCode == codeInvalidConfig) {
-		return fmt.Errorf("%w: %w; name the stream that holds the subjects %s, or choose other topics",
+		return nil, fmt.Errorf("%w: %w; name the stream that holds the subjects %s, or choose other topics",
 			errUnfit, err, strings.Join(subjects(b.opt.Routing), ", "))
 	}
-	return b.tooLarge(err)
+	return nil, b.tooLarge(err)
 }
 
 // tooLarge adds advice to an error that says that the server has no space for the stream.

@@ -35,19 +35,17 @@ type subscription struct {
 	to      *subscriber
 	topic   string
 	durable string
-	role    string // role that takes the commands; empty if the topic is not the commands
 	window  *inflight.Window
 	barrier chan barrier
 	unfit   chan struct{} // signals that someone has changed the consumer
 	failed  int           // failures in a row since something was received; only the receiving goroutine uses it
 
 	mu       sync.Mutex
-	held     map[position]*delivery
-	bytes    int           // bytes of the held messages
-	freed    chan struct{} // signals that a message was settled
-	created  time.Time     // when the consumer was created
-	progress *progress     // in the stream that the consumer reads; nil before the consumer was found
-	returned []*delivery   // to be returned to the server, since no handler got them before the end
+	held     map[uint64]*delivery // by sequence
+	bytes    int                  // bytes of the held messages
+	freed    chan struct{}        // signals that a message was settled
+	created  time.Time            // when the consumer was created; zero before it was found
+	returned []*delivery          // to be returned to the server, since no handler got them before the end
 }
 
 func newSubscription(ctx context.Context, to *subscriber, durable, topic string) *subscription {
@@ -56,7 +54,7 @@ func newSubscription(ctx context.Context, to *subscriber, durable, topic string)
 		window:  inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
 		barrier: make(chan barrier),
 		unfit:   make(chan struct{}, 1),
-		held:    make(map[position]*delivery),
+		held:    make(map[uint64]*delivery),
 		freed:   make(chan struct{}, 1),
 	}
 }
@@ -108,15 +106,14 @@ func (s *subscription) keepAlive(done <-chan struct{}) {
 // settles it.
 func (s *subscription) receive(d *delivery) {
 	s.mu.Lock()
-	if _, ok := s.held[d.position]; ok {
+	if _, ok := s.held[d.sequence]; ok {
 		s.mu.Unlock()
 		return
 	}
-	d.consumer = s.created
-	s.held[d.position] = d
+	s.held[d.sequence] = d
 	s.bytes += d.bytes
-	s.progress.note(d.sequence)
 	s.mu.Unlock()
+	s.broker.progress.note(d.sequence)
 	failpoint.Here("fetched")
 	if !s.window.Add(d, d.number) {
 		s.drop(d)
@@ -127,10 +124,10 @@ func (s *subscription) receive(d *delivery) {
 func (s *subscription) drop(d *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[d.position] != d {
+	if s.held[d.sequence] != d {
 		return
 	}
-	delete(s.held, d.position)
+	delete(s.held, d.sequence)
 	s.bytes -= d.bytes
 	select {
 	case s.freed <- struct{}{}:
@@ -148,11 +145,17 @@ func (s *subscription) capacity() int {
 	return max(0, maxHeld-len(s.held))
 }
 
-// renew notes when the current consumer was created, and the progress in its stream.
-func (s *subscription) renew(created time.Time, p *progress) {
+// renew notes when the current consumer was created. It forgets the messages of another one:
+// an ack of theirs would go to the consumer that has its name now, and could ack another
+// message there.
+func (s *subscription) renew(created time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.created, s.progress = created, p
+	if !created.Equal(s.created) {
+		clear(s.held)
+		s.bytes = 0
+	}
+	s.created = created
 }
 
 // sent logs that an ack could not be sent, so that its message is redelivered.
@@ -186,9 +189,6 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	}
 	ctx, stop := s.Until(ctx)
 	sub := newSubscription(ctx, s, durable(s.role, topic), topic)
-	if topic == s.broker.opt.Routing.Subscription() {
-		sub.role = s.role
-	}
 	s.broker.setOpen(sub, true)
 	go func() {
 		defer s.broker.term.Done()
@@ -225,22 +225,14 @@ func token(s string) string {
 	}, s)
 }
 
-// A position identifies a message. The time distinguishes messages of a stream that was
-// deleted and made again, where sequences begin anew.
-type position struct {
-	sequence uint64
-	stored   int64 // Unix nanoseconds
-}
-
 // A delivery is a message that was received and is not settled. The window has it in
 // flight, see [inflight.Delivery].
 type delivery struct {
-	position
 	to       *subscription
 	in       *natsgo.Msg
+	sequence uint64
 	bytes    int
-	number   int       // how often the message was delivered, from 1
-	consumer time.Time // when the consumer that delivered it was created
+	number   int // how often the message was delivered, from 1
 }
 
 // newDelivery returns the delivery of a message. It returns an error if in is not a
@@ -251,9 +243,9 @@ func (s *subscription) newDelivery(in *natsgo.Msg) (*delivery, error) {
 		return nil, err
 	}
 	return &delivery{
-		position: position{meta.Sequence.Stream, meta.Timestamp.UnixNano()},
 		to:       s,
 		in:       in,
+		sequence: meta.Sequence.Stream,
 		bytes:    weight(in),
 		number:   int(min(meta.NumDelivered, 1<<30)),
 	}, nil
@@ -276,12 +268,11 @@ func (d *delivery) Message() *message.Message {
 	return msg
 }
 
-// Stale reports whether the consumer that the message came from was deleted. An ack would
-// go to the consumer that has its name now, and could ack another message there.
+// Stale reports whether the consumer that the message came from was deleted.
 func (d *delivery) Stale() bool {
 	d.to.mu.Lock()
 	defer d.to.mu.Unlock()
-	return !d.consumer.Equal(d.to.created)
+	return d.to.held[d.sequence] != d
 }
 
 // Ack acks the message at the server. If the ack is lost, the message is redelivered.

@@ -56,7 +56,7 @@ func (b *Broker) commandsConsumer() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.open {
-		if s.role != "" && s.begun() {
+		if s.topic == b.opt.Routing.Subscription() && s.begun() {
 			return s.durable
 		}
 	}
@@ -74,47 +74,43 @@ type obstacle struct {
 // events that followed from them: a recovery that found a command without its event would
 // fire it again. Dead letters and messages on other subjects stay.
 func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (blocked obstacle, err error) {
-	ctx, stop := b.requesting(ctx, b.api(""))
-	defer stop()
-	defer func() { err = cause(ctx, err) }()
 	stream, err := s.js.Stream(ctx, b.opt.Stream)
 	if err != nil {
 		return obstacle{}, err
 	}
 	info := stream.CachedInfo()
-	was, goal := number(info.State.Bytes), info.Config.MaxBytes/8*5
+	was, goal := info.State.Bytes, uint64(info.Config.MaxBytes/8*5)
 	if !needsTrim(info) {
 		return obstacle{}, nil
 	}
 	consumed, blocked, err := b.consumed(ctx, s, stream, role)
-	for err == nil && number(info.State.Bytes) > goal {
-		first, found := uint64(0), false
-		if first, found, err = b.firstOf(ctx, s, b.removable()...); err != nil || found && first > consumed {
-			break
-		}
+	for err == nil && info.State.Bytes > goal {
+		first, found, failed := b.firstOf(ctx, s, b.removable()...)
 		if !found {
 			blocked.reason = "dead letters, and messages on other subjects, fill it"
+		}
+		if err = failed; err != nil || !found || first > consumed {
 			break
 		}
-		share := float64(number(info.State.Bytes)-goal) / float64(info.State.Bytes)
+		share := float64(info.State.Bytes-goal) / float64(info.State.Bytes)
 		upTo := min(first+uint64(share*float64(info.State.LastSeq-first)), first+trimStep, consumed)
 		for _, subject := range b.removable() {
-			if err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1)); err != nil {
+			request := jetstream.StreamPurgeRequest{Subject: subject, Sequence: upTo + 1}
+			if err := b.ask(ctx, s, "STREAM.PURGE."+b.opt.Stream, request, new(struct{})); err != nil {
 				return obstacle{}, err
 			}
 		}
-		now, err := stream.Info(ctx)
-		if err != nil {
+		if info, err = stream.Info(ctx); err != nil {
 			return obstacle{}, err
 		}
-		if info = now; number(info.State.Bytes) <= goal {
-			blocked = obstacle{}
-		}
 	}
-	if number(info.State.Bytes) < was {
+	if info.State.Bytes < was {
 		b.log.InfoContext(ctx, "removed consumed messages: the stream was above three quarters of its limit",
 			"stream", b.opt.Stream, "bytes", info.State.Bytes, "was", was, "max_bytes", info.Config.MaxBytes)
 		b.keeper.Recheck() // the stream may have been full
+	}
+	if info.State.Bytes <= goal {
+		blocked = obstacle{}
 	}
 	return blocked, err
 }
@@ -134,12 +130,8 @@ func (b *Broker) removable() []string {
 // no consumer reads.
 func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stream, role string) (upTo uint64, blocked obstacle, err error) {
 	upTo = stream.CachedInfo().State.LastSeq
-	var consumers []*jetstream.ConsumerInfo
-	list := stream.ListConsumers(ctx)
-	for c := range list.Info() {
-		consumers = append(consumers, c)
-	}
-	if err := list.Err(); err != nil {
+	consumers, err := b.consumers(ctx, s)
+	if err != nil {
 		return 0, obstacle{}, err
 	}
 	if !slices.ContainsFunc(consumers, func(c *jetstream.ConsumerInfo) bool { return c.Name == role }) || len(consumers) < stream.CachedInfo().State.Consumers {
@@ -170,16 +162,26 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 	if len(unread) > maxUncovered { // too many to look up; the first removable message is never newer
 		unread = b.removable()
 	}
-	if len(unread) > 0 {
-		first, found, err := b.firstOf(ctx, s, unread...)
-		if err != nil {
-			return 0, obstacle{}, err
-		}
-		if found && first <= upTo {
-			upTo, blocked = first-1, obstacle{"no consumer reads " + slices.Min(unread) + ", so that nobody knows what was read", []any{"from", first}}
-		}
+	first, found, err := b.firstOf(ctx, s, unread...)
+	if found && first <= upTo {
+		upTo, blocked = first-1, obstacle{"no consumer reads " + slices.Min(unread) + ", so that nobody knows what was read", []any{"from", first}}
 	}
-	return upTo, blocked, nil
+	return upTo, blocked, err
+}
+
+// consumers returns the consumers of the stream.
+func (b *Broker) consumers(ctx context.Context, s *session) (all []*jetstream.ConsumerInfo, err error) {
+	for {
+		var page struct{ Consumers []*jetstream.ConsumerInfo }
+		request := struct {
+			Offset int `json:"offset"`
+		}{len(all)}
+		err := b.ask(ctx, s, "CONSUMER.LIST."+b.opt.Stream, request, &page)
+		if err != nil || len(page.Consumers) == 0 {
+			return all, err
+		}
+		all = append(all, page.Consumers...)
+	}
 }
 
 // reads reports whether a consumer reads a subject.
