@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
@@ -26,9 +24,8 @@ type session struct {
 	lose    context.CancelFunc
 	conn    *natsgo.Conn
 	js      jetstream.JetStream
-	unacked *semaphore.Weighted // messages sent and not acked
-	owned   bool                // the driver opened conn and has to close it
-	batches atomic.Bool         // the stream takes atomic batches and they are faster
+	owned   bool        // the driver opened conn and has to close it
+	batches atomic.Bool // the stream takes atomic batches and they are faster
 }
 
 // lost reports whether the connection is lost. It does not ask the client library.
@@ -80,7 +77,7 @@ func (b *Broker) ping(ctx context.Context, s *session) error {
 
 // dial connects. An error is a [connection.Fatal] if no retry can help.
 func (b *Broker) dial(ctx context.Context) (s *session, err error) {
-	s = &session{conn: b.opt.Conn, unacked: semaphore.NewWeighted(maxUnacked)}
+	s = &session{conn: b.opt.Conn}
 	if s.conn == nil {
 		s.conn, err = b.connect(ctx)
 		s.owned = true
@@ -99,7 +96,7 @@ func (b *Broker) dial(ctx context.Context) (s *session, err error) {
 	if s.js, err = jetstream.NewWithAPIPrefix(s.conn, strings.TrimSuffix(b.api(""), "."),
 		jetstream.WithDefaultTimeout(apiTimeout),
 		jetstream.WithPublishAsyncTimeout(publishTimeout),
-		jetstream.WithPublishAsyncMaxPending(math.MaxInt), // unacked limits it, and heeds contexts
+		jetstream.WithPublishAsyncMaxPending(maxUnacked),
 	); err != nil {
 		return nil, connection.Fatal(err)
 	}

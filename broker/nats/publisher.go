@@ -12,7 +12,6 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
@@ -21,7 +20,7 @@ import (
 
 const (
 	publishTimeout = 20 * time.Second // longest wait for the acks of a call, if its context allows more
-	maxUnacked     = 8192             // messages sent and not acked, of all calls together
+	maxUnacked     = 8192             // messages sent and not acked, of all calls together; a stream queues 10,000
 )
 
 // once disables retries of the client library: a message that is sent again later arrives
@@ -37,40 +36,31 @@ type outgoing struct {
 	result *error // its result in the call; nil until it fails
 }
 
-// Publish publishes messages: a thousand in one atomic batch if the stream takes batches,
-// else pipelined, each with an ack of its own.
+// Publish publishes a thousand messages at a time: in one atomic batch if the stream takes
+// batches, else pipelined, each with an ack of its own.
 func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
+	s, err := p.current()
+	if err != nil {
+		return broker.All(len(messages), err)
+	}
 	results := make([]error, len(messages))
 	out := make([]outgoing, 0, len(messages))
-	s, err := p.current()
 	for i, m := range messages {
-		msg, refused := marshal(m.Topic, m.Message)
-		switch {
-		case refused != nil:
-			results[i] = refused
-		case err != nil:
-			results[i] = err
-		default:
+		msg, err := marshal(m.Topic, m.Message)
+		if results[i] = err; err == nil {
 			out = append(out, outgoing{msg, &results[i]})
 		}
 	}
-	if len(out) == 0 {
-		return results
-	}
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	size := len(out) // of the parts, each of which waits for the acks of the one before
-	if s.batches.Load() {
-		size = maxBatch
-	}
 	var duplicates []duplicate
-	for part := range slices.Chunk(out, size) {
+	for part := range slices.Chunk(out, maxBatch) {
 		if !p.publishBatch(ctx, s, part) {
 			duplicates = append(duplicates, p.send(ctx, s, part)...)
 		}
 	}
 	p.verifyDuplicates(ctx, s, duplicates)
-	if slices.ContainsFunc(results, func(err error) bool { return errors.Is(err, jetstream.ErrNoStreamResponse) }) {
+	if slices.ContainsFunc(results, func(err error) bool { return errors.Is(err, errFull) || errors.Is(err, jetstream.ErrNoStreamResponse) }) {
 		p.keeper.Recheck()
 	}
 	return results
@@ -81,56 +71,36 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (duplicates []duplicate) {
 	connected, end := s.whileConnected(ctx)
 	defer end()
+	acks := make([]jetstream.PubAckFuture, len(messages))
 	waiting := make(map[string]context.Context) // by subject; it ends when the subject is denied
-	for part := range slices.Chunk(messages, maxUnacked) {
-		if s.unacked.Acquire(connected, int64(len(part))) != nil {
-			for _, m := range part {
-				*m.result = noAck(ctx)
-			}
+	for i, m := range messages {
+		if waiting[m.Subject] == nil {
+			permitted, stop := p.requesting(connected, m.Subject)
+			defer stop()
+			waiting[m.Subject] = permitted
+		}
+		err := connected.Err()
+		if err == nil {
+			acks[i], err = s.js.PublishMsgAsync(m.Msg, once)
+		}
+		if err != nil {
+			*m.result = s.result(ctx, err)
+		}
+		failpoint.Here("publishing")
+	}
+	for i, m := range messages {
+		if *m.result != nil {
 			continue
 		}
-		acks := make([]jetstream.PubAckFuture, len(part))
-		for i, m := range part {
-			if connected.Err() != nil {
-				break
-			}
-			if waiting[m.Subject] == nil {
-				permitted, stop := p.requesting(connected, m.Subject)
-				defer stop()
-				waiting[m.Subject] = permitted
-			}
-			var err error
-			if acks[i], err = s.js.PublishMsgAsync(m.Msg, once); err != nil {
-				if s.conn.IsClosed() { // the error may say so only in its text
-					err = unavailable(err)
-				}
-				*m.result, acks[i] = result(err), nil
-			}
-			failpoint.Here("publishing")
+		ack, err := await(waiting[m.Subject], acks[i])
+		if err != nil {
+			*m.result = s.result(ctx, err)
+			continue
 		}
-		for i, m := range part {
-			if acks[i] == nil {
-				if *m.result == nil {
-					*m.result = noAck(ctx)
-				}
-				continue
-			}
-			ack, err := await(waiting[m.Subject], acks[i])
-			if err == nil {
-				p.progress.note(ack.Sequence)
-			}
-			switch {
-			case err == nil && ack.Duplicate:
-				duplicates = append(duplicates, duplicate{m, ack.Sequence})
-			case err != nil && errors.Is(err, connected.Err()):
-				*m.result = noAck(ctx)
-			case err != nil:
-				if *m.result = result(err); errors.Is(*m.result, errFull) {
-					p.keeper.Recheck()
-				}
-			}
+		p.progress.note(ack.Sequence)
+		if ack.Duplicate {
+			duplicates = append(duplicates, duplicate{m, ack.Sequence})
 		}
-		s.unacked.Release(int64(len(part)))
 	}
 	return duplicates
 }
@@ -152,12 +122,16 @@ func await(ctx context.Context, ack jetstream.PubAckFuture) (*jetstream.PubAck, 
 	}
 }
 
-// noAck returns the error of a message of which it is not known whether it was stored.
-func noAck(ctx context.Context) error {
-	if ctx.Err() == nil {
+// result returns the result of a message that failed. If the connection was lost, or ctx has
+// ended, it is not known whether the message was stored.
+func (s *session) result(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("no ack of the server: %w", ctx.Err())
+	case s.lost() || s.conn.IsClosed():
 		return connection.ErrNotConnected
 	}
-	return fmt.Errorf("no ack of the server: %w", ctx.Err())
+	return result(err)
 }
 
 // Codes of JetStream errors for which the client library has no names.
@@ -253,9 +227,6 @@ func (p publisher) publishBatch(ctx context.Context, s *session, batch []outgoin
 	return len(duplicates) == 0 && err == nil
 }
 
-// maxLookUps is how many messages are looked up at once.
-const maxLookUps = 32
-
 // A duplicate is a message that was not stored, since the stream has a message with its
 // id: a different message, or this one, sent before.
 type duplicate struct {
@@ -274,20 +245,9 @@ func (p publisher) verifyDuplicates(ctx context.Context, s *session, duplicates 
 	if p.opt.Client || len(duplicates) == 0 {
 		return
 	}
-	foreign := make([]bool, len(duplicates))
-	var lookUps errgroup.Group
-	lookUps.SetLimit(maxLookUps)
-	for i, d := range duplicates {
-		lookUps.Go(func() error {
-			m, _, err := p.get(ctx, s, p.opt.Stream, getRequest{Sequence: d.sequence})
-			foreign[i] = err != nil || m.Subject != d.Subject
-			return nil
-		})
-	}
-	_ = lookUps.Wait()
 	var again []outgoing
-	for i, d := range duplicates {
-		if foreign[i] {
+	for _, d := range duplicates {
+		if m, _, err := p.get(ctx, s, p.opt.Stream, getRequest{Sequence: d.sequence}); err != nil || m.Subject != d.Subject {
 			d.Header.Del(natsgo.MsgIdHdr)
 			again = append(again, d.outgoing)
 		}
