@@ -3,7 +3,6 @@ package nats
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	natsgo "github.com/nats-io/nats.go"
 
@@ -88,13 +87,13 @@ func (b *Broker) catchUp(ctx context.Context, session *session, durable string) 
 	if err := b.receiveAll(ctx, session, durable, subs); err != nil {
 		return err
 	}
-	var open []func() bool
 	for _, s := range subs {
-		open = append(open, s.window.Settled())
+		settled := s.window.Settled()
+		if err := pause.Until(ctx, func() (bool, error) { return settled(), nil }); err != nil {
+			return err
+		}
 	}
-	return pause.Until(ctx, func() (bool, error) {
-		return !slices.ContainsFunc(open, func(settled func() bool) bool { return !settled() }), nil
-	})
+	return nil
 }
 
 // setOpen notes that a subscription has begun or has ended.
@@ -128,64 +127,42 @@ func (b *Broker) lastCommand(ctx context.Context, s *session) (uint64, error) {
 	return last.Sequence, nil
 }
 
-// A barrier is the answer to a request for a message that does not wait for one. The
-// server sends it behind everything that it has delivered to this process before.
-type barrier struct {
-	answer *natsgo.Msg
-	passed chan struct{} // closed when everything before the answer was received
-}
-
 // maxBarriers is the most requests until receiveAll gives up on the answer that nothing
 // is waiting. While new messages keep coming the server may never give it.
 const maxBarriers = 10
 
 // receiveAll waits until the subscriptions of this process have received everything that
-// the server has delivered to them.
+// the server has delivered to them. It asks for a message that the consumer has now: the
+// server sends its answer behind everything that it has delivered to this process before.
 func (b *Broker) receiveAll(ctx context.Context, session *session, durable string, subs []*subscription) error {
 	asked := 0
 	return pause.Until(ctx, func() (bool, error) {
-		answer, err := b.nextNow(ctx, session, durable)
+		request := b.api("CONSUMER.MSG.NEXT." + b.opt.Stream + "." + durable)
+		answer, err := b.request(ctx, session, request, []byte(`{"batch": 1, "no_wait": true}`))
 		if err != nil {
 			return false, fmt.Errorf("consumer %s: %w", durable, err)
 		}
-		for i, s := range subs {
-			mark := barrier{passed: make(chan struct{})}
-			if i == 0 && fromStream(answer) {
-				mark.answer = answer
+		for _, s := range subs {
+			if err := s.pass(ctx, answer); err != nil {
+				return false, err
 			}
-			select {
-			case s.barrier <- mark:
-			case <-ctx.Done():
-				return false, ctx.Err()
-			}
-			select {
-			case <-mark.passed:
-			case <-ctx.Done():
-				return false, ctx.Err()
-			}
+			answer = &natsgo.Msg{Header: answer.Header} // only one subscription gets the message
 		}
 		asked++
 		return asked == maxBarriers || answer.Header.Get("Status") == "404", nil
 	})
 }
 
-// nextNow asks a consumer for a message that it has now. The answer is that message, or a
-// status.
-func (b *Broker) nextNow(ctx context.Context, session *session, durable string) (*natsgo.Msg, error) {
-	return b.request(ctx, session, b.api("CONSUMER.MSG.NEXT."+b.opt.Stream+"."+durable), []byte(`{"batch": 1, "no_wait": true}`))
-}
-
-// pass receives everything that came before a barrier, and the message that the barrier
-// may hold.
-func (s *subscription) pass(p *puller, b barrier, in <-chan *natsgo.Msg) error {
-	defer close(b.passed)
-	for len(in) > 0 {
-		if err := s.read(p, <-in); err != nil {
-			return err
+// pass returns when the subscription has received everything that has arrived, and then
+// the answer, if that is a message of the stream.
+func (s *subscription) pass(ctx context.Context, answer *natsgo.Msg) error {
+	for range 2 { // it takes the second one when it has received the first
+		select {
+		case s.barrier <- answer:
+			answer = new(natsgo.Msg)
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-	}
-	if b.answer != nil {
-		return s.read(p, b.answer)
 	}
 	return nil
 }

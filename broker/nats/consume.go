@@ -73,7 +73,7 @@ func (s *subscription) consumeFrom(ctx context.Context, ses *session) error {
 	err = s.pull(ctx, connected, &p, in)
 	s.exhaust(&p, in)
 	leave(ses.conn, inbox)
-	s.empty(&p, in)
+	_, _ = s.empty(&p, in)
 	return err
 }
 
@@ -142,8 +142,12 @@ func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan
 		case <-s.unfit:
 			return errEdited
 		case <-s.freed:
-		case b := <-s.barrier:
-			if err := s.pass(p, b, in); err != nil {
+		case answer := <-s.barrier:
+			_, err := s.empty(p, in)
+			if err == nil && fromStream(answer) {
+				err = s.read(p, answer)
+			}
+			if err != nil {
 				return err
 			}
 		case m := <-in:
@@ -178,22 +182,19 @@ func (s *subscription) exhaust(p *puller, in <-chan *natsgo.Msg) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	for p.open > 0 && p.conn.IsConnected() && p.conn.FlushWithContext(ctx) == nil {
-		if s.empty(p, in) == 0 {
+		if n, _ := s.empty(p, in); n == 0 {
 			return
 		}
 	}
 }
 
-// empty receives all arrivals that wait in the inbox, and returns their number.
-func (s *subscription) empty(p *puller, in <-chan *natsgo.Msg) (n int) {
-	for ; ; n++ {
-		select {
-		case m := <-in:
-			_ = s.read(p, m) // an error has no effect, since nothing more is asked for
-		default:
-			return n
-		}
+// empty receives all arrivals that wait in the inbox. It returns their number, and the first
+// error, which has no effect at the end, since nothing more is asked for.
+func (s *subscription) empty(p *puller, in <-chan *natsgo.Msg) (n int, err error) {
+	for ; len(in) > 0; n++ {
+		err = cmp.Or(err, s.read(p, <-in))
 	}
+	return n, err
 }
 
 const (

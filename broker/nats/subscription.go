@@ -36,9 +36,9 @@ type subscription struct {
 	topic   string
 	durable string
 	window  *inflight.Window
-	barrier chan barrier
-	unfit   chan struct{} // signals that someone has changed the consumer
-	failed  int           // failures in a row since something was received; only the receiving goroutine uses it
+	barrier chan *natsgo.Msg // an answer that came behind what waits in the inbox
+	unfit   chan struct{}    // signals that someone has changed the consumer
+	failed  int              // failures in a row since something was received; only the receiving goroutine uses it
 
 	mu       sync.Mutex
 	held     map[uint64]*delivery // by sequence
@@ -52,7 +52,7 @@ func newSubscription(ctx context.Context, to *subscriber, durable, topic string)
 	return &subscription{
 		broker: to.broker, to: to, topic: topic, durable: durable,
 		window:  inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
-		barrier: make(chan barrier),
+		barrier: make(chan *natsgo.Msg),
 		unfit:   make(chan struct{}, 1),
 		held:    make(map[uint64]*delivery),
 		freed:   make(chan struct{}, 1),
