@@ -26,7 +26,7 @@ func (b *Broker) ask(ctx context.Context, s *session, subject string, question, 
 		return fmt.Errorf("no answer on %s: %w", subject, jetstream.ErrJetStreamNotEnabled)
 	}
 	if err != nil {
-		return b.suspect(err)
+		return err
 	}
 	var refused struct {
 		Error *jetstream.APIError `json:"error"`

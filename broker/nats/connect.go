@@ -92,6 +92,7 @@ func (b *Broker) dial(ctx context.Context) (s *session, err error) {
 	if err != nil {
 		return nil, err
 	}
+	b.failures.Set(acksDenied, nil) // they may be permitted now
 	s.Context, s.lose = context.WithCancel(context.Background())
 	if s.js, err = jetstream.NewWithAPIPrefix(s.conn, strings.TrimSuffix(b.api(""), "."),
 		jetstream.WithDefaultTimeout(apiTimeout),
@@ -217,8 +218,6 @@ func (b *Broker) verifySession(ctx context.Context, s *session) error {
 		return connection.ErrNotConnected
 	case errors.Is(err, errUnfit):
 		return connection.Fatal(err)
-	case err == nil:
-		b.clearDenied()
 	}
 	return err
 }
@@ -254,12 +253,10 @@ func (b *Broker) asyncError(_ *natsgo.Conn, sub *natsgo.Subscription, err error)
 	if sub != nil {
 		subject = sub.Subject
 	}
-	news := true
 	if errors.Is(err, natsgo.ErrPermissionViolation) {
-		err = denied(err)
-		news = b.deny(err)
+		err = b.deny(denied(err))
 	}
-	if errors.Is(err, natsgo.ErrBadHeaderMsg) || !news {
+	if errors.Is(err, natsgo.ErrBadHeaderMsg) {
 		b.log.Debug("NATS reports an error", "subject", subject, "error", err)
 		return
 	}

@@ -119,6 +119,8 @@ var errSilent = errors.New("no heartbeat of the consumer")
 // pull asks for messages and receives them, until ctx is done or something
 // unexpected happens.
 func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan *natsgo.Msg) error {
+	permitted, stop := s.broker.requesting(connected, p.subject)
+	defer stop()
 	silence := time.NewTimer(2 * pullHeartbeat)
 	defer silence.Stop()
 	for {
@@ -130,14 +132,14 @@ func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan
 			silence.Reset(2 * pullHeartbeat)
 		}
 		select {
-		case <-connected.Done():
+		case <-permitted.Done():
 			if ctx.Err() != nil {
 				return nil
 			}
-			return connection.ErrNotConnected
+			return cause(permitted, connection.ErrNotConnected)
 		case <-silence.C:
 			if p.open > 0 && len(in) == 0 { // else nothing was asked for, since the window was full
-				return s.broker.suspect(errSilent)
+				return errSilent
 			}
 		case <-s.unfit:
 			return errEdited

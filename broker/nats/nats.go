@@ -148,7 +148,6 @@ type Broker struct {
 
 	mu       sync.Mutex
 	open     map[*subscription]bool // subscriptions that have not ended
-	denied   error                  // the server's last denial
 	requests map[*request]bool      // requests that wait for an answer
 }
 

@@ -32,19 +32,19 @@ func (b *Broker) tail(ctx context.Context, topic string) (inflight.Listener, err
 	if err != nil {
 		return nil, err
 	}
-	before := lastError(s.conn)
+	denial := deniedSubscribe + topic + `"`
 	in := make(chan *natsgo.Msg, tailBuffer)
 	sub, err := s.conn.ChanSubscribe(topic, in)
 	if err != nil {
 		return nil, err
 	}
 	l := &listener{sub: sub, in: in}
-	l.permitted, l.stop = b.requesting(s, toSubscribe(topic))
+	l.permitted, l.stop = b.undenied(s, denial)
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	err = s.conn.FlushWithContext(ctx)
 	// The library reports a denial later than it has read the answer to the flush.
-	if last := lastError(s.conn); err == nil && last != before && last != nil && strings.Contains(last.Error(), toSubscribe(topic)) { //nolint:errorlint // each denial is an error of its own
+	if last := lastError(s.conn); err == nil && last != nil && strings.Contains(last.Error(), denial) {
 		err = denied(last)
 	}
 	if err != nil {
