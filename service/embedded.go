@@ -77,7 +77,7 @@ func startEmbedded(lc fx.Lifecycle, cfg config.Config, opt *nats.Options, log *s
 	_, now := server.Address()
 	err = writeFile(dir, addressFile, server.URL())
 	switch {
-	case server.PortTaken():
+	case port > 0 && now != port:
 		d.broker += fmt.Sprintf("; port %d is taken by another server, so it listens on %d, now and from the next start on", port, now)
 		if err == nil {
 			err = writeFile(dir, portFile, strconv.Itoa(now))

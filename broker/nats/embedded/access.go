@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -40,21 +39,18 @@ const (
 // and of timer-service as a client.
 var inboxes = []string{"_INBOX.", "_INBOX_timer-client."}
 
-// A door lets clients in, once it is open. Each start of the server has its own, since
-// accounts do not survive a restart.
+// A door lets clients in, once the server has started. Each start has its own, since accounts
+// do not survive a restart.
 type door struct {
 	access *Access
-	ready  chan struct{} // closed when it is open, or never will be
-	once   sync.Once
-	guests *server.Account // nil if it never was opened
+	ready  chan struct{}   // closed when the server has started, or can't
+	guests *server.Account // nil if the server can't start
 }
-
-func newDoor(access *Access) *door { return &door{access: access, ready: make(chan struct{})} }
 
 // open makes the account of guests.
 func (d *door) open(n *server.Server) error {
-	owners, guests := n.GlobalAccount(), (*server.Account)(nil)
-	guests, _ = n.LookupOrRegisterAccount(guestsAccount)
+	owners := n.GlobalAccount()
+	guests, _ := n.LookupOrRegisterAccount(guestsAccount)
 	var err error
 	for _, subject := range d.access.read() {
 		err = errors.Join(err, owners.AddStreamExport(subject, nil), guests.AddStreamImport(owners, subject, ""))
@@ -67,17 +63,11 @@ func (d *door) open(n *server.Server) error {
 	if err != nil {
 		return fmt.Errorf("permissions of the embedded server: %w", err)
 	}
-	d.once.Do(func() {
-		d.guests = guests
-		close(d.ready)
-	})
+	d.guests = guests
 	return nil
 }
 
-// shut refuses the clients that wait, if the door was never opened.
-func (d *door) shut() { d.once.Do(func() { close(d.ready) }) }
-
-// Check lets a client in, with its permissions. It waits until the door is open.
+// Check lets a client in, with its permissions.
 func (d *door) Check(c server.ClientAuthentication) bool {
 	<-d.ready
 	if c.Kind() != server.CLIENT || d.guests == nil {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,31 +45,25 @@ type Options struct {
 // set, what it has acked survives a power cut. After its disk was full it restarts
 // by itself.
 type Server struct {
-	dir       string
-	portTaken bool
-	url       string // empty if it does not listen
-	opt       server.Options
-	log       *slog.Logger
-	lock      *flock.Flock // lock of the folder, which two servers would corrupt
-	access    *Access      // nil: each client may do everything
-	relay     *relay       // nil without access
+	dir    string
+	url    string // empty if it does not listen
+	opt    server.Options
+	log    *slog.Logger
+	lock   *flock.Flock // lock of the folder, which two servers would corrupt
+	access *Access      // nil: each client may do everything
+	relay  relay
 
-	mu     sync.Mutex
-	server *server.Server
+	current atomic.Pointer[server.Server] // the server that runs, or the last one that ran
 
-	failed chan struct{} // signals that a file could not be written
-	once   sync.Once
-	stop   chan struct{}
+	failed chan struct{}      // signals that a file could not be written
+	stop   context.CancelFunc // ends work
 	work   sync.WaitGroup
 }
 
 // Start starts a server and returns when it answers. If the port is taken the server
 // listens on a free one, unless PortOnly is set. Start removes the permissions that other
 // users had for the folder.
-func Start(opt Options, log *slog.Logger) (*Server, error) {
-	if opt.StoreDir == "" {
-		return nil, errors.New("the store directory is missing")
-	}
+func Start(opt Options, log *slog.Logger) (_ *Server, err error) {
 	if err := errors.Join(os.MkdirAll(opt.StoreDir, 0o700), os.Chmod(opt.StoreDir, 0o700)); err != nil {
 		return nil, err
 	}
@@ -79,31 +74,24 @@ func Start(opt Options, log *slog.Logger) (*Server, error) {
 	case !locked:
 		return nil, fmt.Errorf("another process has the data of the embedded server in %s: instances that share a database need a broker of their own, set broker_url", opt.StoreDir)
 	}
-	s, err := startLocked(opt, lock, log)
-	if err != nil {
-		return nil, errors.Join(err, lock.Unlock())
-	}
-	return s, nil
-}
-
-// startLocked starts a server in the folder, which the caller has locked.
-func startLocked(opt Options, lock *flock.Flock, log *slog.Logger) (*Server, error) {
-	opt.Host = cmp.Or(opt.Host, loopback)
-	taken := false
-	if opt.Port > 0 && !opt.DontListen {
-		err := Free(opt.Host, opt.Port)
-		if taken = errors.Is(err, syscall.EADDRINUSE); err != nil && (opt.PortOnly || !taken) {
-			return nil, err
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Unlock())
 		}
+	}()
+	opt.Host = cmp.Or(opt.Host, loopback)
+	switch err := Free(opt.Host, opt.Port); {
+	case err == nil, opt.DontListen:
+	case opt.PortOnly, !errors.Is(err, syscall.EADDRINUSE):
+		return nil, err
+	default:
+		opt.Port = 0
 	}
-	if opt.Port <= 0 || taken {
-		opt.Port = server.RANDOM_PORT
-	}
-	s := &Server{dir: opt.StoreDir, portTaken: taken, log: log, lock: lock, access: opt.Access, failed: make(chan struct{}, 1), stop: make(chan struct{})}
+	s := &Server{dir: opt.StoreDir, log: log, lock: lock, access: opt.Access, failed: make(chan struct{}, 1)}
 	s.opt = server.Options{
 		ServerName:        "timer-service",
 		Host:              opt.Host,
-		Port:              opt.Port,
+		Port:              cmp.Or(opt.Port, server.RANDOM_PORT),
 		DontListen:        opt.DontListen,
 		NoSigs:            true,
 		JetStream:         true,
@@ -115,7 +103,7 @@ func startLocked(opt Options, lock *flock.Flock, log *slog.Logger) (*Server, err
 	if err := s.launch(); err != nil {
 		return nil, err
 	}
-	if a, ok := s.current().Addr().(*net.TCPAddr); ok {
+	if a, ok := s.current.Load().Addr().(*net.TCPAddr); ok {
 		s.opt.Port = a.Port
 		host := opt.Host
 		if a.IP.IsUnspecified() {
@@ -124,23 +112,23 @@ func startLocked(opt Options, lock *flock.Flock, log *slog.Logger) (*Server, err
 		s.url = "nats://" + net.JoinHostPort(host, strconv.Itoa(a.Port))
 	}
 	if s.access != nil {
-		var err error
-		if s.relay, err = startRelay(s, s.access); err != nil {
-			shutDown(s.current())
+		if err := s.relay.start(s, s.access); err != nil {
+			shutDown(s.current.Load())
 			return nil, err
 		}
 	}
-	s.work.Go(s.restartAfterFailures)
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.work.Go(func() { s.restartAfterFailures(ctx) })
 	return s, nil
 }
 
 // launch starts a server and returns when it answers.
 func (s *Server) launch() error {
 	opt := s.opt // the server changes it
-	var d *door
+	d := &door{access: s.access, ready: make(chan struct{})}
+	defer close(d.ready)
 	if s.access != nil {
-		d = newDoor(s.access)
-		defer d.shut()
 		opt.CustomClientAuthentication = d
 		if s.access.Token == "" { // then clients are notified that they need no credentials
 			opt.NoAuthUser, opt.Users = guestsAccount, []*server.User{{Username: guestsAccount}}
@@ -153,23 +141,15 @@ func (s *Server) launch() error {
 	fatal := make(chan error, 1)
 	n.SetLoggerV2(serverLog{s.log, s.failed, fatal}, false, false, false)
 	n.Start()
-	switch err = s.answers(n, fatal); {
-	case err != nil:
-	case !n.JetStreamEnabled():
-		err = fmt.Errorf("JetStream can't keep its data in %s; see the log", s.dir)
-	default:
-		if d != nil {
-			err = d.open(n)
-		}
+	if err = s.answers(n, fatal); err == nil && s.access != nil {
+		err = d.open(n)
 	}
-	if err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.server = n
-		return nil
+	if err != nil {
+		shutDown(n)
+		return err
 	}
-	shutDown(n)
-	return err
+	s.current.Store(n)
+	return nil
 }
 
 // answers waits until a server that was started answers, or returns why it can't.
@@ -184,14 +164,10 @@ func (s *Server) answers(n *server.Server, fatal <-chan error) error {
 		default:
 		}
 	}
+	if !n.JetStreamEnabled() {
+		return fmt.Errorf("JetStream can't keep its data in %s; see the log", s.dir)
+	}
 	return nil
-}
-
-// current returns the server that runs, or the last one that ran.
-func (s *Server) current() *server.Server {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.server
 }
 
 func shutDown(n *server.Server) {
@@ -219,15 +195,12 @@ func (s *Server) URL() string { return s.url }
 // Address returns the host and the port on which the server listens.
 func (s *Server) Address() (host string, port int) { return s.opt.Host, s.opt.Port }
 
-// PortTaken reports whether the port asked for was taken.
-func (s *Server) PortTaken() bool { return s.portTaken }
-
 // Syncs reports whether the disk has what was acked.
 func (s *Server) Syncs() bool { return s.opt.SyncAlways }
 
 // InProcessConn returns a connection that does not go through the network.
 func (s *Server) InProcessConn() (net.Conn, error) {
-	n := s.current()
+	n := s.current.Load()
 	if !n.Running() {
 		return nil, errors.New("the embedded server is down")
 	}
@@ -236,12 +209,10 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 
 // Shutdown stops the server and waits until it is done.
 func (s *Server) Shutdown() {
-	s.once.Do(func() { close(s.stop) })
+	s.stop()
 	s.work.Wait()
-	if s.relay != nil {
-		s.relay.close()
-	}
-	shutDown(s.current())
+	s.relay.close()
+	shutDown(s.current.Load())
 	<-time.After(flushWait)
 	_ = s.lock.Unlock() // the process ends it too
 }
@@ -254,7 +225,7 @@ func (s *Server) Capacity() int64 {
 		return math.MaxInt64
 	}
 	used := int64(0)
-	if stats, err := s.current().Jsz(nil); err == nil {
+	if stats, err := s.current.Load().Jsz(nil); err == nil {
 		used = int64(min(stats.Store, math.MaxInt64/2))
 	}
 	return (min(free, math.MaxInt64/2) + used) / 4 * 3

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,11 +23,11 @@ const relayTimeout = 5 * time.Second
 // subject, and would be an event.
 type relay struct {
 	access        *Access
-	guests, owner *natsgo.Conn
+	guests, owner *natsgo.Conn // nil before the start
 }
 
-func startRelay(s *Server, access *Access) (*relay, error) {
-	r := &relay{access: access}
+func (r *relay) start(s *Server, access *Access) error {
+	r.access = access
 	connect := func(user string) (*natsgo.Conn, error) {
 		return natsgo.Connect("", natsgo.InProcessServer(s), natsgo.Name("relay"), natsgo.UserInfo(user, access.Password),
 			natsgo.CustomInboxPrefix("_INBOX_relay"), natsgo.MaxReconnects(-1), natsgo.ReconnectWait(250*time.Millisecond), natsgo.IgnoreAuthErrorAbort())
@@ -47,17 +46,14 @@ func startRelay(s *Server, access *Access) (*relay, error) {
 	}
 	if err != nil {
 		r.close()
-		return nil, fmt.Errorf("connect with the embedded server: %w", err)
+		return fmt.Errorf("connect with the embedded server: %w", err)
 	}
-	return r, nil
+	return nil
 }
 
 func (r *relay) close() {
-	for _, conn := range []*natsgo.Conn{r.guests, r.owner} {
-		if conn != nil {
-			conn.Close()
-		}
-	}
+	r.guests.Close()
+	r.owner.Close()
 }
 
 // serve forwards a request to the server, or refuses it.
@@ -77,9 +73,7 @@ func (r *relay) serve(m *natsgo.Msg) {
 		_ = m.Respond(answer) // the guest may be gone
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), relayTimeout)
-	defer cancel()
-	if answer, err := r.owner.RequestWithContext(ctx, m.Subject, body); err == nil {
+	if answer, err := r.owner.Request(m.Subject, body, relayTimeout); err == nil {
 		_ = m.Respond(answer.Data)
 	}
 }

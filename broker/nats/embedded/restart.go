@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 const (
@@ -17,34 +19,35 @@ const (
 // restartAfterFailures restarts the server when a file could not be written and
 // the disk has free space. A stream that failed to write once, because the disk
 // was full, refuses everything from then on (nats-server v2.15.2).
-func (s *Server) restartAfterFailures() {
+func (s *Server) restartAfterFailures(ctx context.Context) {
 	for {
 		select {
-		case <-s.stop:
+		case <-ctx.Done():
 			return
 		case <-s.failed:
 		}
-		for running := false; !running; {
-			select {
-			case <-s.stop:
-				return
-			case <-time.After(restartDelay):
-			}
-			if free, err := freeBytes(s.dir); err == nil && free < minFree {
-				continue
-			}
-			s.log.Warn("the embedded NATS server could not write, restarting it", "dir", s.dir)
-			shutDown(s.current())
-			select {
-			case <-s.failed: // of the old server
-			default:
-			}
-			err := s.launch()
-			if running = err == nil; !running {
-				s.log.Error("restart the embedded NATS server, will retry", "error", err, "retry_in", restartDelay)
-			}
+		for pause.For(ctx, restartDelay) && !s.restart() {
+			continue
 		}
 	}
+}
+
+// restart restarts the server, unless the disk is full. It reports whether the server answers.
+func (s *Server) restart() bool {
+	if free, err := freeBytes(s.dir); err == nil && free < minFree {
+		return false
+	}
+	s.log.Warn("the embedded NATS server could not write, restarting it", "dir", s.dir)
+	shutDown(s.current.Load())
+	select {
+	case <-s.failed: // of the old server
+	default:
+	}
+	err := s.launch()
+	if err != nil {
+		s.log.Error("restart the embedded NATS server, will retry", "error", err, "retry_in", restartDelay)
+	}
+	return err == nil
 }
 
 // serverLog writes the log lines of the server, and signals that a file could not be

@@ -21,7 +21,7 @@ func TestRestartLetsGuestsIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Shutdown()
-	shutDown(s.current())
+	shutDown(s.current.Load())
 	if err := s.launch(); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestAStartThatFailsSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Shutdown()
-	shutDown(s.current())
+	shutDown(s.current.Load())
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", strings.TrimPrefix(s.URL(), "nats://"))
 	if err != nil {
 		t.Fatal(err)
