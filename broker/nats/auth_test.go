@@ -50,8 +50,7 @@ func recovers(t *testing.T, opt nats.Options, reason string, repair func(), secr
 	var log logbuf.Buffer
 	b := nats.New(opt, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
+	ended := running(ctx, b)
 	defer func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -3,7 +3,6 @@ package nats_test
 import (
 	"context"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,8 +19,7 @@ func TestHostKeepsItsConnection(t *testing.T) {
 		conn, _ := client(t, e)
 		b := nats.New(nats.Options{Conn: conn}, quiet)
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- b.Run(ctx) }()
+		ended := running(ctx, b)
 		until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
 		messages := subscribe(t, b, "reader", topic)
 		publish(t, b, "one")
@@ -40,8 +38,7 @@ func TestHostThatClosesItsConnectionEndsTheBroker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, _ := client(t, serve(t))
 		b := nats.New(nats.Options{Conn: conn}, quiet)
-		ended := make(chan error, 1)
-		go func() { ended <- b.Run(t.Context()) }()
+		ended := running(t.Context(), b)
 		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 		messages := subscribe(t, b, "reader", topic)
 		conn.Close()
@@ -97,29 +94,6 @@ func TestHalfOpenConnectionIsFound(t *testing.T) {
 		if took := time.Since(began); took > 25*time.Second {
 			t.Errorf("messages came again after %v", took)
 		}
-	})
-}
-
-func TestClosedConnectionIsMadeAnew(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		e := serve(t)
-		var last atomic.Pointer[natsgo.Conn]
-		b := ready(t, nats.Options{Server: e, Connect: []natsgo.Option{natsgo.ConnectHandler(func(c *natsgo.Conn) { last.Store(c) })}})
-		messages := subscribe(t, b, "reader", topic)
-		tail, err := b.Tail().Subscribe(t.Context(), topic)
-		if err != nil {
-			t.Fatal(err)
-		}
-		publish(t, b, "one")
-		expect(t, messages, "one")
-		expect(t, tail, "one")
-		was := last.Load()
-		was.Close() // as the library does when the server speaks of a protocol error
-		until(t, "another connection", func() bool { return last.Load() != was && b.Ready(t.Context()) == nil })
-		time.Sleep(time.Second) // the tail listens again
-		publish(t, b, "two")
-		expect(t, messages, "two")
-		expect(t, tail, "two")
 	})
 }
 

@@ -35,22 +35,6 @@ func logging(t *testing.T, opt nats.Options) (*nats.Broker, *logbuf.Buffer) {
 	return b, log
 }
 
-// TestTenantThatIsDeniedFillsNoLog: its events are tried again and again.
-func TestTenantThatIsDeniedFillsNoLog(t *testing.T) {
-	t.Parallel()
-	b, log := logging(t, denying(t, "svc.acme.serviceCall"))
-	const n = 50
-	for range n {
-		if err := try(b, "svc.acme.serviceCall", message.NewMessage("", nil)); err == nil {
-			t.Fatal("published")
-		}
-	}
-	until(t, "word of the permission", func() bool { return strings.Contains(log.String(), "Permissions Violation") })
-	if lines := strings.Count(log.String(), "Permissions Violation"); lines > 1 {
-		t.Errorf("%d lines about it", lines)
-	}
-}
-
 func TestAcksThatAreDeniedAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	b, log := logging(t, denying(t, "$JS.ACK.>"))

@@ -1,6 +1,7 @@
 package nats_test
 
 import (
+	"context"
 	"log/slog"
 	"runtime"
 	"testing"
@@ -137,4 +138,21 @@ func client(t testing.TB, e *embedded.Server) (*natsgo.Conn, jetstream.JetStream
 		t.Fatal(err)
 	}
 	return conn, js
+}
+
+// streamOf returns the stream of the service.
+func streamOf(t testing.TB, js jetstream.JetStream) jetstream.Stream {
+	t.Helper()
+	stream, err := js.Stream(t.Context(), "svc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+// running runs a broker until ctx is done, and returns what Run returns.
+func running(ctx context.Context, b broker.Broker) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	return ended
 }

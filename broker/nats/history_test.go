@@ -55,8 +55,7 @@ func TestStreamThatIsMadeAgainEndsTheBroker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := serve(t)
 		b := nats.New(nats.Options{Server: e}, quiet)
-		ended := make(chan error, 1)
-		go func() { ended <- b.Run(t.Context()) }()
+		ended := running(t.Context(), b)
 		brokertest.AwaitReady(t, b)
 		in := subscribe(t, b, role, commands)
 		_, js := client(t, e)
@@ -66,10 +65,7 @@ func TestStreamThatIsMadeAgainEndsTheBroker(t *testing.T) {
 		}
 		until(t, "a position", func() bool { return b.Positions(role)[0].Committed == 5 })
 		before := b.Positions(role)[0]
-		stream, err := js.Stream(t.Context(), "svc")
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := streamOf(t, js)
 		if want := "svc@" + stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano); before.Log != want { // databases keep it
 			t.Errorf("the log is called %s, want %s", before.Log, want)
 		}

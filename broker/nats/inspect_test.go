@@ -18,10 +18,7 @@ func TestInspectionSaysSinceWhenAllCommandsAreThere(t *testing.T) {
 	e := syncing(t)
 	_, js := client(t, e)
 	b := ready(t, nats.Options{Server: e})
-	stream, err := js.Stream(t.Context(), "svc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := streamOf(t, js)
 	oldest := func() time.Time {
 		found, err := b.Inspect(t.Context(), "timer-service")
 		if err != nil {

@@ -124,8 +124,7 @@ func TestVerifyMakesNothingAndTellsWhatIsMissing(t *testing.T) {
 		e := serve(t)
 		_, js := client(t, e)
 		b := nats.New(nats.Options{Server: e, Verify: true}, quiet)
-		ended := make(chan error, 1)
-		go func() { ended <- b.Run(t.Context()) }()
+		ended := running(t.Context(), b)
 		messages := subscribe(t, b, role, commands)
 		missing := func(what string) {
 			t.Helper()
@@ -169,31 +168,6 @@ func TestVerifyMakesNothingAndTellsWhatIsMissing(t *testing.T) {
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "made again") {
 			t.Errorf("Run: %v", err)
 		}
-	})
-}
-
-// The driver changes nothing in a consumer that others have made.
-func TestUnfitConsumerIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := serve(t)
-		b := ready(t, nats.Options{Server: e})
-		_, js := client(t, e)
-		if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{
-			Durable: durable, FilterSubject: commands, AckPolicy: jetstream.AckAllPolicy, DeliverPolicy: jetstream.DeliverNewPolicy,
-		}); err != nil {
-			t.Fatal(err)
-		}
-		messages := subscribe(t, b, role, commands)
-		until(t, "word of the consumer", func() bool {
-			err := b.Ready(t.Context())
-			return err != nil && strings.Contains(err.Error(), "ack_policy")
-		})
-		if err := js.DeleteConsumer(t.Context(), "svc", durable); err != nil {
-			t.Fatal(err)
-		}
-		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
-		send(t, b, commands, "it works")
-		expect(t, messages, "it works")
 	})
 }
 

@@ -104,10 +104,7 @@ func TestFullStreamIsRed(t *testing.T) {
 		t.Errorf("logs %+v, %v", logs, err)
 	}
 	limits := func() (int64, time.Duration) {
-		stream, err := js.Stream(t.Context(), "svc")
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := streamOf(t, js)
 		return stream.CachedInfo().Config.MaxBytes, stream.CachedInfo().Config.MaxAge
 	}
 	const day = 24 * time.Hour

@@ -3,7 +3,6 @@ package nats_test
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -80,31 +79,5 @@ func TestAFrozenInstanceReceivesForFiveSecondsAtMost(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		p.Pass()
-	})
-}
-
-// TestMessagesThatWaitHereComeOnce reads the messages of a subscription one a
-// second: each is in progress, for the server, from the moment it was sent here.
-func TestMessagesThatWaitHereComeOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := ready(t, nats.Options{Server: serve(t)})
-		const n = 300
-		fill(t, b, n)
-		messages := subscribe(t, b, "reader", topic)
-		seen := make(map[string]bool)
-		for range n {
-			time.Sleep(time.Second)
-			msg := <-messages
-			if seen[msg.UUID] || broker.Deliveries(msg) != 1 {
-				t.Errorf("%s came again, delivery %d", msg.UUID, broker.Deliveries(msg))
-			}
-			seen[msg.UUID] = true
-			msg.Ack()
-		}
-		select {
-		case msg := <-messages:
-			t.Errorf("%s came again", msg.UUID)
-		case <-time.After(time.Minute):
-		}
 	})
 }

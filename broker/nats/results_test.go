@@ -31,10 +31,7 @@ func TestOneRefusedMessageFailsAlone(t *testing.T) {
 				e := syncing(t)
 				b := ready(t, nats.Options{Server: e})
 				_, js := client(t, e)
-				stream, err := js.Stream(t.Context(), "svc")
-				if err != nil {
-					t.Fatal(err)
-				}
+				stream := streamOf(t, js)
 				config := stream.CachedInfo().Config
 				config.MaxMsgSize = 100_000
 				if _, err := js.UpdateStream(t.Context(), config); err != nil {
@@ -57,10 +54,7 @@ func TestOneRefusedMessageFailsAlone(t *testing.T) {
 						}
 					}
 				}
-				stream, err = js.Stream(t.Context(), "svc")
-				if err != nil {
-					t.Fatal(err)
-				}
+				stream = streamOf(t, js)
 				if got := stream.CachedInfo().State.Msgs; got != stored {
 					t.Errorf("%d messages are stored, want %d", got, stored)
 				}

@@ -94,10 +94,7 @@ func TestConsumedMessagesDoNotFillTheStream(t *testing.T) {
 	b := ready(t, nats.Options{Server: e, MaxBytes: 1 << 20})
 	go acking(subscribe(t, b, "timer-service", commands))
 	ack(t, reader(t, js, "reader", "svc.*.serviceCall"))
-	stream, err := js.Stream(t.Context(), "svc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := streamOf(t, js)
 	f := &filler{publisher: broker.NewWatermillPublisher(b.Publisher())}
 	for f.sent < 5<<20/30_000 {
 		if err := f.publish(); err != nil {
@@ -160,10 +157,7 @@ func TestWhatIsNotConsumedStays(t *testing.T) {
 			for f.publish() == nil {
 			}
 			until(t, "a line that names what stands in the way", func() bool { return strings.Contains(lines.String(), tt.said) })
-			stream, err := js.Stream(t.Context(), "svc")
-			if err != nil {
-				t.Fatal(err)
-			}
+			stream := streamOf(t, js)
 			// The command that the first event followed from is consumed in the last case.
 			if n := len(kept(t, stream, commands)); n < f.sent-1 {
 				t.Errorf("%d of %d commands are left", n, f.sent)
