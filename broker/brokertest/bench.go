@@ -1,10 +1,8 @@
 package brokertest
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -27,20 +25,6 @@ func Bench(b *testing.B, f Features, open Open) {
 			rate(b, b.N*size)
 		})
 	}
-	b.Run("publish-and-consume", func(b *testing.B) {
-		n := newBenchNode(b, open)
-		topic := n.Routing().EventsOf("bench")
-		messages := n.subscribe(b, "reader", topic)
-		for b.Loop() {
-			var filling sync.WaitGroup
-			filling.Go(func() { fill(b, n, topic) })
-			for range filled {
-				next(b, messages).Ack()
-			}
-			filling.Wait()
-		}
-		rate(b, b.N*filled)
-	})
 	b.Run("consume", func(b *testing.B) {
 		if !f.Durable {
 			b.Skip("nothing is kept")
@@ -54,7 +38,7 @@ func Bench(b *testing.B, f Features, open Open) {
 			b.StartTimer()
 			messages := n.subscribe(b, "reader", topic)
 			for range filled {
-				next(b, messages).Ack()
+				Next(b, messages).Ack()
 			}
 		}
 		rate(b, b.N*filled)
@@ -65,7 +49,7 @@ func Bench(b *testing.B, f Features, open Open) {
 		messages := n.subscribe(b, "reader", topic)
 		for b.Loop() {
 			n.publish(b, topic, ballast(1)...)
-			next(b, messages).Ack()
+			Next(b, messages).Ack()
 		}
 	})
 }
@@ -83,16 +67,8 @@ func fill(b *testing.B, n *node, topic string) {
 
 func newBenchNode(b *testing.B, open Open) *node {
 	n := &node{Broker: open(b).Broker()}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	b.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			b.Error(err)
-		}
-	})
-	await(b, "a broker that is ready", func() bool { return n.Ready(ctx) == nil })
+	n.stop = Start(b, n)
+	AwaitReady(b, n)
 	return n
 }
 

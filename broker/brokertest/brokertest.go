@@ -118,7 +118,6 @@ func promises(t *testing.T, f Features, open Open, lacks map[string]string, time
 		{"Hostile messages stop no good ones", false, true, hostile},
 		{"A topic that can't be one is refused and breaks nothing", false, true, hostileTopics},
 		{"Of two messages with one id, one is kept", false, f.Dedupes, dedupes},
-		{"A dead letter with an id of its own is kept beside its original", false, true, deadLetters},
 		{"A wildcard subscribes to the topics of all tenants", false, f.Wildcards, wildcards},
 
 		{"A visit sees the dead letters of its tenant, oldest first, as they were", false, true, visitsInOrder},

@@ -73,11 +73,7 @@ func catchesUpUnderLoad(w *world) {
 			pause(time.Millisecond)
 		}
 	}()
-	go func() {
-		for msg := range messages {
-			msg.Ack()
-		}
-	}()
+	go acking(messages)
 	w.catchUp(w.node)
 	stop()
 	<-published
@@ -133,18 +129,12 @@ func catchesUpBesideTheDead(w *world) {
 	w.backlog(n)
 	dead := w.start()
 	taken, s := dead.open(w, "reader", w.Routing().Subscription())
-	next(w, taken)
-	if err := s.Close(); err != nil {
-		w.Errorf("Close: %v", err)
-	}
+	Next(w, taken)
+	w.close(s)
 	dead.stop()
 	node := w.start()
 	drained := node.subscribe(w, "reader", w.Routing().Subscription())
-	go func() {
-		for msg := range drained {
-			msg.Ack()
-		}
-	}()
+	go acking(drained)
 	w.catchUp(node)
 }
 
@@ -157,7 +147,7 @@ func catchUpEnds(w *world) {
 		w.Errorf("without a subscription: %v", err)
 	}
 	messages := w.subscribe(w, "reader", w.Routing().Subscription())
-	msg := next(w, messages)
+	msg := Next(w, messages)
 	ctx, cancel = context.WithTimeout(w.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := w.CatchUp(ctx, "reader"); !errors.Is(err, context.DeadlineExceeded) {
@@ -178,14 +168,14 @@ func interrupts(w *world) {
 		w.Fatalf("away: %v", away)
 	}
 	w.server.Stop()
-	await(w, "an interruption", func() bool { n, _ := w.Interruptions(); return n > before })
-	await(w, "a broker that is away", func() bool { _, away := w.Interruptions(); return away != nil })
+	Await(w, "an interruption", func() bool { n, _ := w.Interruptions(); return n > before })
+	Await(w, "a broker that is away", func() bool { _, away := w.Interruptions(); return away != nil })
 	if err := w.CatchUp(w.Context(), "reader"); !errors.Is(err, broker.ErrUnavailable) {
 		w.Errorf("CatchUp while away: %v", err)
 	}
 	w.server.Start()
-	await(w, "a broker that is back", func() bool { _, away := w.Interruptions(); return away == nil })
-	await(w, "a broker that is ready", func() bool { return w.Ready(w.Context()) == nil })
+	Await(w, "a broker that is back", func() bool { _, away := w.Interruptions(); return away == nil })
+	AwaitReady(w, w.node)
 	w.supply(w, w.commands(), many(10)...)
 	go drain(w, messages, 10)
 	w.catchUp(w.node)

@@ -28,9 +28,9 @@ func arrives(w *world) {
 	w.publish(w, topic) // nothing
 	w.publish(w, topic, sent, second)
 
-	got := next(w, messages)
+	got := Next(w, messages)
 	got.Ack()
-	empty := next(w, messages)
+	empty := Next(w, messages)
 	empty.Ack()
 	if got.UUID == second.UUID {
 		got, empty = empty, got
@@ -90,7 +90,7 @@ func independent(w *world) {
 	w.publish(w, topic, all...)
 	held := make([]*message.Message, 0, n)
 	for range n {
-		held = append(held, next(w, messages))
+		held = append(held, Next(w, messages))
 	}
 	none(w, messages, 50*time.Millisecond)
 	for _, msg := range held {
@@ -177,7 +177,7 @@ func contexts(w *world) {
 		w.Fatal(err)
 	}
 	w.publish(w, topic, many(3)...)
-	acked, nacked, open := next(w, messages), next(w, messages), next(w, messages)
+	acked, nacked, open := Next(w, messages), Next(w, messages), Next(w, messages)
 	for _, msg := range []*message.Message{acked, nacked, open} {
 		if got := msg.Context().Value(contextKey{}); got != "value" {
 			w.Errorf("value %v", got)
@@ -198,9 +198,7 @@ func contexts(w *world) {
 	if err := open.Context().Err(); err != nil {
 		w.Errorf("context of an open message ended: %v", err)
 	}
-	if err := s.Close(); err != nil {
-		w.Errorf("Close: %v", err)
-	}
+	w.close(s)
 	select {
 	case <-open.Context().Done():
 	case <-time.After(timeout):
@@ -228,7 +226,7 @@ func tails(w *world) {
 		w.publish(w, topic, keyed("call-1", fmt.Sprint(i)))
 	}
 	for i := range want {
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		got = append(got, string(msg.Payload))
 		if from := msg.Metadata.Get(broker.MetaTopic); from != topic {
 			w.Errorf("topic %q, want %q", from, topic)
@@ -241,9 +239,7 @@ func tails(w *world) {
 		w.Errorf("seen (-want +got):\n%s", diff)
 	}
 	none(w, messages, 50*time.Millisecond)
-	if err := tail.Close(); err != nil {
-		w.Errorf("Close: %v", err)
-	}
+	w.close(tail)
 	if _, ok := <-messages; ok {
 		w.Error("a message after Close")
 	}
@@ -257,9 +253,9 @@ func ends(w *world) {
 		w.Fatal(err)
 	}
 	w.publish(w, topic, plain("in flight"))
-	inFlight := next(w, messages)
+	inFlight := Next(w, messages)
 	if err == nil {
-		next(w, tail)
+		Next(w, tail)
 	}
 	if err := w.Broker.Run(context.Background()); err == nil {
 		w.Error("a second Run works")
@@ -298,7 +294,7 @@ func cancels(w *world) {
 		w.Fatal(err)
 	}
 	w.publish(w, topic, many(2)...)
-	first, second := next(w, messages), next(w, messages)
+	first, second := Next(w, messages), Next(w, messages)
 	cancel()
 	if msg, ok := <-messages; ok {
 		w.Errorf("message %q after the intake ended", msg.Payload)
@@ -309,7 +305,7 @@ func cancels(w *world) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if msg := next(w, again); string(msg.Payload) != "2" {
+	if msg := Next(w, again); string(msg.Payload) != "2" {
 		w.Errorf("got %q, want the one published meanwhile", msg.Payload)
 	} else {
 		msg.Ack()

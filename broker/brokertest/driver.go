@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -21,8 +22,13 @@ func Start(t testing.TB, b broker.Broker) (stop func()) {
 	go func() { ended <- b.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		case <-time.After(timeout):
+			t.Error("Run did not end")
 		}
 	})
 	t.Cleanup(stop)
@@ -32,13 +38,22 @@ func Start(t testing.TB, b broker.Broker) (stop func()) {
 // AwaitReady waits until a broker is ready.
 func AwaitReady(t testing.TB, b broker.Broker) {
 	t.Helper()
-	await(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	Await(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 }
 
 // Await polls until something has happened.
 func Await(t testing.TB, what string, happened func() bool) {
 	t.Helper()
-	await(t, what, happened)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.After(timeout)
+	for !happened() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("waited %v in vain for %s", timeout, what)
+		}
+	}
 }
 
 // Subscribe subscribes a role until the test ends.
@@ -58,13 +73,22 @@ func Publish(t testing.TB, b broker.Broker, topic string, bodies ...string) {
 // Next returns the next message.
 func Next(t testing.TB, messages <-chan *message.Message) *message.Message {
 	t.Helper()
-	return next(t, messages)
+	select {
+	case msg, ok := <-messages:
+		if !ok {
+			t.Fatal("the subscription ended by itself")
+		}
+		return msg
+	case <-time.After(timeout):
+		t.Fatal("no message came")
+	}
+	return nil
 }
 
 // Expect acks the next message, which must have the body, and returns it.
 func Expect(t testing.TB, messages <-chan *message.Message, body string) *message.Message {
 	t.Helper()
-	msg := next(t, messages)
+	msg := Next(t, messages)
 	if string(msg.Payload) != body {
 		t.Fatalf("got %.200q, want %.20q", msg.Payload, body)
 	}

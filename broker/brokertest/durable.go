@@ -29,13 +29,11 @@ func resumes(w *world) {
 	messages, s := first.open(w, "reader", topic)
 	acked := make(map[string]bool)
 	for range taken {
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		acked[string(msg.Payload)] = true
 		msg.Ack()
 	}
-	if err := s.Close(); err != nil {
-		w.Errorf("Close: %v", err)
-	}
+	w.close(s)
 	stopping := time.Now()
 	first.stop() // which sends the acks
 	// A stop waits for a real server no longer than a fraction of a second. One that takes
@@ -48,7 +46,7 @@ func resumes(w *world) {
 	began := time.Now()
 	seen := make(map[string]bool)
 	for len(seen) < n-taken {
-		msg := next(w, rest)
+		msg := Next(w, rest)
 		body := string(msg.Payload)
 		if acked[body] && w.features.Repeats && body == newest {
 			acked[body] = false // once
@@ -90,15 +88,13 @@ func closes(w *world) {
 	messages, s := first.open(w, "reader", topic)
 	seen := make(map[string]bool)
 	for i := range held * 2 {
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		if i%2 == 0 {
 			seen[string(msg.Payload)] = true
 			msg.Ack()
 		} // the others are in flight for ever
 	}
-	if err := s.Close(); err != nil {
-		w.Errorf("Close: %v", err)
-	}
+	w.close(s)
 	if msg, ok := <-messages; ok {
 		w.Errorf("message %s after Close", msg.Payload)
 	}
@@ -106,7 +102,7 @@ func closes(w *world) {
 
 	rest := w.start().subscribe(w, "reader", topic)
 	for len(seen) < n {
-		msg := next(w, rest)
+		msg := Next(w, rest)
 		seen[string(msg.Payload)] = true
 		msg.Ack()
 	}
@@ -150,15 +146,13 @@ func comeAndGo(w *world) {
 				case <-time.After(timeout):
 				}
 			}
-			if err := s.Close(); err != nil {
-				w.Errorf("Close: %v", err)
-			}
+			w.close(s)
 		})
 	}
 	work.Wait()
 	last := w.subscribe(w, "reader", topic)
 	for len(seen) < n {
-		msg := next(w, last)
+		msg := Next(w, last)
 		seen[string(msg.Payload)]++
 		msg.Ack()
 	}

@@ -56,7 +56,7 @@ func headersArrive(w *world) {
 		want := maps.Clone(sent.Metadata)
 		w.publish(w, topic, sent)
 
-		got := next(w, messages)
+		got := Next(w, messages)
 		if got.UUID != sent.UUID || string(got.Payload) != string(sent.Payload) {
 			w.Errorf("event %d: got %s %s, want %s %s", i, got.UUID, got.Payload, sent.UUID, sent.Payload)
 		}

@@ -62,9 +62,7 @@ func (n *node) handle(w *world, commands int) {
 	w.Helper()
 	messages, s := n.open(w, "reader", w.Routing().Subscription())
 	drain(w, messages, commands)
-	if err := s.Close(); err != nil {
-		w.Errorf("Close: %v", err)
-	}
+	w.close(s)
 }
 
 func positionsEmpty(w *world) {
@@ -73,7 +71,7 @@ func positionsEmpty(w *world) {
 		w.Errorf("positions %v before the first message", p)
 	}
 	w.publish(w, w.commands(), many(1)...)
-	next(w, messages).Ack()
+	Next(w, messages).Ack()
 	if p := w.kept().Positions("reader"); len(p) == 0 {
 		w.Error("no positions after it")
 	}
@@ -89,7 +87,7 @@ func positionsFollow(w *world) {
 	messages := node.subscribe(w, "reader", w.Routing().Subscription())
 	at := make(map[string]map[string]timer.Position) // by message, as its handler ran
 	for len(at) < n {
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		at[msg.UUID] = node.positions()
 		msg.Ack()
 	}
@@ -100,7 +98,7 @@ func positionsFollow(w *world) {
 			w.Errorf("the position was %v when %d was handled", p, m.Number)
 		}
 	}
-	await(w, "positions that reach the last", func() bool { return node.reaches(all, done) && node.reaches(all, seen) })
+	Await(w, "positions that reach the last", func() bool { return node.reaches(all, done) && node.reaches(all, seen) })
 	for i, p := range node.kept().Positions("reader") {
 		if len(p.Log) == 0 || len(p.Log) > 512 || i > 0 && p.Log == node.kept().Positions("reader")[i-1].Log {
 			w.Errorf("position %v", p)
@@ -115,7 +113,7 @@ func positionsHeld(w *world) {
 	messages := node.subscribe(w, "reader", w.Routing().Subscription())
 	var held *message.Message
 	for range n {
-		if msg := next(w, messages); string(msg.Payload) == late {
+		if msg := Next(w, messages); string(msg.Payload) == late {
 			held = msg
 		} else {
 			msg.Ack()
@@ -128,7 +126,7 @@ func positionsHeld(w *world) {
 	}
 	unacked := all[i]
 	before := slices.DeleteFunc(slices.Clone(all), func(m broker.Stored) bool { return m.Log == unacked.Log && m.Number >= unacked.Number })
-	await(w, "positions before what is held", func() bool { return node.reaches(before, done) })
+	Await(w, "positions before what is held", func() bool { return node.reaches(before, done) })
 	if !node.reaches(all, seen) {
 		w.Errorf("positions %v", node.positions())
 	}
@@ -139,7 +137,7 @@ func positionsHeld(w *world) {
 		w.Errorf("the position is %v, though %d is not acked", p, unacked.Number)
 	}
 	held.Ack()
-	await(w, "positions that reach the last", func() bool { return node.reaches(all, done) })
+	Await(w, "positions that reach the last", func() bool { return node.reaches(all, done) })
 }
 
 // positionsPublished publishes alone and in batches.
@@ -174,7 +172,7 @@ func describesLogs(w *world) {
 	messages := w.subscribe(w, "reader", w.Routing().Subscription())
 	var held []*message.Message
 	for range n {
-		held = append(held, next(w, messages))
+		held = append(held, Next(w, messages))
 	}
 	all := w.replay(w, broker.Commands)
 	wantReplay(w, "what was delivered", all, held)
@@ -184,7 +182,7 @@ func describesLogs(w *world) {
 			return !slices.ContainsFunc(all, func(m broker.Stored) bool { return number(found[m.Log]) < m.Number })
 		}
 	}
-	await(w, "all delivered", covered(func(l broker.Log) int64 { return l.Delivered }))
+	Await(w, "all delivered", covered(func(l broker.Log) int64 { return l.Delivered }))
 	for _, m := range held[:n/2] {
 		m.Ack()
 	}
@@ -199,7 +197,7 @@ func describesLogs(w *world) {
 	for _, m := range held[n/2:] {
 		m.Ack()
 	}
-	await(w, "all acked", covered(func(l broker.Log) int64 { return l.Acked }))
+	Await(w, "all acked", covered(func(l broker.Log) int64 { return l.Acked }))
 	for _, l := range w.logs(w) {
 		if l.Pending != 0 {
 			w.Errorf("all is acked: %+v", l)
@@ -266,10 +264,8 @@ func usedByAnother(w *world) {
 	w.know(w, "reader", topic)
 	other := w.start()
 	_, s := other.open(w, "reader", topic)
-	await(w, "one that is used", used)
-	if err := s.Close(); err != nil {
-		w.Errorf("Close: %v", err)
-	}
+	Await(w, "one that is used", used)
+	w.close(s)
 	other.stop()
-	await(w, "one that is not used", func() bool { return !used() })
+	Await(w, "one that is not used", func() bool { return !used() })
 }

@@ -86,7 +86,7 @@ func hostile(w *world) {
 	w.Logf("%d of %d evil messages were refused", refused, len(all))
 	got := make([]string, 0, len(want))
 	for range want {
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		if msg.UUID == "" && w.features.Dedupes {
 			w.Errorf("%.20q came without an id", msg.Payload)
 		}
@@ -104,7 +104,7 @@ func hostile(w *world) {
 		w.Errorf("arrived (-want +got):\n%s", diff)
 	}
 	w.publish(w, elsewhere, plain("sent there"))
-	if msg := next(w, strays); string(msg.Payload) != "sent there" {
+	if msg := Next(w, strays); string(msg.Payload) != "sent there" {
 		w.Errorf("%q arrived where it was not sent", msg.Payload)
 	} else {
 		msg.Ack()
@@ -133,7 +133,7 @@ func hostileTopics(w *world) {
 		}
 		text := fmt.Sprint("good ", i)
 		w.publish(w, good, plain(text))
-		if msg := next(w, messages); string(msg.Payload) != text {
+		if msg := Next(w, messages); string(msg.Payload) != text {
 			w.Errorf("got %q", msg.Payload)
 		} else {
 			msg.Ack()
@@ -151,7 +151,7 @@ func dedupes(w *world) {
 	}
 	w.publish(w, other, all[0]) // in another topic as well
 	w.publish(w, topic, keyed("last", "last"))
-	for msg := next(w, messages); string(msg.Payload) != "last"; msg = next(w, messages) {
+	for msg := Next(w, messages); string(msg.Payload) != "last"; msg = Next(w, messages) {
 		i := slices.IndexFunc(all, func(m *message.Message) bool { return m.UUID == msg.UUID })
 		if i < 0 {
 			w.Fatalf("message %s came twice", msg.UUID)
@@ -161,25 +161,6 @@ func dedupes(w *world) {
 	}
 	if len(all) > 0 {
 		w.Errorf("%d messages did not come", len(all))
-	}
-}
-
-func deadLetters(w *world) {
-	r := w.Routing()
-	commands := w.subscribe(w, "service", r.Subscription())
-	deadLetters := w.subscribe(w, "operator", r.DeadLettersOf(timer.NoTenant))
-	original := plain("not JSON")
-	w.publish(w, r.CommandsOf("acme"), original)
-	got := next(w, commands)
-	deadLetter := plain(string(got.Payload))
-	deadLetter.Metadata.Set(envelope.HeaderDeadLetterOriginalID, got.UUID)
-	w.publish(w, r.DeadLettersOf(timer.NoTenant), deadLetter)
-	got.Ack()
-	if arrived := next(w, deadLetters); arrived.UUID == original.UUID || string(arrived.Payload) != "not JSON" ||
-		arrived.Metadata.Get(envelope.HeaderDeadLetterOriginalID) != original.UUID {
-		w.Errorf("got %v", arrived)
-	} else {
-		arrived.Ack()
 	}
 }
 
@@ -194,7 +175,7 @@ func wildcards(w *world) {
 		w.publish(w, r.DeadLettersOf(timer.TenantID(fmt.Sprint("tenant-", i))), plain("dead letter"))
 	}
 	for range want {
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		got = append(got, msg.Metadata.Get(broker.MetaTopic))
 		msg.Ack()
 	}

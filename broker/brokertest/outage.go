@@ -42,7 +42,7 @@ func restarts(w *world) {
 	seen := make(map[string]bool)
 	for stop := range stops {
 		for len(seen) < (stop+1)*n/(stops+1) {
-			msg := next(w, messages)
+			msg := Next(w, messages)
 			seen[string(msg.Payload)] = true
 			msg.Ack()
 		}
@@ -50,7 +50,7 @@ func restarts(w *world) {
 		w.server.Start()
 	}
 	for len(seen) < n {
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		seen[string(msg.Payload)] = true
 		msg.Ack()
 	}
@@ -67,21 +67,21 @@ func down(w *world) {
 	topic := w.topic()
 	messages := w.subscribe(w, "reader", topic)
 	w.publish(w, topic, plain("before"))
-	msg := next(w, messages)
+	msg := Next(w, messages)
 	msg.Ack()
 	w.server.Stop()
 
-	await(w, "a broker that is not ready", func() bool { return w.Ready(w.Context()) != nil })
+	Await(w, "a broker that is not ready", func() bool { return w.Ready(w.Context()) != nil })
 	for range 3 {
 		if err := w.send(topic, plain("lost"))[0]; !errors.Is(err, broker.ErrUnavailable) {
 			w.Errorf("without a server: %v, want ErrUnavailable", err)
 		}
 	}
 	w.server.Start()
-	await(w, "a broker that is ready again", func() bool { return w.Ready(w.Context()) == nil })
+	AwaitReady(w, w.node)
 	w.supply(w, topic, plain("after"))
 	for {
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		msg.Ack()
 		if string(msg.Payload) == "after" {
 			return
@@ -105,7 +105,7 @@ func early(w *world) {
 		w.Error("ready without a server")
 	}
 	w.server.Start()
-	await(w, "a broker that is ready", func() bool { return n.Ready(w.Context()) == nil })
+	AwaitReady(w, n)
 	all := many(100)
 	n.supply(w, topic, all...)
 	if seen := drain(w, messages, len(all)); len(seen) != len(all) {

@@ -120,7 +120,7 @@ func replaysUnacked(w *world) {
 	w.backlog(n)
 	messages := w.subscribe(w, "reader", w.Routing().Subscription())
 	for i := range n {
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		switch i % 3 {
 		case 0:
 			broker.RetryAfter(msg, time.Hour)

@@ -64,7 +64,7 @@ func failingAlone(w *world) {
 	}
 	messages, late := w.subscribe(w, "reader", good), w.subscribe(w, "reader", failing)
 	w.publish(w, failing, plain("before")) // which makes the topic, if it must be made
-	next(w, late).Ack()
+	Next(w, late).Ack()
 	restore := w.server.Fail(failing)
 	var want []string
 	for i := range 5 {
@@ -95,9 +95,9 @@ func failingAlone(w *world) {
 	}
 	wantOnce(w, drain(w, messages, len(want)), want)
 	restore()
-	await(w, "a topic that works again", func() bool { return w.send(failing, plain("after"))[0] == nil })
+	Await(w, "a topic that works again", func() bool { return w.send(failing, plain("after"))[0] == nil })
 	for {
-		msg := next(w, late)
+		msg := Next(w, late)
 		msg.Ack()
 		if string(msg.Payload) == "after" {
 			break
@@ -157,7 +157,7 @@ func settles(w *world) {
 	w.publish(w, topic, plain("last"))
 	published["last"] = true
 	for len(published) > 0 { // what has a nil result comes, others may
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		delete(published, string(msg.Payload))
 		msg.Ack()
 	}
@@ -184,13 +184,8 @@ func unavailable(w *world) {
 		}
 	}
 	check("before Run")
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	await(w, "a broker that is ready", func() bool { return n.Ready(w.Context()) == nil })
-	cancel()
-	if err := <-ended; err != nil {
-		w.Errorf("Run: %v", err)
-	}
+	stop := Start(w, n)
+	AwaitReady(w, n)
+	stop()
 	check("after Run")
 }

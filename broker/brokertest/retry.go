@@ -20,7 +20,7 @@ func retryDelays(w *world) {
 	w.publish(w, topic, keyed("call-1", "failing"))
 	var last time.Time
 	for i := range fewer(200, 40) {
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		if got, want := msg.Metadata.Get(broker.MetaDelivery), fmt.Sprint(i+1); got != want {
 			w.Fatalf("delivery %s, want %s", got, want)
 		}
@@ -33,7 +33,7 @@ func retryDelays(w *world) {
 		last = time.Now()
 		msg.Nack()
 	}
-	next(w, messages).Ack()
+	Next(w, messages).Ack()
 	none(w, messages, 5*time.Minute)
 }
 
@@ -51,14 +51,14 @@ func namedDelays(w *world) {
 	messages := w.subscribe(w, "reader", topic)
 	for _, delay := range delays {
 		w.publish(w, topic, keyed("call-1", "over quota"))
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		broker.RetryAfter(msg, delay)
 		began := time.Now()
 		msg.Nack()
 		if delay > timeout {
 			none(w, messages, delay-timeout/2)
 		}
-		again := next(w, messages)
+		again := Next(w, messages)
 		if waited := time.Since(began); waited < delay-10*time.Millisecond || waited > delay+slack {
 			w.Errorf("came again after %v, want %v", waited, delay)
 		}
@@ -68,7 +68,7 @@ func namedDelays(w *world) {
 		if w.fake { // a delay is for one nack
 			began = time.Now()
 			again.Nack()
-			again = next(w, messages)
+			again = Next(w, messages)
 			if waited := time.Since(began); waited < 4*time.Second || waited > 6*time.Second+slack {
 				w.Errorf("came again after %v, want about 5s: its handler named no delay the second time", waited)
 			}
@@ -104,7 +104,7 @@ func waitingRetries(w *world) {
 	nacked := make(map[string]bool) // by id
 	acked := make(map[string]bool)
 	for again := 0; len(nacked) < waiting || len(acked) < good; {
-		switch msg := next(w, messages); string(msg.Payload) {
+		switch msg := Next(w, messages); string(msg.Payload) {
 		case "over quota":
 			if !nacked[msg.UUID] {
 				nacked[msg.UUID] = true
@@ -123,7 +123,7 @@ func waitingRetries(w *world) {
 	}
 	none(w, messages, 30*time.Second)
 	for range waiting {
-		next(w, messages).Ack()
+		Next(w, messages).Ack()
 	}
 	if waited := time.Since(began); waited < time.Minute || waited > 90*time.Second {
 		w.Errorf("the last of those that waited came after %v, want about a minute", waited)
@@ -202,7 +202,7 @@ func storeDown(w *world) {
 		const enough = 300 // of what came again; a broker with one message in flight has one a second
 		again, late := 0, time.After(2*time.Second)
 		for over := false; again == 0 || !over && again < enough; {
-			if calm.nack(next(w, messages)) {
+			if calm.nack(Next(w, messages)) {
 				again++
 			}
 			select {
@@ -225,19 +225,17 @@ func slowHandler(w *world) {
 	topic := w.topic()
 	messages, s := w.open(w, "reader", topic)
 	w.publish(w, topic, keyed("call-1", "slow"), plain("slow too"))
-	one, two := next(w, messages), next(w, messages)
+	one, two := Next(w, messages), Next(w, messages)
 	none(w, messages, 10*time.Minute)
 	one.Ack()
-	if err := s.Close(); err != nil {
-		w.Errorf("Close: %v", err)
-	}
+	w.close(s)
 
 	rest := w.start().subscribe(w, "reader", topic)
 	if !w.features.Durable {
 		none(w, rest, 10*time.Minute) // forgotten with its last subscriber
 		return
 	}
-	msg, count := next(w, rest), 2
+	msg, count := Next(w, rest), 2
 	if w.features.Uncounted {
 		count = 1
 	}

@@ -68,7 +68,7 @@ func anyOrder(w *world) {
 		})
 	}
 	publishing.Wait()
-	await(w, "commands that are handled", func() bool { return model.count() == keys*versions })
+	Await(w, "commands that are handled", func() bool { return model.count() == keys*versions })
 
 	got := make(map[timer.Key]time.Time)
 	for _, event := range model.fire() {
@@ -236,7 +236,7 @@ func samePartition(w *world) {
 	}
 	places := make(map[string][]place)
 	for range n {
-		msg := next(w, messages)
+		msg := Next(w, messages)
 		partition, position, err := parsePosition(msg.Metadata.Get(broker.MetaPosition))
 		if err != nil {
 			w.Fatalf("position %q: %v", msg.Metadata.Get(broker.MetaPosition), err)

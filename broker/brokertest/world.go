@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -50,43 +49,21 @@ func (w *world) start() *node {
 		return w.node
 	}
 	n := w.run()
-	await(w, "a broker that is ready", func() bool { return n.Ready(w.Context()) == nil })
+	AwaitReady(w, n)
 	return n
 }
 
 // run runs one more broker until the test ends.
 func (w *world) run() *node {
 	b := w.server.Broker()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	n := &node{Broker: b, stop: sync.OnceFunc(func() {
-		cancel()
-		select {
-		case err := <-ended:
-			if err != nil {
-				w.Errorf("Run: %v", err)
-			}
-		case <-time.After(timeout):
-			w.Error("Run did not end")
-		}
-	})}
-	w.Cleanup(n.stop)
-	return n
+	return &node{Broker: b, stop: Start(w, b)}
 }
 
-// await polls until something has happened.
-func await(t testing.TB, what string, happened func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	late := time.After(timeout)
-	for !happened() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("waited %v in vain for %s", timeout, what)
-		}
+// close closes a subscriber.
+func (w *world) close(s message.Subscriber) {
+	w.Helper()
+	if err := s.Close(); err != nil {
+		w.Errorf("Close: %v", err)
 	}
 }
 
@@ -177,21 +154,6 @@ func (n *node) open(t testing.TB, role, topic string) (<-chan *message.Message, 
 	return messages, s
 }
 
-// next returns the next message, which must come.
-func next(t testing.TB, messages <-chan *message.Message) *message.Message {
-	t.Helper()
-	select {
-	case msg, ok := <-messages:
-		if !ok {
-			t.Fatal("the subscription ended by itself")
-		}
-		return msg
-	case <-time.After(timeout):
-		t.Fatal("no message came")
-	}
-	return nil
-}
-
 // none fails the test if a message comes that should not.
 func none(t testing.TB, messages <-chan *message.Message, within time.Duration) {
 	t.Helper()
@@ -211,11 +173,18 @@ func drain(t testing.TB, messages <-chan *message.Message, n int) map[string]int
 	t.Helper()
 	seen := make(map[string]int)
 	for len(seen) < n {
-		msg := next(t, messages)
+		msg := Next(t, messages)
 		seen[string(msg.Payload)]++
 		msg.Ack()
 	}
 	return seen
+}
+
+// acking acks all messages until the subscription ends.
+func acking(messages <-chan *message.Message) {
+	for msg := range messages {
+		msg.Ack()
+	}
 }
 
 // plain returns a message without a key.
