@@ -23,8 +23,8 @@ func TestAckSubjects(t *testing.T) {
 		if good && err != nil || !good && err == nil {
 			t.Errorf("%s: %v", reply, err)
 		}
-		if good && err == nil && (d.number != 3 || d.sequence != 22) {
-			t.Errorf("%s: number %d, sequence %d", reply, d.number, d.sequence)
+		if good && err == nil && (d.number != 3 || d.sequence != 22 || d.stored != 1_700_000_000_000_000_000) {
+			t.Errorf("%s: number %d, sequence %d, stored %d", reply, d.number, d.sequence, d.stored)
 		}
 		if good && !fromStream(in) {
 			t.Errorf("%s is taken for what the server has to say", reply)

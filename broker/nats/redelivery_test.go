@@ -38,7 +38,7 @@ func TestWhatAKilledProcessHadComesBackWithinFiveSeconds(t *testing.T) {
 		}
 		second := ready(t, nats.Options{Server: e})
 		rest := subscribe(t, second, "reader", topic)
-		time.Sleep(time.Minute) // all stay with the first
+		<-time.After(time.Minute) // all stay with the first
 		select {
 		case msg := <-rest:
 			t.Fatalf("%s came to the other instance", msg.UUID)
@@ -65,9 +65,9 @@ func TestAFrozenInstanceReceivesForFiveSecondsAtMost(t *testing.T) {
 		frozen := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})
 		subscribe(t, frozen, "reader", topic)
 		b := ready(t, nats.Options{Server: e})
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		cut(p)
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		messages := subscribe(t, b, "reader", topic)
 		for i := range 3 { // the client library finds the connection dead after ten seconds, and connects again with its lock held
 			sent := time.Now()
@@ -76,7 +76,7 @@ func TestAFrozenInstanceReceivesForFiveSecondsAtMost(t *testing.T) {
 			if took := time.Since(sent); took > time.Millisecond*10 {
 				t.Errorf("message %d came after %v", i, took)
 			}
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 		p.Pass()
 	})

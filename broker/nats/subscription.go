@@ -43,11 +43,11 @@ type subscription struct {
 	paused bool // the consumer was paused at the last look
 
 	mu       sync.Mutex
-	held     map[uint64]*delivery // by sequence
-	bytes    int                  // bytes of the held messages
-	freed    chan struct{}        // signals that a message was settled
-	created  time.Time            // when the consumer was created; zero before it was found
-	returned []*delivery          // to be returned to the server, since no handler got them before the end
+	held     map[position]*delivery
+	bytes    int           // bytes of the held messages
+	freed    chan struct{} // signals that a message was settled
+	created  time.Time     // when the consumer was created; zero before it was found
+	returned []*delivery   // to be returned to the server, since no handler got them before the end
 }
 
 func newSubscription(ctx context.Context, to *subscriber, durable, topic string) *subscription {
@@ -55,7 +55,7 @@ func newSubscription(ctx context.Context, to *subscriber, durable, topic string)
 		broker: to.broker, to: to, topic: topic, durable: durable,
 		window:  inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
 		barrier: make(chan *natsgo.Msg),
-		held:    make(map[uint64]*delivery),
+		held:    make(map[position]*delivery),
 		freed:   make(chan struct{}, 1),
 	}
 }
@@ -104,11 +104,11 @@ func (s *subscription) keepAlive(done <-chan struct{}) {
 // settles it.
 func (s *subscription) receive(d *delivery) {
 	s.mu.Lock()
-	if _, ok := s.held[d.sequence]; ok {
+	if _, ok := s.held[d.position]; ok {
 		s.mu.Unlock()
 		return
 	}
-	s.held[d.sequence] = d
+	s.held[d.position] = d
 	s.bytes += d.bytes
 	s.mu.Unlock()
 	s.broker.progress.note(d.sequence)
@@ -122,10 +122,10 @@ func (s *subscription) receive(d *delivery) {
 func (s *subscription) drop(d *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[d.sequence] != d {
+	if s.held[d.position] != d {
 		return
 	}
-	delete(s.held, d.sequence)
+	delete(s.held, d.position)
 	s.bytes -= d.bytes
 	select {
 	case s.freed <- struct{}{}:
@@ -213,14 +213,21 @@ func token(s string) string {
 	}, s)
 }
 
+// A position identifies a message. The time distinguishes messages of a server that came back
+// with an older state, where sequences are given anew.
+type position struct {
+	sequence uint64
+	stored   int64 // Unix nanoseconds
+}
+
 // A delivery is a message that was received and is not settled. The window has it in
 // flight, see [inflight.Delivery].
 type delivery struct {
-	to       *subscription
-	in       *natsgo.Msg
-	sequence uint64
-	bytes    int
-	number   int // how often the message was delivered, from 1
+	position
+	to     *subscription
+	in     *natsgo.Msg
+	bytes  int
+	number int // how often the message was delivered, from 1
 }
 
 // newDelivery returns the delivery of a message. It returns an error if in is not a
@@ -231,9 +238,9 @@ func (s *subscription) newDelivery(in *natsgo.Msg) (*delivery, error) {
 		return nil, err
 	}
 	return &delivery{
+		position: position{meta.Sequence.Stream, meta.Timestamp.UnixNano()},
 		to:       s,
 		in:       in,
-		sequence: meta.Sequence.Stream,
 		bytes:    weight(in),
 		number:   int(min(meta.NumDelivered, 1<<30)),
 	}, nil
@@ -260,7 +267,7 @@ func (d *delivery) Message() *message.Message {
 func (d *delivery) Stale() bool {
 	d.to.mu.Lock()
 	defer d.to.mu.Unlock()
-	return d.to.held[d.sequence] != d
+	return d.to.held[d.position] != d
 }
 
 // Ack acks the message at the server. If the ack is lost, the message is redelivered.
