@@ -157,6 +157,7 @@ func TestRecoversNothingThatIsAnothers(t *testing.T) {
 		{"a copy while the first one runs", goesOn, copied, "copy.db", auto, refuses, []string{mine, "is a copy", "copy.db", "--takeover"}},
 		{"a copy of one that was lost", ended, func(b *server) { copied(b); lost(b) }, "copy.db", auto, starts, nil},
 		{"the broker was emptied", ended, func(b *server) {
+			b.disconnect()
 			b.streams(func(js jetstream.JetStream, name string) error { return js.DeleteStream(b.Context(), name) })
 			b.connect() // makes the stream again
 			b.rest()

@@ -24,7 +24,8 @@ import (
 // its own connection.
 type server struct {
 	*bench
-	nats *embedded.Server
+	nats       *embedded.Server
+	disconnect func() // ends the connection of producers and consumers
 }
 
 // duplicates is longer than the stream remembers the ids of messages.
@@ -38,7 +39,7 @@ func onServer(t *testing.T, test func(b *server)) {
 		b.Cleanup(s.Shutdown)
 		b.apart = func() broker.Broker { return nats.New(nats.Options{Server: s}, quiet) }
 		b.rests = 3 * time.Second
-		all := &server{b, s}
+		all := &server{bench: b, nats: s}
 		all.connect()
 		test(all)
 	})
@@ -48,7 +49,7 @@ func onServer(t *testing.T, test func(b *server)) {
 func (b *server) connect() {
 	b.Helper()
 	b.broker = b.apart()
-	running(b.T, "broker", b.broker.Run)
+	b.disconnect = running(b.T, "broker", b.broker.Run)
 	must(b, broker.AwaitReady(b.Context(), b.broker))
 	b.consume()
 }
