@@ -13,22 +13,17 @@ import (
 
 // ask sends a request to the JetStream API and decodes the answer into into. The client
 // library sends some of these only after another request, which a user may not be
-// permitted to send, and waits for its timeout if one is denied.
+// permitted to send, and waits for its timeout if one is denied. An error of JetStream is
+// a [jetstream.APIError].
 func (b *Broker) ask(ctx context.Context, s *session, subject string, question, into any) error {
-	m := natsgo.NewMsg(b.api(subject))
-	var err error
-	if m.Data, err = json.Marshal(question); err != nil {
+	subject = b.api(subject)
+	body, err := json.Marshal(question)
+	if err != nil {
 		return err
 	}
-	return b.exchange(ctx, s, m, into)
-}
-
-// exchange sends a request and decodes the answer. An error of JetStream is a
-// [jetstream.APIError].
-func (b *Broker) exchange(ctx context.Context, s *session, m *natsgo.Msg, into any) error {
-	answer, err := b.request(ctx, s, m)
+	answer, err := b.request(ctx, s, subject, body)
 	if errors.Is(err, natsgo.ErrNoResponders) {
-		return fmt.Errorf("no answer on %s: %w", m.Subject, jetstream.ErrJetStreamNotEnabled)
+		return fmt.Errorf("no answer on %s: %w", subject, jetstream.ErrJetStreamNotEnabled)
 	}
 	if err != nil {
 		return err
@@ -37,7 +32,7 @@ func (b *Broker) exchange(ctx context.Context, s *session, m *natsgo.Msg, into a
 		Error *jetstream.APIError `json:"error"`
 	}
 	if err := json.Unmarshal(answer.Data, &refused); err != nil {
-		return fmt.Errorf("answer to %s: %w", m.Subject, err)
+		return fmt.Errorf("answer to %s: %w", subject, err)
 	}
 	if refused.Error != nil {
 		return refused.Error
@@ -46,12 +41,12 @@ func (b *Broker) exchange(ctx context.Context, s *session, m *natsgo.Msg, into a
 }
 
 // request sends a request and returns its answer, or the denial of its subject.
-func (b *Broker) request(ctx context.Context, s *session, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (b *Broker) request(ctx context.Context, s *session, subject string, body []byte) (*natsgo.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	ctx, stop := b.requesting(ctx, m.Subject)
+	ctx, stop := b.requesting(ctx, subject)
 	defer stop()
-	answer, err := s.conn.RequestMsgWithContext(ctx, m)
+	answer, err := s.conn.RequestWithContext(ctx, subject, body)
 	return answer, cause(ctx, err)
 }
 

@@ -35,7 +35,7 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 
 // commandsOf returns the name of the consumer of a role's commands.
 func (b *Broker) commandsOf(role string) string {
-	return ConsumerName(role, b.opt.Routing.Subscription())
+	return durable(role, b.opt.Routing.Subscription())
 }
 
 // withSession calls fn with a context that ends when the connection is lost; the error is
@@ -58,8 +58,7 @@ func (b *Broker) catchUp(ctx context.Context, session *session, durable string) 
 	var subs []*subscription
 	var last uint64 // sequence
 	err := pause.Until(ctx, func() (ok bool, err error) {
-		subs = b.subscriptions(func(s *subscription) bool { return s.durable == durable })
-		if len(subs) > 0 {
+		if subs = b.subscriptions(durable); len(subs) > 0 {
 			last, err = b.lastCommand(ctx, session)
 		}
 		return len(subs) > 0, err
@@ -73,6 +72,13 @@ func (b *Broker) catchUp(ctx context.Context, session *session, durable string) 
 			return false, fmt.Errorf("consumer %s: %w", durable, err)
 		}
 		lost := b.recent.Load() > 0 && info.NumAckPending > held(subs)
+		if info.Delivered.Stream < last && info.NumPending == 0 { // or the last command was removed meanwhile
+			now, err := b.lastCommand(ctx, session)
+			if err != nil {
+				return false, err
+			}
+			last = min(last, now)
+		}
 		return !lost && info.Delivered.Stream >= last, nil
 	})
 	if err != nil {
@@ -99,12 +105,12 @@ func (b *Broker) setOpen(s *subscription, open bool) {
 	}
 }
 
-// subscriptions returns those of the open subscriptions that have found their consumer.
-func (b *Broker) subscriptions(which func(*subscription) bool) (subs []*subscription) {
+// subscriptions returns the subscriptions that have found the consumer.
+func (b *Broker) subscriptions(durable string) (subs []*subscription) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.open {
-		if which(s) && s.begun() {
+		if s.durable == durable && s.begun() {
 			subs = append(subs, s)
 		}
 	}
@@ -131,9 +137,8 @@ const maxBarriers = 10
 func (b *Broker) receiveAll(ctx context.Context, session *session, durable string, subs []*subscription) error {
 	asked := 0
 	return pause.Until(ctx, func() (bool, error) {
-		m := natsgo.NewMsg(b.api("CONSUMER.MSG.NEXT." + b.opt.Stream + "." + durable))
-		m.Data = []byte(`{"batch": 1, "no_wait": true}`)
-		answer, err := b.request(ctx, session, m)
+		request := b.api("CONSUMER.MSG.NEXT." + b.opt.Stream + "." + durable)
+		answer, err := b.request(ctx, session, request, []byte(`{"batch": 1, "no_wait": true}`))
 		if err != nil {
 			return false, fmt.Errorf("consumer %s: %w", durable, err)
 		}

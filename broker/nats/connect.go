@@ -246,6 +246,8 @@ func (b *Broker) current() (*session, error) {
 }
 
 // asyncError logs errors that the client library can't return, equal ones once a minute.
+// An error about broken headers is logged as debug only, since its message is delivered
+// all the same.
 func (b *Broker) asyncError(_ *natsgo.Conn, sub *natsgo.Subscription, err error) {
 	subject := ""
 	if sub != nil {
@@ -253,6 +255,10 @@ func (b *Broker) asyncError(_ *natsgo.Conn, sub *natsgo.Subscription, err error)
 	}
 	if errors.Is(err, natsgo.ErrPermissionViolation) {
 		err = b.deny(denied(err))
+	}
+	if errors.Is(err, natsgo.ErrBadHeaderMsg) {
+		b.log.Debug("NATS reports an error", "subject", subject, "error", err)
+		return
 	}
 	b.errors.Note(1, []any{"subject", subject, "error", err})
 }

@@ -70,10 +70,32 @@ func (s *subscription) consumeFrom(ctx context.Context, ses *session) error {
 		conn: ses.conn, inbox: inbox.Subject,
 		subject: s.broker.api("CONSUMER.MSG.NEXT." + s.broker.opt.Stream + "." + s.durable),
 	}
-	err = s.pull(ctx, connected, ses, &p, in)
+	err = s.pull(ctx, connected, &p, in)
 	s.exhaust(&p, in)
-	go func() { _ = inbox.Unsubscribe() }() // a connection of the host may hold its lock while it connects
+	leave(ses.conn, inbox)
+	_, _ = s.empty(&p, in)
 	return err
+}
+
+// leave closes an inbox when everything that the server was sending has arrived. If the
+// inbox were closed on this side first, those messages would be thrown away, and be
+// redelivered only after the ack wait.
+//
+// A client that reconnects holds its lock until a server has answered (nats.go v1.55.0).
+// So a goroutine makes the calls, and leave returns within the time that a stop may take.
+func leave(conn *natsgo.Conn, inbox *natsgo.Subscription) {
+	ending, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	go func() {
+		defer cancel()
+		// In process hardly anything is on its way. That connection is not drained, since
+		// draining takes a timer that may be of another synctest bubble (nats.go v1.55.0).
+		// Drain and Unsubscribe fail only if the connection is closed.
+		if conn.Opts.InProcessServer == nil && inbox.Drain() == nil {
+			_ = conn.FlushWithContext(ending) // if it fails, messages on the wire are redelivered
+		}
+		_ = inbox.Unsubscribe()
+	}()
+	<-ending.Done()
 }
 
 // consumer makes or finds the durable consumer.
@@ -88,16 +110,17 @@ func (s *subscription) consumer(ctx context.Context, ses *session) error {
 	return err
 }
 
+// errEdited says that the settings of the consumer were changed.
+var errEdited = errors.New("the settings of the consumer were changed")
+
 // errSilent says that the server does not send the heartbeats that it was asked for.
 var errSilent = errors.New("no heartbeat of the consumer")
 
 // pull asks for messages and receives them, until ctx is done or something
 // unexpected happens.
-func (s *subscription) pull(ctx, connected context.Context, ses *session, p *puller, in <-chan *natsgo.Msg) error {
+func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan *natsgo.Msg) error {
 	permitted, stop := s.broker.requesting(connected, p.subject)
 	defer stop()
-	polls := time.NewTicker(followInterval)
-	defer polls.Stop()
 	silence := time.NewTimer(2 * pullHeartbeat)
 	defer silence.Stop()
 	for {
@@ -118,10 +141,8 @@ func (s *subscription) pull(ctx, connected context.Context, ses *session, p *pul
 			if p.open > 0 && len(in) == 0 { // else nothing was asked for, since the window was full
 				return errSilent
 			}
-		case <-polls.C:
-			if err := s.follow(permitted, ses); err != nil {
-				return err
-			}
+		case <-s.unfit:
+			return errEdited
 		case <-s.freed:
 		case answer := <-s.barrier:
 			_, err := s.empty(p, in)
@@ -311,24 +332,43 @@ func (b *Broker) ensureConsumer(ctx context.Context, s *session, durable, topic 
 	return info.Created, verifyConsumer(info.Config, want)
 }
 
-// follow reads how far the role has acked its commands, and returns an error if the consumer
-// does not fit any more: the server does not say when settings are changed. A paused consumer
+// follow polls the consumer until ctx is done. It reads how far the role has acked its
+// commands, and verifies the settings of the consumer, since the server does not say when
+// they are changed. While the consumer is unfit, nothing is received. A paused consumer
 // stays paused.
-func (s *subscription) follow(ctx context.Context, ses *session) error {
-	info, err := s.broker.lookUpConsumer(ctx, ses, s.durable)
-	if err != nil {
-		return nil // the next poll asks again
+func (s *subscription) follow(ctx context.Context) {
+	t := time.NewTicker(followInterval)
+	defer t.Stop()
+	paused := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		session, err := s.broker.current()
+		if err != nil || !s.begun() {
+			continue
+		}
+		info, err := s.broker.lookUpConsumer(ctx, session, s.durable)
+		if err != nil {
+			continue // the next poll asks again
+		}
+		s.broker.progress.settle(s.durable, info.AckFloor.Stream)
+		if info.Paused {
+			s.broker.failures.Set(s, fmt.Errorf("consumer %s: someone has paused it; resume it with: nats consumer resume %s %s",
+				s.durable, s.broker.opt.Stream, s.durable))
+		} else if paused {
+			s.broker.failures.Set(s, nil)
+		}
+		if paused = info.Paused; verifyConsumer(info.Config, consumerConfig(s.durable, s.topic)) == nil {
+			continue
+		}
+		select {
+		case s.unfit <- struct{}{}:
+		default:
+		}
 	}
-	s.broker.progress.settle(s.durable, info.AckFloor.Stream)
-	if s.paused != info.Paused {
-		s.paused = info.Paused
-		s.broker.failures.Set(s, nil)
-	}
-	if s.paused {
-		s.broker.failures.Set(s, fmt.Errorf("consumer %s: someone has paused it; resume it with: nats consumer resume %s %s",
-			s.durable, s.broker.opt.Stream, s.durable))
-	}
-	return verifyConsumer(info.Config, consumerConfig(s.durable, s.topic))
 }
 
 // lookUpConsumer asks for a consumer. The client library refuses to return a push

@@ -131,6 +131,7 @@ type Broker struct {
 	keeper    *connection.Keeper[*session]
 	term      *inflight.Term    // lifetime of the subscriptions; it ends with Run
 	failures  inflight.Failures // why subscriptions get no messages, or cannot ack
+	batches   chan struct{}     // a slot for each atomic batch in flight
 	outages   atomic.Int64      // how often the connection was lost
 	errors    *digest.Digest    // errors that the client library reports asynchronously
 	obstacles *digest.Digest    // reasons why consumed messages can't be removed
@@ -164,6 +165,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 	b := &Broker{
 		opt: opt, log: log,
 		term:     inflight.NewTerm(),
+		batches:  make(chan struct{}, maxBatches),
 		open:     make(map[*subscription]bool),
 		requests: make(map[*request]bool),
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -78,10 +77,14 @@ func (b *Broker) keptOwner(ctx context.Context, s *session, subject string) (bro
 // keepOwner stores an owner if the last message on the subject still has the given
 // sequence.
 func (b *Broker) keepOwner(ctx context.Context, s *session, subject string, owner broker.Owner, last uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	ctx, stop := b.requesting(ctx, subject)
+	defer stop()
 	m := natsgo.NewMsg(subject)
 	m.Data = []byte(owner.String())
-	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(last, 10))
-	return b.exchange(ctx, s, m, new(struct{}))
+	_, err := s.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(last))
+	return cause(ctx, err)
 }
 
 // makeOwners makes the stream that holds owners, with as many replicas as our stream has.

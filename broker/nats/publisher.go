@@ -113,6 +113,11 @@ func await(ctx context.Context, ack jetstream.PubAckFuture) (*jetstream.PubAck, 
 	case err := <-ack.Err():
 		return nil, err
 	case <-ctx.Done():
+	}
+	select {
+	case a := <-ack.Ok(): // it came before ctx ended
+		return a, nil
+	default:
 		return nil, context.Cause(ctx)
 	}
 }
@@ -168,8 +173,9 @@ func unavailable(err error) error { return fmt.Errorf("%w: %w", broker.ErrUnavai
 // An atomic batch is stored as a whole or not at all, with one ack, and costs the
 // server one sync of its disk. ADR 0006 says what it gains.
 const (
-	minBatch = 100  // messages; a smaller call is sent one by one
-	maxBatch = 1000 // messages that a server takes in one batch
+	minBatch   = 100  // messages; a smaller call is sent one by one
+	maxBatch   = 1000 // messages that a server takes in one batch
+	maxBatches = 16   // in flight at once; a server takes 50 for each stream
 )
 
 // Headers of an atomic batch, see the NATS ADR-50.
@@ -191,6 +197,12 @@ func (b *Broker) batching() bool {
 // twice.
 func (p publisher) publishBatch(ctx context.Context, s *session, batch []outgoing) bool {
 	if len(batch) < minBatch || !s.batches.Load() {
+		return false
+	}
+	select {
+	case p.batches <- struct{}{}:
+		defer func() { <-p.batches }()
+	case <-ctx.Done():
 		return false
 	}
 	defer func() {

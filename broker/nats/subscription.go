@@ -37,10 +37,8 @@ type subscription struct {
 	durable string
 	window  *inflight.Window
 	barrier chan *natsgo.Msg // an answer that came behind what waits in the inbox
-
-	// Only the receiving goroutine uses these.
-	failed int  // failures in a row since something was received
-	paused bool // the consumer was paused at the last look
+	unfit   chan struct{}    // signals that someone has changed the consumer
+	failed  int              // failures in a row since something was received; only the receiving goroutine uses it
 
 	mu       sync.Mutex
 	held     map[position]*delivery
@@ -55,6 +53,7 @@ func newSubscription(ctx context.Context, to *subscriber, durable, topic string)
 		broker: to.broker, to: to, topic: topic, durable: durable,
 		window:  inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
 		barrier: make(chan *natsgo.Msg),
+		unfit:   make(chan struct{}, 1),
 		held:    make(map[position]*delivery),
 		freed:   make(chan struct{}, 1),
 	}
@@ -69,12 +68,15 @@ func (s *subscription) run(ctx context.Context) {
 	defer parts.Wait()
 	defer close(finished)
 	parts.Go(func() { s.keepAlive(finished) })
+	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
+	defer unfollow()
+	parts.Go(func() { s.follow(following) })
 
 	s.consume(ctx)
 	s.window.Close()
 	s.to.Left()
 	for _, d := range s.returned { // earlier, the server would send them here again
-		d.nak(0)
+		s.sent(d.nak(0))
 	}
 
 	s.to.Drain(s.window, settleWait, 0, nil)
@@ -94,7 +96,7 @@ func (s *subscription) keepAlive(done <-chan struct{}) {
 		held := slices.Collect(maps.Values(s.held))
 		s.mu.Unlock()
 		for _, d := range held {
-			d.send("+WPI")
+			_ = d.send("+WPI") // if it can't be sent the message is redelivered
 		}
 	}
 }
@@ -156,6 +158,13 @@ func (s *subscription) renew(created time.Time) {
 	s.created = created
 }
 
+// sent logs that an ack could not be sent, so that its message is redelivered.
+func (s *subscription) sent(err error) {
+	if err != nil {
+		s.broker.errors.Note(1, []any{"consumer", s.durable, "error", fmt.Errorf("acks are not sent, and messages come again: %w", err)})
+	}
+}
+
 // maxDurable is the most bytes of a consumer's name that people can read; a hash follows.
 const maxDurable = 128
 
@@ -179,7 +188,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, inflight.ErrClosed
 	}
 	ctx, stop := s.Until(ctx)
-	sub := newSubscription(ctx, s, ConsumerName(s.role, topic), topic)
+	sub := newSubscription(ctx, s, durable(s.role, topic), topic)
 	s.broker.setOpen(sub, true)
 	go func() {
 		defer s.broker.term.Done()
@@ -190,9 +199,12 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	return sub.window.Messages(), nil
 }
 
-// ConsumerName returns the name of the durable consumer of a role and a topic. It is stable,
-// since the position of the role is kept under it.
-func ConsumerName(role, topic string) string {
+// ConsumerName returns the name of the durable consumer of a role and a topic.
+func ConsumerName(role, topic string) string { return durable(role, topic) }
+
+// durable names the consumer of a role and a topic. It is stable, since the
+// position of the role is kept under it.
+func durable(role, topic string) string {
 	name := strings.NewReplacer(".", "-", "*", "any", ">", "all").Replace(topic)
 	clean := token(role) + "_" + token(name)
 	if clean == role+"_"+name && !strings.Contains(role, "_") && !strings.ContainsAny(topic, "_-*>") && len(clean) <= maxDurable {
@@ -273,7 +285,7 @@ func (d *delivery) Stale() bool {
 // Ack acks the message at the server. If the ack is lost, the message is redelivered.
 func (d *delivery) Ack() {
 	if !d.Stale() {
-		d.send("+ACK")
+		d.to.sent(d.send("+ACK"))
 		failpoint.Here("acked")
 	}
 	d.to.drop(d)
@@ -282,7 +294,7 @@ func (d *delivery) Ack() {
 // Retry has the server deliver the message again after a delay.
 func (d *delivery) Retry(delay time.Duration) bool {
 	if !d.Stale() {
-		d.nak(delay)
+		d.to.sent(d.nak(delay))
 	}
 	d.to.drop(d)
 	return true
@@ -295,18 +307,18 @@ func (d *delivery) Return() {
 }
 
 // nak has the server deliver the message again after a delay, which may be 0.
-func (d *delivery) nak(delay time.Duration) {
+func (d *delivery) nak(delay time.Duration) error {
 	if delay <= 0 {
-		d.send("-NAK")
-		return
+		return d.send("-NAK")
 	}
-	d.send(fmt.Sprintf(`-NAK {"delay": %d}`, delay.Nanoseconds()))
+	return d.send(fmt.Sprintf(`-NAK {"delay": %d}`, delay.Nanoseconds()))
 }
 
-// send answers the server, perhaps on another connection than the message came on. If it
-// can't, the message is redelivered.
-func (d *delivery) send(answer string) {
-	if s, err := d.to.broker.current(); err == nil {
-		_ = s.conn.Publish(d.in.Reply, []byte(answer)) // it fails only if the connection is closed
+// send answers the server, perhaps on another connection than the message came on.
+func (d *delivery) send(answer string) error {
+	s, err := d.to.broker.current()
+	if err != nil {
+		return err
 	}
+	return s.conn.Publish(d.in.Reply, []byte(answer))
 }

@@ -30,8 +30,8 @@ func aboveThreshold(info *jetstream.StreamInfo, limit int64) bool {
 // commands are subscribed to: while a lost database is recovered, no subscription exists,
 // and the recovery needs acked messages.
 func (b *Broker) trim(s *session) {
-	subs := b.subscriptions(func(s *subscription) bool { return s.topic == b.opt.Routing.Subscription() })
-	if len(subs) == 0 || b.trimming.Load() || !b.term.Begin() {
+	role := b.commandsConsumer()
+	if role == "" || b.trimming.Load() || !b.term.Begin() {
 		return
 	}
 	b.trimming.Store(true)
@@ -40,7 +40,7 @@ func (b *Broker) trim(s *session) {
 		defer b.trimming.Store(false)
 		ctx, stop := b.term.Until(s)
 		defer stop()
-		blocked, err := b.removeConsumed(ctx, s, subs[0].durable)
+		blocked, err := b.removeConsumed(ctx, s, role)
 		if err != nil {
 			blocked = obstacle{reason: err.Error()}
 		}
@@ -48,6 +48,19 @@ func (b *Broker) trim(s *session) {
 			b.obstacles.Note(1, []any{"stream", b.opt.Stream, "because", blocked.reason}, blocked.attrs...)
 		}
 	}()
+}
+
+// commandsConsumer returns the consumer of a subscription to the commands, or "" if there
+// is none.
+func (b *Broker) commandsConsumer() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.open {
+		if s.topic == b.opt.Routing.Subscription() && s.begun() {
+			return s.durable
+		}
+	}
+	return ""
 }
 
 // An obstacle is a reason why messages can't be removed. Reason is empty if there is none.
@@ -60,7 +73,7 @@ type obstacle struct {
 // eighths of its limit, or returns what prevents that. It removes commands before the
 // events that followed from them: a recovery that found a command without its event would
 // fire it again. Dead letters and messages on other subjects stay.
-func (b *Broker) removeConsumed(ctx context.Context, s *session, commands string) (blocked obstacle, err error) {
+func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (blocked obstacle, err error) {
 	stream, err := s.js.Stream(ctx, b.opt.Stream)
 	if err != nil {
 		return obstacle{}, err
@@ -70,7 +83,7 @@ func (b *Broker) removeConsumed(ctx context.Context, s *session, commands string
 	if !needsTrim(info) {
 		return obstacle{}, nil
 	}
-	consumed, blocked, err := b.consumed(ctx, s, stream, commands)
+	consumed, blocked, err := b.consumed(ctx, s, stream, role)
 	for err == nil && info.State.Bytes > goal {
 		first, found, failed := b.firstOf(ctx, s, b.removable()...)
 		if !found {
@@ -115,13 +128,13 @@ func (b *Broker) removable() []string {
 // consumed returns the sequence up to which all removable messages are consumed, and the
 // reason why it is not higher: a consumer that has not acked a message, or a subject that
 // no consumer reads.
-func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stream, commands string) (upTo uint64, blocked obstacle, err error) {
+func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stream, role string) (upTo uint64, blocked obstacle, err error) {
 	upTo = stream.CachedInfo().State.LastSeq
 	consumers, err := b.consumers(ctx, s)
 	if err != nil {
 		return 0, obstacle{}, err
 	}
-	if !slices.ContainsFunc(consumers, func(c *jetstream.ConsumerInfo) bool { return c.Name == commands }) || len(consumers) < stream.CachedInfo().State.Consumers {
+	if !slices.ContainsFunc(consumers, func(c *jetstream.ConsumerInfo) bool { return c.Name == role }) || len(consumers) < stream.CachedInfo().State.Consumers {
 		return 0, obstacle{}, errors.New("not all consumers are known: a server may be away")
 	}
 	var unread []string
