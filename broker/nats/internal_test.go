@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	wmnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
 	natsgo "github.com/nats-io/nats.go"
@@ -174,10 +173,6 @@ func TestIDIsSentOnce(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, out.Header); diff != "" {
 			t.Errorf("headers (-want +got):\n%s", diff)
-		}
-		read, err := new(wmnats.NATSMarshaler).Unmarshal(out)
-		if err != nil || want[watermillID] != nil && read.UUID != "id-1" || read.Metadata["messageId"] != messageID {
-			t.Errorf("watermill-nats reads %+v, %v", read, err)
 		}
 	}
 }

@@ -2,9 +2,11 @@ package nats
 
 import (
 	"fmt"
+	"maps"
 	"net/textproto"
 	"strings"
 
+	wmnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
 	"github.com/ThreeDotsLabs/watermill/message"
 	natsgo "github.com/nats-io/nats.go"
 
@@ -17,12 +19,11 @@ import (
 // bytes.
 const maxMessageID = 512
 
-// watermillID is the header in which watermill-nats reads and writes the id of a message.
-const watermillID = "_watermill_message_uuid"
+// marshaler makes the messages that users of watermill-nats read and write.
+var marshaler wmnats.NATSMarshaler
 
-// marshal makes a message for the wire, which users of watermill-nats can read, or returns a
-// [broker.ErrRefused]. It leaves out metadata that can't be a header, or that the server
-// would take for a command.
+// marshal makes a message for the wire, or returns a [broker.ErrRefused]. It leaves out
+// metadata that can't be a header, or that the server would take for a command.
 func marshal(subject string, msg *message.Message) (*natsgo.Msg, error) {
 	if err := checkSubject(subject); err != nil {
 		return nil, err
@@ -30,20 +31,30 @@ func marshal(subject string, msg *message.Message) (*natsgo.Msg, error) {
 	if len(msg.UUID) > maxMessageID || !validValue(msg.UUID) {
 		return nil, fmt.Errorf("%w: message id %s can't be a header", broker.ErrRefused, timer.Quote(msg.UUID))
 	}
-	out := natsgo.NewMsg(subject)
-	out.Data = msg.Payload
-	for name, value := range msg.Metadata {
-		if broker.IsHeader(name) && validValue(value) && !reserved(name) {
-			out.Header.Set(name, value)
-		}
+	out, err := marshaler.Marshal(subject, sendable(msg))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", broker.ErrRefused, err)
+	}
+	if msg.Metadata[envelope.HeaderMessageID] == msg.UUID { // any client can read that header
+		out.Header.Del(wmnats.WatermillUUIDHdr)
 	}
 	if msg.UUID != "" {
 		out.Header.Set(natsgo.MsgIdHdr, msg.UUID)
 	}
-	if msg.Metadata[envelope.HeaderMessageID] != msg.UUID { // else any client can read the id there
-		out.Header.Set(watermillID, msg.UUID)
-	}
 	return out, nil
+}
+
+// sendable returns the message, without the metadata that can't be sent.
+func sendable(msg *message.Message) *message.Message {
+	ok := func(name, value string) bool { return broker.IsHeader(name) && validValue(value) && !reserved(name) }
+	for name, value := range msg.Metadata {
+		if !ok(name, value) {
+			clean := &message.Message{UUID: msg.UUID, Payload: msg.Payload, Metadata: maps.Clone(msg.Metadata)}
+			maps.DeleteFunc(clean.Metadata, func(name, value string) bool { return !ok(name, value) })
+			return clean
+		}
+	}
+	return msg
 }
 
 // unmarshal makes a message of anything that came on a subject. It never fails, since a
@@ -61,7 +72,7 @@ func unmarshal(subject string, header natsgo.Header, body []byte) *message.Messa
 // idOf returns the id of a message: its id for deduplication, else an id that its
 // producer may have given it, or "" if it has none.
 func idOf(header natsgo.Header) string {
-	for _, name := range []string{natsgo.MsgIdHdr, watermillID, envelope.HeaderMessageID} {
+	for _, name := range []string{natsgo.MsgIdHdr, wmnats.WatermillUUIDHdr, envelope.HeaderMessageID} {
 		if id := header.Get(name); id != "" {
 			return id
 		}
@@ -73,7 +84,7 @@ func idOf(header natsgo.Header) string {
 // header of this driver.
 func reserved(name string) bool {
 	const prefix = "Nats-"
-	return name == watermillID || broker.IsMeta(name) || len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+	return name == wmnats.WatermillUUIDHdr || broker.IsMeta(name) || len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
 // validValue reports whether a value is read from a header exactly as it was written.
