@@ -1,64 +1,29 @@
 package store
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
-
-	"github.com/go-json-experiment/json"
+	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Only returns the timer of a key, which is the only one that was read, or
-// [timer.ErrNotFound].
-func Only(key timer.Key, entries []timer.Entry, err error) (timer.Entry, error) {
-	switch {
-	case err != nil:
-		return timer.Entry{}, err
-	case len(entries) == 0:
-		return timer.Entry{}, fmt.Errorf("%s: %w", key, timer.ErrNotFound)
-	}
-	return entries[0], nil
+// A Reader answers the questions of a [timer.Reader] that one statement answers. A database
+// embeds it and adds the others.
+type Reader struct {
+	SQL Statements
+
+	// Rows runs a statement and calls each for the rows that it returns. Its error says what
+	// was being done. Arguments are texts, numbers and times.
+	Rows func(ctx context.Context, doing, text string, args []any, each func(Scanner) error) error
 }
 
-// List answers a filter with the list that it asks for, see [timer.Reader].
-func List(ctx context.Context, f timer.Filter, ofTenant, correlated, soonest, over func(context.Context, timer.Filter) (timer.Page, error)) (timer.Page, error) {
-	if err := f.Validate(); err != nil {
-		return timer.Page{}, err
-	}
-	switch {
-	case f.TenantID != "":
-		return ofTenant(ctx, f)
-	case f.CorrelationID != "":
-		return correlated(ctx, f)
-	case !f.OverFrom.IsZero():
-		return over(ctx, f)
-	}
-	return soonest(ctx, f)
-}
+// Statements are the statements of a [Reader], in the words of a database.
+type Statements struct {
+	Get, Correlated, Delivery, Unclaimed, Firing, Counts, Stats, TenantCounts, Noted, RegisteredBefore string
 
-// Between returns the bounds of the service calls that a filter matches: they come after
-// the one and before the other. No service call has the character DEL, and all that it may
-// have come before that.
-func Between(f timer.Filter) (after, before string) {
-	const del = "\x7f"
-	if last := len(f.Prefix) - 1; last >= 0 {
-		after = f.Prefix[:last] + string(f.Prefix[last]-1) + del
-	}
-	return max(f.After, after), f.Prefix + del
-}
-
-// Newest returns the number before which all parked events are that are asked for.
-func Newest(before int64) int64 {
-	if before == 0 {
-		return math.MaxInt64
-	}
-	return before
+	Overdue, Parked Question
 }
 
 // A Question has two statements that ask the same: about all tenants, and about one.
@@ -73,153 +38,118 @@ func (q Question) Of(tenant timer.TenantID, args ...any) (text string, _ []any) 
 	return q.Tenant, append(args, string(tenant))
 }
 
-// maxLine is the longest line, in bytes.
-const maxLine = 1 << 20
-
-// ReadExport reads an export of a tenant, or of all if that is empty, calls yield with
-// each of its timers, and compares what it read with the trailer. An error in the file
-// begins with the number of the line; one of yield is returned as it is. That the file
-// is whole is known at its end only.
-func ReadExport(r io.Reader, tenant timer.TenantID, yield func(timer.Entry) error) (Summary, error) {
-	lines := newLineReader(r)
-	if err := lines.header(tenant); err != nil {
-		return Summary{}, err
-	}
-	t := newTally("", nil)
-	for last := (timer.Key{}); ; {
-		line, err := lines.next()
-		if errors.Is(err, io.EOF) {
-			return Summary{}, lines.at(errors.New("the file ends here, without a trailer: it is incomplete"))
-		}
-		if err != nil {
-			return Summary{}, err
-		}
-		switch kindOf(line) {
-		case kindTrailer:
-			sum := t.summary()
-			return sum, lines.trailer(line, sum)
-		case kindTimer:
-		case kindEvent, kindParked:
-			return Summary{}, lines.at(errors.New("it is an event, which is not imported: start the service that wrote this until no event waits and none is parked, and export again"))
-		default:
-			return Summary{}, lines.at(fmt.Errorf(`it begins with %s, want {"kind":"timer" or "trailer"`, timer.Quote(string(line))))
-		}
-		e, err := decodeTimer(line)
-		switch {
-		case err != nil:
-		case last.Compare(e.Key) >= 0:
-			err = fmt.Errorf("timer %s does not come after %s: they are ordered by tenant and service call, each once", e.Key, last)
-		case tenant != "" && e.TenantID != tenant:
-			err = fmt.Errorf("timer %s is not of tenant %s", e.Key, tenant)
-		}
-		if err != nil {
-			return Summary{}, lines.at(err)
-		}
-		last = e.Key
-		t.add(e.State, append(line, '\n'))
-		if err := yield(e); err != nil {
-			return Summary{}, err
-		}
-	}
-}
-
-// A lineReader reads the lines of an export, and counts them.
-type lineReader struct {
-	*bufio.Scanner
-	number int // of the last line
-}
-
-func newLineReader(r io.Reader) *lineReader {
-	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 1<<16), maxLine)
-	s.Split(func(data []byte, atEOF bool) (int, []byte, error) { // at \n alone, as opposed to ScanLines
-		if end := bytes.IndexByte(data, '\n'); end >= 0 {
-			return end + 1, data[:end:end], nil
-		}
-		if atEOF && len(data) > 0 {
-			return len(data), data[:len(data):len(data)], nil
-		}
-		return 0, nil, nil
-	})
-	return &lineReader{Scanner: s}
-}
-
-// at returns an error that begins with the number of the line.
-func (l *lineReader) at(err error) error { return fmt.Errorf("line %d: %w", l.number, err) }
-
-// next returns a line without its end, which is valid until the next call, or
-// io.EOF. The number of the line after an io.EOF is that of the missing one.
-func (l *lineReader) next() ([]byte, error) {
-	l.number++
-	if l.Scan() && l.Err() == nil { // after an error there is a piece of a line
-		return l.Bytes(), nil
-	}
-	switch err := l.Err(); {
-	case err == nil:
-		return nil, io.EOF
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, l.at(fmt.Errorf("it has more than %d bytes", maxLine))
-	default:
-		return nil, l.at(err)
-	}
-}
-
-// header reads the first line, which must be that of an export of a tenant, or of all.
-func (l *lineReader) header(tenant timer.TenantID) error {
-	line, err := l.next()
-	if errors.Is(err, io.EOF) {
-		return l.at(errors.New("the file is empty"))
-	}
-	if err != nil {
-		return err
-	}
-	var h headerLine
-	err = json.Unmarshal(line, &h)
+// Get returns the timer, or [timer.ErrNotFound].
+func (r *Reader) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
+	entries, err := r.Entries(ctx, "get "+key.String(), r.SQL.Get, string(key.TenantID), string(key.ServiceCallID))
 	switch {
-	case h.Kind != kindHeader || h.Format != formatName: // which come first, whatever follows
-		err = errors.New("this is not an export of the timer service")
-	case h.Version != formatVersion:
-		err = fmt.Errorf("the export has version %d, this binary knows %d: use a newer binary", h.Version, formatVersion)
 	case err != nil:
-		err = plain(err)
-	case h.TenantID != "" && tenant == "":
-		err = fmt.Errorf("it has the timers of tenant %[1]s alone: import it with --tenant %[1]s", h.TenantID)
-	case h.TenantID != tenant:
-		err = fmt.Errorf("it is not an export of tenant %s alone, as export --tenant writes it", tenant)
-	default:
-		return nil
+		return timer.Entry{}, err
+	case len(entries) == 0:
+		return timer.Entry{}, fmt.Errorf("%s: %w", key, timer.ErrNotFound)
 	}
-	return l.at(err)
+	return entries[0], nil
 }
 
-// kindOf returns the kind of a line, which is its first field, or "".
-func kindOf(line []byte) string {
-	rest, found := bytes.CutPrefix(line, []byte(`{"kind":"`))
-	kind, _, ended := bytes.Cut(rest, []byte(`"`))
-	if !found || !ended {
-		return ""
-	}
-	return string(kind)
+// Entries returns the timers that a statement returns.
+func (r *Reader) Entries(ctx context.Context, doing, text string, args ...any) (entries []timer.Entry, err error) {
+	err = r.Rows(ctx, doing, text, args, Collect(&entries, ReadEntry))
+	return entries, err
 }
 
-// trailer compares the last line with the timers before it.
-func (l *lineReader) trailer(line []byte, got Summary) error {
-	var t trailerLine
-	if err := strict(line, &t); err != nil {
-		return l.at(err)
+// A Lister returns a page of timers.
+type Lister func(context.Context, timer.Filter) (timer.Page, error)
+
+// ListBy answers a filter with the list that it asks for, see [timer.Reader].
+func (r *Reader) ListBy(ctx context.Context, f timer.Filter, ofTenant, soonest, over Lister) (timer.Page, error) {
+	if err := f.Validate(); err != nil {
+		return timer.Page{}, err
 	}
-	want := Summary{Timers: timer.Counts{Scheduled: t.Scheduled, Reached: t.Reached, Expired: t.Expired, Canceled: t.Canceled}, SHA256: t.SHA256}
 	switch {
-	case got.SHA256 != want.SHA256:
-		return l.at(fmt.Errorf("the checksum is %s, that of the lines before it %s: the file was changed", want.SHA256, got.SHA256))
-	case got != want:
-		return l.at(fmt.Errorf("the counts are %s, those of the lines before it %s", want, got))
+	case f.TenantID != "":
+		return ofTenant(ctx, f)
+	case f.CorrelationID != "":
+		entries, err := r.Entries(ctx, "find by correlation id", r.SQL.Correlated, f.CorrelationID, timer.PageSize(f.Limit))
+		return timer.Page{Entries: entries}, err
+	case !f.OverFrom.IsZero():
+		return over(ctx, f)
 	}
-	switch _, err := l.next(); {
-	case err == nil:
-		return l.at(errors.New("more lines follow the trailer"))
-	case !errors.Is(err, io.EOF):
-		return err
+	return soonest(ctx, f)
+}
+
+// Overdue counts timers that were due before now.
+func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (o timer.Overdue, err error) {
+	text, args := r.SQL.Overdue.Of(tenant, timer.RoundDown(now), timer.MaxOverdue)
+	err = r.Rows(ctx, "count what is overdue", text, args, Scan(&o.Timers, (*Time)(&o.Oldest)))
+	return o, err
+}
+
+// Delivery returns where an event is.
+func (r *Reader) Delivery(ctx context.Context, eventID string) (found timer.Delivery, err error) {
+	err = r.Rows(ctx, "find an event", r.SQL.Delivery, []any{eventID, timer.DeliveryWalk}, readDelivery(&found))
+	return found, err
+}
+
+// Parked returns a page of parked events.
+func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, before int64, limit int) (events []timer.ParkedEvent, err error) {
+	if before == 0 {
+		before = math.MaxInt64
 	}
-	return nil
+	text, args := r.SQL.Parked.Of(tenant, before, timer.PageSize(limit))
+	err = r.Rows(ctx, "list parked events", text, args, Collect(&events, readParked))
+	return events, err
+}
+
+// Unclaimed returns service calls of events that have no handler.
+func (r *Reader) Unclaimed(ctx context.Context, limit int) (calls []timer.ServiceCallID, err error) {
+	err = r.Rows(ctx, "find unclaimed events", r.SQL.Unclaimed, []any{limit}, Collect(&calls, readServiceCall))
+	return calls, err
+}
+
+// Firing returns the pauses that the database keeps.
+func (r *Reader) Firing(ctx context.Context, now time.Time) (timer.Pauses, error) {
+	pauses := make(timer.Pauses)
+	err := r.Rows(ctx, "read whether firing is paused", r.SQL.Firing, []any{now}, readPauses(pauses))
+	return pauses, err
+}
+
+// Stats returns the counts of a tenant, or adds up those of all.
+func (r *Reader) Stats(ctx context.Context, tenant timer.TenantID) (st timer.Stats, err error) {
+	if tenant == "" {
+		err = r.Rows(ctx, "read the counts", r.SQL.Stats, nil, readStats(&st))
+	} else {
+		err = r.Rows(ctx, "read the counts of "+string(tenant), r.SQL.Counts, []any{string(tenant)}, Scan(&st.Scheduled, &st.Reached, &st.Expired, &st.Canceled))
+	}
+	return st, err
+}
+
+// Tenants returns the counts of tenants, in order.
+func (r *Reader) Tenants(ctx context.Context, after timer.TenantID, limit int) (tenants []timer.TenantCounts, err error) {
+	err = r.Rows(ctx, "read the counts of tenants", r.SQL.TenantCounts, []any{string(after), timer.PageSize(limit)}, Collect(&tenants, readTenantCounts))
+	return tenants, err
+}
+
+// RegisteredBefore counts the timers that wait whose command is older than a time, by its
+// producer's clock. It reads a limited number of rows, and may take long: give it a deadline.
+func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit int) (u timer.Unprotected, err error) {
+	var rows int
+	err = r.Rows(ctx, "count timers by their age", r.SQL.RegisteredBefore, []any{before.UnixMilli(), limit}, Scan(&rows, &u.Timers, (*Time)(&u.Oldest)))
+	u.Before, u.More = before.UTC(), rows == limit
+	return u, err
+}
+
+// Noted returns the positions that the database has noted of the broker's logs.
+func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
+	err = r.Rows(ctx, "read the positions", r.SQL.Noted, nil, readNoted(&n))
+	return n, err
+}
+
+// Between returns the bounds of the service calls that a filter matches: they come after
+// the one and before the other. No service call has the character DEL, and all that it may
+// have come before that.
+func Between(f timer.Filter) (after, before string) {
+	const del = "\x7f"
+	if last := len(f.Prefix) - 1; last >= 0 {
+		after = f.Prefix[:last] + string(f.Prefix[last]-1) + del
+	}
+	return max(f.After, after), f.Prefix + del
 }

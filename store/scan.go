@@ -64,6 +64,11 @@ func (t *Time) Scan(column any) error {
 	return nil
 }
 
+// Scan returns a function that reads the only row of a statement.
+func Scan(columns ...any) func(Scanner) error {
+	return func(row Scanner) error { return row.Scan(columns...) }
+}
+
 // Collect returns a function that appends what read returns for each row to a list.
 func Collect[T any](list *[]T, read func(Scanner) (T, error)) func(Scanner) error {
 	return func(row Scanner) error {
@@ -88,14 +93,14 @@ func ReadEntryAfter(row Scanner, columns ...any) (e timer.Entry, err error) {
 	return e, nil
 }
 
-// ReadTenantCounts reads the counts of a tenant.
-func ReadTenantCounts(row Scanner) (c timer.TenantCounts, err error) {
+// readTenantCounts reads the counts of a tenant.
+func readTenantCounts(row Scanner) (c timer.TenantCounts, err error) {
 	err = row.Scan((*string)(&c.TenantID), &c.Scheduled, &c.Reached, &c.Expired, &c.Canceled)
 	return c, err
 }
 
-// ReadStats returns a function that reads the counts of all tenants.
-func ReadStats(st *timer.Stats) func(Scanner) error {
+// readStats returns a function that reads the counts of all tenants.
+func readStats(st *timer.Stats) func(Scanner) error {
 	return func(row Scanner) error {
 		var first Text // id of the oldest event
 		err := row.Scan(&st.Scheduled, &st.Reached, &st.Expired, &st.Canceled, &st.Outbox, (*Time)(&st.NextDue), (*Time)(&st.Oldest), &first, &st.Parked)
@@ -104,15 +109,21 @@ func ReadStats(st *timer.Stats) func(Scanner) error {
 	}
 }
 
-// ReadServiceCall reads the only column of a row.
-func ReadServiceCall(row Scanner) (call timer.ServiceCallID, err error) {
+// ReadNumber reads the only column of a row.
+func ReadNumber(row Scanner) (n int64, err error) {
+	err = row.Scan(&n)
+	return n, err
+}
+
+// readServiceCall reads the only column of a row.
+func readServiceCall(row Scanner) (call timer.ServiceCallID, err error) {
 	err = row.Scan((*string)(&call))
 	return call, err
 }
 
-// ReadDelivery returns a function that reads where an event is. The first row is the event itself; a
+// readDelivery returns a function that reads where an event is. The first row is the event itself; a
 // later one says only that there are more.
-func ReadDelivery(found *timer.Delivery) func(Scanner) error {
+func readDelivery(found *timer.Delivery) func(Scanner) error {
 	found.State = timer.Published
 	return func(row Scanner) error {
 		var d timer.Delivery
@@ -124,8 +135,8 @@ func ReadDelivery(found *timer.Delivery) func(Scanner) error {
 	}
 }
 
-// ReadPauses returns a function that reads a pause.
-func ReadPauses(all timer.Pauses) func(Scanner) error {
+// readPauses returns a function that reads a pause.
+func readPauses(all timer.Pauses) func(Scanner) error {
 	return func(row Scanner) error {
 		var p timer.Pause
 		err := row.Scan((*string)(&p.TenantID), (*Time)(&p.Since), (*Time)(&p.Until), &p.By)
@@ -134,8 +145,8 @@ func ReadPauses(all timer.Pauses) func(Scanner) error {
 	}
 }
 
-// ReadParked reads an event that is parked.
-func ReadParked(row Scanner) (e timer.ParkedEvent, err error) {
+// readParked reads an event that is parked.
+func readParked(row Scanner) (e timer.ParkedEvent, err error) {
 	var headers string
 	if err := row.Scan(&e.Seq, &e.ID, &e.Body, &headers, (*Time)(&e.AppendedAt), (*Time)(&e.ParkedAt), &e.Attempts, &e.Reason); err != nil {
 		return e, err
@@ -149,9 +160,9 @@ func ReadParked(row Scanner) (e timer.ParkedEvent, err error) {
 	return e, nil
 }
 
-// ReadNoted returns a function that reads a position, or that there is none, and whether the
+// readNoted returns a function that reads a position, or that there is none, and whether the
 // database is empty beside positions.
-func ReadNoted(n *timer.Noted) func(Scanner) error {
+func readNoted(n *timer.Noted) func(Scanner) error {
 	return func(row Scanner) error {
 		var p timer.Position
 		err := row.Scan(&n.Empty, (*Text)(&p.Log), (*Number)(&p.Committed), (*Number)(&p.Observed))

@@ -141,7 +141,7 @@ func (t *transaction) put(ctx context.Context, a *store.Application, groups []*s
 		return nil
 	}
 	n := 0
-	err = t.rows(ctx, sqlAgain[a.Kind], []any{store.JSON(a.Rows(changed))}, scan(&n))
+	err = t.rows(ctx, sqlAgain[a.Kind], []any{store.JSON(a.Rows(changed))}, store.Scan(&n))
 	if err == nil && n != len(changed) {
 		err = fmt.Errorf("%d of %d timers were changed, though no other transaction can have changed them", n, len(changed))
 	}
@@ -212,7 +212,7 @@ const (
 // how many rows it folded.
 func (s *Store) foldAny(ctx context.Context) (all int64, err error) {
 	var fresh bool
-	if err := s.rows(ctx, "read the counts", sqlFresh, nil, scan(&fresh)); err != nil || !fresh {
+	if err := s.rows(ctx, "read the counts", sqlFresh, nil, store.Scan(&fresh)); err != nil || !fresh {
 		return 0, err
 	}
 	for {
@@ -227,10 +227,10 @@ func (s *Store) foldAny(ctx context.Context) (all int64, err error) {
 func (s *Store) fold(ctx context.Context) (folded int64, err error) {
 	err = s.writing(ctx, "fold the counts", func(ctx context.Context, t *transaction) error {
 		var taken bool
-		if err := t.rows(ctx, sqlTryLock, []any{int32(lockFold)}, scan(&taken)); err != nil || !taken {
+		if err := t.rows(ctx, sqlTryLock, []any{int32(lockFold)}, store.Scan(&taken)); err != nil || !taken {
 			return err
 		}
-		return t.rows(ctx, sqlFold, []any{int64(foldBatch)}, scan(&folded))
+		return t.rows(ctx, sqlFold, []any{int64(foldBatch)}, store.Scan(&folded))
 	})
 	return folded, err
 }

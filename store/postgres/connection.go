@@ -187,8 +187,3 @@ func (s step) receive(rows pgx.Rows) error {
 	}
 	return nil
 }
-
-// scan returns a function that reads the only row of a statement.
-func scan(dest ...any) func(store.Scanner) error {
-	return func(row store.Scanner) error { return row.Scan(dest...) }
-}

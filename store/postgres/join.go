@@ -189,7 +189,7 @@ func (t *transaction) flush(ctx context.Context) error {
 // returns where the id of the database will be.
 func (t *transaction) join() *string {
 	database := new(string)
-	t.later(step{text: sqlJoin, each: scan(database)})
+	t.later(step{text: sqlJoin, each: store.Scan(database)})
 	return database
 }
 
@@ -303,7 +303,7 @@ func (s *Store) takeEvent(ctx context.Context, send sender, row outbox.Place) (b
 	t := &transaction{store: s, send: send}
 	var taken int64
 	database := t.join()
-	t.later(step{text: sqlTake.On(row.Deferred), args: []any{int32(row.Shard), row.Seq}, each: scan(&taken)})
+	t.later(step{text: sqlTake.On(row.Deferred), args: []any{int32(row.Shard), row.Seq}, each: store.Scan(&taken)})
 	if err := t.leave(ctx, database); err != nil {
 		return false, inTransaction(doing, err)
 	}

@@ -94,16 +94,16 @@ func (s *Store) renumber(ctx context.Context) error {
 	err := s.transact(ctx, func(ctx context.Context, t *transaction) error {
 		var next, highest int64
 		t.later(step{text: sqlLock, args: []any{int32(lockNumbers)}})
-		if err := t.rows(ctx, sqlNumber, []any{s.shard.Load()}, scan(&next)); err != nil {
+		if err := t.rows(ctx, sqlNumber, []any{s.shard.Load()}, store.Scan(&next)); err != nil {
 			return err
 		}
-		if err := t.rows(ctx, sqlNumbered, []any{next}, scan(&highest)); err != nil {
+		if err := t.rows(ctx, sqlNumbered, []any{next}, store.Scan(&highest)); err != nil {
 			return err
 		}
 		if next > highest {
 			return errRolledBack
 		}
-		if err := t.rows(ctx, sqlRenumber, []any{highest}, scan(&highest)); err != nil {
+		if err := t.rows(ctx, sqlRenumber, []any{highest}, store.Scan(&highest)); err != nil {
 			return fmt.Errorf("%w: the sequence of timer_outbox is at %d, behind its rows, and can't be moved up to %d: %w", timer.ErrFatal, next, highest, err)
 		}
 		s.opt.Log.WarnContext(ctx, "the sequence of timer_outbox was behind its rows, as after logical replication: moved up", "from", next, "to", highest)
@@ -290,7 +290,7 @@ func (s *Store) Instances() int { return max(1, int(s.instances.Load())) }
 
 // Now returns the time at the server.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
-	err = readTx(ctx, s.db, step{text: sqlNow, each: scan(&now)})
+	err = readTx(ctx, s.db, step{text: sqlNow, each: store.Scan(&now)})
 	return now, classify("ask the server for the time", err)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/internal/migration"
+	"github.com/event-service-agent/timer-service/store"
 )
 
 //go:embed migrations/*.sql
@@ -72,7 +73,7 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 func Migratable(ctx context.Context, db *sql.DB) error {
 	var schema string
 	var may bool
-	err := readTx(ctx, db, step{text: sqlMigratable, each: scan(&schema, &may)})
+	err := readTx(ctx, db, step{text: sqlMigratable, each: store.Scan(&schema, &may)})
 	if err == nil && !may {
 		err = fmt.Errorf("the role may not make tables in the schema %q: its owner makes them: run timer-service migrate with the URL of that role", schema)
 	}
@@ -106,7 +107,7 @@ func up(ctx context.Context, db *sql.DB) error {
 // version returns the version of the schema, 0 if there is none.
 func version(ctx context.Context, db *sql.DB) (v int64, err error) {
 	var exists, before bool
-	if err := readTx(ctx, db, step{text: sqlExists, args: []any{migration.Table, migration.TableBefore}, each: scan(&exists, &before)}); err != nil {
+	if err := readTx(ctx, db, step{text: sqlExists, args: []any{migration.Table, migration.TableBefore}, each: store.Scan(&exists, &before)}); err != nil {
 		return 0, err
 	}
 	if before {
@@ -115,7 +116,7 @@ func version(ctx context.Context, db *sql.DB) (v int64, err error) {
 	if !exists {
 		return 0, nil
 	}
-	err = readTx(ctx, db, step{text: sqlVersion, each: scan(&v)})
+	err = readTx(ctx, db, step{text: sqlVersion, each: store.Scan(&v)})
 	return v, err
 }
 
@@ -150,7 +151,7 @@ func verifyRunning(ctx context.Context, db *sql.DB) error {
 		return Verify(ctx, db)
 	}
 	var newest, oldest int64
-	err = readTx(ctx, db, step{text: sqlCompatible, each: scan(&newest, &oldest)})
+	err = readTx(ctx, db, step{text: sqlCompatible, each: store.Scan(&newest, &oldest)})
 	switch {
 	case err != nil:
 		return classify("find which instances may go on", err)
@@ -192,7 +193,7 @@ func ReferenceServiceCalls(ctx context.Context, db *sql.DB) error {
 func reference(ctx context.Context, c *pgx.Conn) error {
 	var referenced, valid bool
 	var parents int64
-	if err := send(ctx, c, step{text: sqlReference, args: []any{referenceName}, each: scan(&referenced, &valid, &parents)}); err != nil {
+	if err := send(ctx, c, step{text: sqlReference, args: []any{referenceName}, each: store.Scan(&referenced, &valid, &parents)}); err != nil {
 		return err
 	}
 	switch {
@@ -206,7 +207,7 @@ func reference(ctx context.Context, c *pgx.Conn) error {
 		}
 	}
 	var unreferenced int64
-	if err := send(ctx, c, step{text: sqlUnreferenced, each: scan(&unreferenced)}); err != nil {
+	if err := send(ctx, c, step{text: sqlUnreferenced, each: store.Scan(&unreferenced)}); err != nil {
 		return err
 	}
 	if unreferenced > 0 {

@@ -52,13 +52,6 @@ func (r *Reader) walk(
 	return page, err
 }
 
-// Overdue counts timers that were due before now.
-func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (o timer.Overdue, err error) {
-	text, args := sqlOverdue.Of(tenant, timer.RoundDown(now), int64(timer.MaxOverdue))
-	err = r.rows(ctx, "count what is overdue", text, args, scan(&o.Timers, (*store.Time)(&o.Oldest)))
-	return o, err
-}
-
 // Upcoming counts timers by when they are due.
 func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) ([]int64, error) {
 	if err := timer.CheckIntervals(width, n); err != nil {
@@ -75,26 +68,13 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 	return counts, err
 }
 
-// Delivery returns where an event is in the outbox.
-func (r *Reader) Delivery(ctx context.Context, eventID string) (found timer.Delivery, err error) {
-	err = r.rows(ctx, "find an event", sqlDelivery, []any{eventID, int64(timer.DeliveryWalk)}, store.ReadDelivery(&found))
-	return found, err
-}
-
-// Parked returns a page of parked events.
-func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, before int64, limit int) (events []timer.ParkedEvent, err error) {
-	text, args := sqlParked.Of(tenant, store.Newest(before), int64(timer.PageSize(limit)))
-	err = r.rows(ctx, "list parked events", text, args, store.Collect(&events, store.ReadParked))
-	return events, err
-}
-
 // RetryParked moves parked events into the shard of the outbox to which this store appends.
 func (s *Store) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (retried int, err error) {
 	if len(seqs) == 0 {
 		return 0, nil
 	}
 	err = s.writing(ctx, "retry parked events", func(ctx context.Context, t *transaction) error {
-		return t.rows(ctx, sqlRetryParked, []any{seqs, timer.RoundDown(now), s.shard.Load()}, scan(&retried))
+		return t.rows(ctx, sqlRetryParked, []any{seqs, timer.RoundDown(now), s.shard.Load()}, store.Scan(&retried))
 	})
 	if err != nil {
 		return 0, err
@@ -102,25 +82,17 @@ func (s *Store) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (
 	return retried, nil
 }
 
-// DiscardParked deletes parked events.
-func (s *Store) DiscardParked(ctx context.Context, seqs ...int64) (discarded int, err error) {
-	if len(seqs) == 0 {
-		return 0, nil
-	}
-	return s.deleting(ctx, "discard parked events", sqlDiscardParked, seqs)
-}
-
 // Purge skips timers that another transaction is changing, such as the purge of another
 // instance.
 func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (deleted int, err error) {
-	return s.deleting(ctx, "purge", sqlPurge, timer.RoundDown(before), int64(limit))
+	return s.change(ctx, "purge", sqlPurge, timer.RoundDown(before), limit)
 }
 
-// deleting runs a statement in a transaction, and returns how many rows it deleted.
-func (s *Store) deleting(ctx context.Context, doing, text string, args ...any) (deleted int, err error) {
+// change runs a statement in a transaction, and returns how many rows it changed.
+func (s *Store) change(ctx context.Context, doing, text string, args ...any) (changed int, err error) {
 	err = s.writing(ctx, doing, func(_ context.Context, t *transaction) error {
 		t.later(step{text: text, args: args, done: func(tag pgconn.CommandTag) {
-			deleted = int(tag.RowsAffected())
+			changed = int(tag.RowsAffected())
 			failpoint.Here("purging")
 		}})
 		return nil
@@ -128,57 +100,23 @@ func (s *Store) deleting(ctx context.Context, doing, text string, args ...any) (
 	if err != nil {
 		return 0, err
 	}
-	return deleted, nil
+	return changed, nil
 }
 
 // Forget deletes the parked events of a tenant, in as many transactions as that takes, and
 // then its timers in one transaction.
 func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c timer.Counts, err error) {
-	const doing = "forget a tenant"
 	if limit <= 0 {
 		return c, nil
 	}
-	for deleted := limit; deleted == limit; {
-		if deleted, err = s.deleting(ctx, doing, sqlForgetParked, string(tenant), int64(limit)); err != nil {
-			return c, err
-		}
+	if err := s.ForgetParked(ctx, tenant, limit); err != nil {
+		return c, err
 	}
-	err = s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
-		return t.rows(ctx, sqlForget, []any{string(tenant), int64(limit)}, scan(&c.Scheduled, &c.Reached, &c.Expired, &c.Canceled))
+	err = s.writing(ctx, "forget a tenant", func(ctx context.Context, t *transaction) error {
+		return t.rows(ctx, sqlForget, []any{string(tenant), int64(limit)}, store.Scan(&c.Scheduled, &c.Reached, &c.Expired, &c.Canceled))
 	})
 	if err != nil {
 		return timer.Counts{}, err
 	}
 	return c, nil
-}
-
-// Firing returns the pauses that the database keeps.
-func (r *Reader) Firing(ctx context.Context, now time.Time) (timer.Pauses, error) {
-	pauses := make(timer.Pauses)
-	err := r.seek(ctx, "read whether firing is paused", sqlFiring, []any{now}, store.ReadPauses(pauses))
-	return pauses, err
-}
-
-// PauseFiring stores a pause.
-func (s *Store) PauseFiring(ctx context.Context, p timer.Pause) error {
-	p, err := p.Kept()
-	if err != nil {
-		return err
-	}
-	var until *time.Time
-	if !p.Until.IsZero() {
-		until = &p.Until
-	}
-	return s.writing(ctx, "pause firing", func(_ context.Context, t *transaction) error {
-		t.later(step{text: sqlPause, args: []any{string(p.TenantID), p.Since, until, p.By}})
-		return nil
-	})
-}
-
-// ResumeFiring ends a pause.
-func (s *Store) ResumeFiring(ctx context.Context, tenant timer.TenantID) error {
-	return s.writing(ctx, "resume firing", func(_ context.Context, t *transaction) error {
-		t.later(step{text: sqlResume, args: []any{string(tenant)}})
-		return nil
-	})
 }

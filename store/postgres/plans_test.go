@@ -298,7 +298,7 @@ func explained(t *testing.T, s *Store, name string, args ...any) (rows, blocks i
 		}
 	}
 	must(t, s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
-		err := tx.rows(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+query(name), args, scan(&plans))
+		err := tx.rows(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+query(name), args, store.Scan(&plans))
 		return errors.Join(err, tx.now(ctx, step{text: rollback}))
 	}))
 	return plans[0].Plan.Rows, plans[0].Plan.Hit + plans[0].Plan.Read

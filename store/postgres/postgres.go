@@ -74,6 +74,7 @@ type Options struct {
 // outbox.Table (shard 0) of it. All methods are safe for concurrent use.
 type Store struct {
 	*Reader
+	store.Changer
 	opt   Options
 	node  timer.Node   // this instance
 	host  bool         // the handle belongs to a host
@@ -143,10 +144,12 @@ func New(db *sql.DB, opt Options) *Store {
 
 func newStore(db *sql.DB, opt Options) *Store {
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
-	return &Store{
-		Reader: &Reader{db: db}, opt: opt, node: store.NewNode(opt.Version), working: newWorking(),
+	s := &Store{
+		Reader: newReader(db), opt: opt, node: store.NewNode(opt.Version), working: newWorking(),
 		watermark: watermark{began: time.Now()}, //nolint:forbidigo // for the pace, not for timers
 	}
+	s.Changer = store.Changer{SQL: changes, Change: s.change}
+	return s
 }
 
 // OpenReader connects to the database for reading only, also while services run on it: call
@@ -160,7 +163,7 @@ func OpenReader(ctx context.Context, url string) (*Reader, error) {
 	if err := Verify(ctx, db); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database: %w", err), db.Close())
 	}
-	return &Reader{db: db}, nil
+	return newReader(db), nil
 }
 
 // Close waits for running transactions and closes the handle that Open opened; the handle of
@@ -293,12 +296,7 @@ func (t *transaction) rows(ctx context.Context, text string, args []any, fn func
 
 // numbers runs a statement and returns its only column.
 func (t *transaction) numbers(ctx context.Context, text string, args ...any) (all []int64, err error) {
-	err = t.rows(ctx, text, args, func(row store.Scanner) error {
-		var n int64
-		err := row.Scan(&n)
-		all = append(all, n)
-		return err
-	})
+	err = t.rows(ctx, text, args, store.Collect(&all, store.ReadNumber))
 	return all, err
 }
 

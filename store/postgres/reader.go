@@ -15,7 +15,15 @@ import (
 
 // A Reader is a [timer.Reader]. [OpenReader] makes one; every [Store] has one.
 type Reader struct {
+	store.Reader
 	db *sql.DB
+}
+
+// newReader returns a Reader on a handle.
+func newReader(db *sql.DB) *Reader {
+	r := &Reader{db: db}
+	r.Reader = store.Reader{SQL: statements, Rows: r.rows}
+	return r
 }
 
 // Close closes the handle that OpenReader opened.
@@ -41,25 +49,13 @@ func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error
 }
 
 func (r *Reader) nextDue(ctx context.Context, after, watermark time.Time) (due time.Time, err error) {
-	err = r.seek(ctx, "find the next due time", sqlNextDue, []any{timer.RoundDown(after), watermark}, scan((*store.Time)(&due)))
+	err = r.seek(ctx, "find the next due time", sqlNextDue, []any{timer.RoundDown(after), watermark}, store.Scan((*store.Time)(&due)))
 	return due, err
-}
-
-// Get returns the timer, or [timer.ErrNotFound].
-func (r *Reader) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
-	entries, err := r.entries(ctx, "get "+key.String(), sqlGet, string(key.TenantID), string(key.ServiceCallID))
-	return store.Only(key, entries, err)
 }
 
 // List returns a page of timers.
 func (r *Reader) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
-	return store.List(ctx, f, r.ofTenant, r.correlated, r.soonest, r.over)
-}
-
-// correlated returns timers of any tenant that carry the correlation id.
-func (r *Reader) correlated(ctx context.Context, f timer.Filter) (timer.Page, error) {
-	entries, err := r.entries(ctx, "find by correlation id", sqlCorrelated, f.CorrelationID, int64(timer.PageSize(f.Limit)))
-	return timer.Page{Entries: entries}, err
+	return r.ListBy(ctx, f, r.ofTenant, r.soonest, r.over)
 }
 
 // ofTenant returns a page of a tenant's timers.
@@ -99,25 +95,4 @@ func bound(t time.Time) *time.Time {
 	}
 	t = timer.RoundUp(t)
 	return &t
-}
-
-func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (entries []timer.Entry, err error) {
-	err = r.rows(ctx, doing, text, args, store.Collect(&entries, store.ReadEntry))
-	return entries, err
-}
-
-// Stats returns the counts of a tenant, or the sums of all tenants if it is empty.
-func (r *Reader) Stats(ctx context.Context, tenant timer.TenantID) (st timer.Stats, err error) {
-	if tenant != "" {
-		err = r.rows(ctx, "read the counts of "+string(tenant), sqlCounts, []any{string(tenant)}, scan(&st.Scheduled, &st.Reached, &st.Expired, &st.Canceled))
-		return st, err
-	}
-	err = r.rows(ctx, "read the counts", sqlStats, nil, store.ReadStats(&st))
-	return st, err
-}
-
-// Tenants returns the counts of tenants, in the order of their ids.
-func (r *Reader) Tenants(ctx context.Context, after timer.TenantID, limit int) (tenants []timer.TenantCounts, err error) {
-	err = r.rows(ctx, "read the counts of tenants", sqlTenantCounts, []any{string(after), int64(timer.PageSize(limit))}, store.Collect(&tenants, store.ReadTenantCounts))
-	return tenants, err
 }

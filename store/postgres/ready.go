@@ -42,7 +42,7 @@ func (s *Store) ready(ctx context.Context) error {
 		return fmt.Errorf("%w: the role may not read and change %s: grant it SELECT, INSERT, UPDATE and DELETE", timer.ErrFatal, denied)
 	}
 	var database, schema string
-	if err := readTx(ctx, s.db, step{text: sqlIdentity, each: scan(&s.id, &database, &schema)}); err != nil {
+	if err := readTx(ctx, s.db, step{text: sqlIdentity, each: store.Scan(&s.id, &database, &schema)}); err != nil {
 		return err
 	}
 	s.known = true
@@ -61,8 +61,8 @@ func (s *Store) CheckServer(ctx context.Context) error {
 	var number int64
 	var version, synchronous, fsync string
 	var unlogged, hidden, denied string // what is denied fails by itself
-	if err := readTx(ctx, s.db, step{text: sqlServer, each: scan(&number, &version, &synchronous, &fsync)},
-		step{text: sqlTables, each: scan(&unlogged, &hidden, &denied)}); err != nil {
+	if err := readTx(ctx, s.db, step{text: sqlServer, each: store.Scan(&number, &version, &synchronous, &fsync)},
+		step{text: sqlTables, each: store.Scan(&unlogged, &hidden, &denied)}); err != nil {
 		return err
 	}
 	switch {
@@ -101,7 +101,7 @@ func (s *Store) Check(ctx context.Context) error {
 	err := s.check(ctx)
 	var replica bool
 	if err == nil {
-		err = readTx(ctx, s.db, step{text: sqlWritable, each: scan(&replica)}, step{text: sqlLockSoon}, step{text: sqlLockTables})
+		err = readTx(ctx, s.db, step{text: sqlWritable, each: store.Scan(&replica)}, step{text: sqlLockSoon}, step{text: sqlLockTables})
 	}
 	switch {
 	case replica:
@@ -191,7 +191,7 @@ func (s *Store) Identity(ctx context.Context) (id, name string, err error) {
 		return "", "", classify("identify the database", err)
 	}
 	var database, schema, server string
-	if err := s.rows(ctx, "identify the database", sqlIdentity, nil, scan(&id, &database, &schema)); err != nil {
+	if err := s.rows(ctx, "identify the database", sqlIdentity, nil, store.Scan(&id, &database, &schema)); err != nil {
 		return "", "", err
 	}
 	if schema != "public" {
@@ -209,7 +209,7 @@ func (s *Store) Attach(ctx context.Context, broker, name string, takeover bool) 
 	const doing = "attach the database to a broker"
 	for {
 		var used, usedName string
-		if err := s.rows(ctx, doing, sqlBroker, nil, scan(&used, &usedName)); err != nil || used == broker {
+		if err := s.rows(ctx, doing, sqlBroker, nil, store.Scan(&used, &usedName)); err != nil || used == broker {
 			return "", err
 		}
 		changed := false
@@ -229,47 +229,28 @@ func (s *Store) Attach(ctx context.Context, broker, name string, takeover bool) 
 }
 
 var (
-	sqlRegisteredBefore = query("registered_before")
-	sqlTables           = query("tables")
-	sqlChecksums        = query("checksums")
+	sqlTables    = query("tables")
+	sqlChecksums = query("checksums")
 )
-
-// Version returns the version of the server.
-func (r *Reader) Version(ctx context.Context) (string, error) {
-	var number int64
-	var version, synchronous, fsync string
-	err := r.rows(ctx, "find the version of the database", sqlServer, nil, scan(&number, &version, &synchronous, &fsync))
-	return "PostgreSQL " + version, err
-}
-
-// RegisteredBefore counts the waiting timers whose command is older than a time, by its
-// producer's clock. It reads only the limit timers that are due first, and may take long:
-// give it a deadline.
-func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit int) (u timer.Unprotected, err error) {
-	var waiting int
-	err = r.rows(ctx, "count timers by their age", sqlRegisteredBefore, []any{before.UnixMilli(), int64(limit)}, scan(&waiting, &u.Timers, (*store.Time)(&u.Oldest)))
-	u.Before, u.More = before.UTC(), waiting == limit
-	return u, err
-}
 
 // Denied returns the names of the tables, with commas between them, that the role may not
 // read or change although it needs to.
 func (r *Reader) Denied(ctx context.Context) (tables string, err error) {
 	var unlogged, hidden string
-	err = r.rows(ctx, "find what the role may do", sqlTables, nil, scan(&unlogged, &hidden, &tables))
+	err = r.rows(ctx, "find what the role may do", sqlTables, nil, store.Scan(&unlogged, &hidden, &tables))
 	return tables, err
 }
 
 // Checksums reports whether the server notices pages that its disk has changed
 // (data_checksums). Without checksums damage may stay unnoticed.
 func (r *Reader) Checksums(ctx context.Context) (on bool, err error) {
-	err = r.rows(ctx, "find whether the server has checksums", sqlChecksums, nil, scan(&on))
+	err = r.rows(ctx, "find whether the server has checksums", sqlChecksums, nil, store.Scan(&on))
 	return on, err
 }
 
 // Running returns how many instances run on the database, counted by the shards that they
 // own. An instance that has just started, or that is suspended, is not counted.
 func (r *Reader) Running(ctx context.Context) (n int, err error) {
-	err = r.rows(ctx, "count instances", sqlInstances, nil, scan(&n))
+	err = r.rows(ctx, "count instances", sqlInstances, nil, store.Scan(&n))
 	return n, err
 }

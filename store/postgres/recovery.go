@@ -118,12 +118,6 @@ func (s *Store) notOlder(ctx context.Context) error {
 	return classify("compare the positions", readTx(ctx, s.db, step))
 }
 
-// Noted returns the recorded positions of the broker's logs.
-func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
-	err = r.rows(ctx, "read the positions", sqlNoted, nil, store.ReadNoted(&n))
-	return n, err
-}
-
 // ReplacePositions replaces all recorded positions.
 func (s *Store) ReplacePositions(ctx context.Context, positions []timer.Position) error {
 	all := new(store.Positions).Advances(positions)

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -79,7 +80,7 @@ func TestDurabilityOfTransactions(t *testing.T) {
 		defer s.Close()
 		var got string
 		err = s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
-			return tx.rows(ctx, `SELECT current_setting('synchronous_commit')`, nil, scan(&got))
+			return tx.rows(ctx, `SELECT current_setting('synchronous_commit')`, nil, store.Scan(&got))
 		})
 		if err != nil || got != want {
 			t.Errorf("durability %d: synchronous_commit is %s, %v, want %s", durability, got, err, want)
@@ -99,7 +100,7 @@ func TestNoConnectionToAStandbyIsKept(t *testing.T) {
 	defer s.Close()
 	s.db.SetMaxOpenConns(1)
 	process := func() (pid int64) {
-		must(t, readTx(t.Context(), s.db, step{text: `SELECT pg_backend_pid()::bigint`, each: scan(&pid)}))
+		must(t, readTx(t.Context(), s.db, step{text: `SELECT pg_backend_pid()::bigint`, each: store.Scan(&pid)}))
 		return pid
 	}
 	before := process()

@@ -43,7 +43,6 @@ var (
 	sqlNow             = query("now")
 	sqlIdentity        = query("identity")
 	sqlNote            = query("note")
-	sqlNoted           = query("noted")
 	sqlPositions       = query("positions")
 	sqlTrimPositions   = query("trim_positions")
 	sqlForgetPositions = query("forget_positions")
@@ -65,27 +64,14 @@ var (
 	sqlDueCounts       = query("due_counts")
 	sqlTenants         = query("tenants")
 	sqlNextDue         = query("next_due")
-	sqlGet             = query("get")
 	sqlList            = query("list")
-	sqlCorrelated      = query("correlated")
 	sqlSoonest         = query("soonest")
 	sqlOverFrom        = query("over_from")
-	sqlOverdue         = store.Question{All: query("overdue"), Tenant: query("overdue_tenant")}
-	sqlDelivery        = query("delivery")
 	sqlUpcoming        = store.Question{All: query("upcoming"), Tenant: query("upcoming_tenant")}
-	sqlParked          = store.Question{All: query("parked"), Tenant: query("parked_tenant")}
-	sqlFiring          = query("firing")
-	sqlPause           = query("pause")
-	sqlResume          = query("resume")
 	sqlRetryParked     = query("retry_parked")
-	sqlDiscardParked   = query("discard_parked")
 	sqlForget          = query("forget")
-	sqlForgetParked    = query("forget_parked")
 	sqlNode            = query("node")
 	sqlNodes           = query("nodes")
-	sqlStats           = query("stats")
-	sqlCounts          = query("counts")
-	sqlTenantCounts    = query("tenant_counts")
 	sqlFresh           = query("fresh")
 	sqlFold            = query("fold")
 	sqlPurge           = query("purge")
@@ -97,5 +83,18 @@ var (
 	sqlPark            = outbox.OnBoth(query("park"))
 	sqlHasten          = query("hasten")
 	sqlClaim           = query("claim")
-	sqlUnclaimed       = query("unclaimed")
 )
+
+// statements are the statements that only read, and that every database has.
+var statements = store.Statements{
+	Get: query("get"), Correlated: query("correlated"), Delivery: query("delivery"), Unclaimed: query("unclaimed"), Firing: query("firing"),
+	Counts: query("counts"), Stats: query("stats"), TenantCounts: query("tenant_counts"), Noted: query("noted"),
+	RegisteredBefore: query("registered_before"),
+	Overdue:          store.Question{All: query("overdue"), Tenant: query("overdue_tenant")},
+	Parked:           store.Question{All: query("parked"), Tenant: query("parked_tenant")},
+}
+
+// changes are the statements that change something for an operator, and that every database has.
+var changes = store.Changes{
+	Pause: query("pause"), Resume: query("resume"), DiscardParked: query("discard_parked"), ForgetParked: query("forget_parked"),
+}

@@ -142,7 +142,7 @@ const unclaimed = -1
 // Claim moves unclaimed rows to the end of the shard.
 func (s shard) Claim(ctx context.Context, prefix string, limit int) (claimed int, err error) {
 	err = s.writing(ctx, "claim events", func(ctx context.Context, t *transaction) error {
-		return t.rows(ctx, sqlClaim, []any{s.number, prefix, outbox.Behind(prefix), int64(limit)}, scan(&claimed))
+		return t.rows(ctx, sqlClaim, []any{s.number, prefix, outbox.Behind(prefix), int64(limit)}, store.Scan(&claimed))
 	})
 	if err != nil {
 		return 0, err
@@ -150,18 +150,10 @@ func (s shard) Claim(ctx context.Context, prefix string, limit int) (claimed int
 	return claimed, nil
 }
 
-// Unclaimed returns service calls of events that have no handler.
-func (r *Reader) Unclaimed(ctx context.Context, limit int) (calls []timer.ServiceCallID, err error) {
-	err = r.rows(ctx, "find unclaimed events", sqlUnclaimed, []any{int64(limit)}, store.Collect(&calls, store.ReadServiceCall))
-	return calls, err
-}
-
 // Hasten makes all deferred rows of the shard due now.
 func (s shard) Hasten(ctx context.Context, now time.Time) error {
-	return s.writing(ctx, "hasten events", func(_ context.Context, t *transaction) error {
-		t.later(step{text: sqlHasten, args: []any{s.number, timer.RoundDown(now)}})
-		return nil
-	})
+	_, err := s.change(ctx, "hasten events", sqlHasten, s.number, timer.RoundDown(now))
+	return err
 }
 
 // Park moves a row out of the shard.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -70,16 +69,16 @@ func (s *Store) lockable(ctx context.Context) error {
 	return nil
 }
 
-// QuickCheckSize is the size from which on a file is not checked before the first use. The
+// quickCheckSize is the size from which on a file is not checked before the first use. The
 // check of a larger one would delay the start by more than a few seconds.
-const QuickCheckSize = 1 << 30
+const quickCheckSize = 1 << 30
 
 // wayOut tells an operator what to do about a damaged file. It is never repaired in place.
 const wayOut = "the file is damaged: restore a backup, or move the file and its -wal and -shm away, and start: what NATS or Kafka still has is recovered, and RabbitMQ needs --takeover"
 
 // quickCheck returns an error that wraps [timer.ErrFatal] if a small file is damaged.
 func (s *Store) quickCheck(ctx context.Context, path string) error {
-	if info, err := os.Stat(path); err != nil || info.Size() >= QuickCheckSize {
+	if info, err := os.Stat(path); err != nil || info.Size() >= quickCheckSize {
 		return err
 	}
 	return s.QuickCheck(ctx)
@@ -97,25 +96,6 @@ func (r *Reader) QuickCheck(ctx context.Context) error {
 		return fmt.Errorf("%w: %s: %s: %s", timer.ErrFatal, doing, wayOut, found)
 	}
 	return nil
-}
-
-var sqlRegisteredBefore = query("registered_before")
-
-// Version returns the version of SQLite, which is part of this binary.
-func (r *Reader) Version(ctx context.Context) (string, error) {
-	var version string
-	err := r.reads.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version)
-	return "SQLite " + version, classify("find the version of the database", err)
-}
-
-// RegisteredBefore counts the timers that wait whose command is older than a time, by
-// its producer's clock. It looks at the limit oldest rows, those of finished timers too,
-// which takes about a second a million: give it a deadline.
-func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit int) (u timer.Unprotected, err error) {
-	var rows int
-	err = r.reads.QueryRowContext(ctx, sqlRegisteredBefore, before.UnixMilli(), limit).Scan(&rows, &u.Timers, (*store.Time)(&u.Oldest))
-	u.Before, u.More = before.UTC(), rows == limit
-	return u, classify("count timers by their age", err)
 }
 
 // LockOwner returns what the process that has the lock of a database file calls itself,

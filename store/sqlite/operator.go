@@ -96,7 +96,7 @@ func (r *Reader) over(ctx context.Context, f timer.Filter) (page timer.Page, err
 	if err != nil {
 		return page, err
 	}
-	err = r.rows(ctx, "list timers that are over", func(row store.Scanner) error {
+	err = r.rows(ctx, "list timers that are over", sqlOverFrom, []any{last.at, last.rowid, limit + 1}, func(row store.Scanner) error {
 		if len(page.Entries) == limit {
 			page.Next = last.next()
 			return nil
@@ -105,15 +105,8 @@ func (r *Reader) over(ctx context.Context, f timer.Filter) (page timer.Page, err
 		last.at = e.OverAt().UnixMilli()
 		page.Entries = append(page.Entries, e)
 		return err
-	}, sqlOverFrom, last.at, last.rowid, limit+1)
+	})
 	return page, err
-}
-
-// Overdue counts timers that were due before now.
-func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (o timer.Overdue, err error) {
-	text, args := sqlOverdue.Of(tenant, timer.RoundDown(now).UnixMilli(), timer.MaxOverdue)
-	err = r.reads.QueryRowContext(ctx, text, args...).Scan(&o.Timers, (*store.Time)(&o.Oldest))
-	return o, classify("count what is overdue", err)
 }
 
 // Upcoming counts timers by when they are due.
@@ -148,66 +141,20 @@ const maxOneByOne = 100_000
 
 // integers returns the one column of a statement.
 func (r *Reader) integers(ctx context.Context, doing, text string, args ...any) (all []int64, err error) {
-	err = r.rows(ctx, doing, func(row store.Scanner) error {
-		var n int64
-		err := row.Scan(&n)
-		all = append(all, n)
-		return err
-	}, text, args...)
+	err = r.rows(ctx, doing, text, args, store.Collect(&all, store.ReadNumber))
 	return all, err
-}
-
-// Delivery returns where an event is.
-func (r *Reader) Delivery(ctx context.Context, eventID string) (found timer.Delivery, err error) {
-	err = r.rows(ctx, "find an event", store.ReadDelivery(&found), sqlDelivery, eventID, timer.DeliveryWalk)
-	return found, err
-}
-
-// Firing returns the pauses that the database keeps.
-func (r *Reader) Firing(ctx context.Context, now time.Time) (timer.Pauses, error) {
-	pauses := make(timer.Pauses)
-	err := r.rows(ctx, "read whether firing is paused", store.ReadPauses(pauses), sqlFiring, now.UnixMilli())
-	return pauses, err
-}
-
-// PauseFiring keeps a pause.
-func (s *Store) PauseFiring(ctx context.Context, p timer.Pause) error {
-	p, err := p.Kept()
-	if err != nil {
-		return err
-	}
-	return s.writing(ctx, "pause firing", func(ctx context.Context, t *transaction) error {
-		_, err := t.ExecContext(ctx, sqlPause, string(p.TenantID), p.Since.UnixMilli(), sql.NullInt64{Int64: p.Until.UnixMilli(), Valid: !p.Until.IsZero()}, p.By)
-		return err
-	})
-}
-
-// ResumeFiring ends a pause.
-func (s *Store) ResumeFiring(ctx context.Context, tenant timer.TenantID) error {
-	return s.writing(ctx, "resume firing", func(ctx context.Context, t *transaction) error {
-		_, err := t.ExecContext(ctx, sqlResume, string(tenant))
-		return err
-	})
 }
 
 // Forget deletes timers of a tenant in one transaction, after its parked events, in
 // as many as they take.
 func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c timer.Counts, err error) {
-	const doing = "forget a tenant"
 	if limit <= 0 {
 		return c, nil
 	}
-	for more := true; more; {
-		err := s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
-			deleted, err := t.change(ctx, sqlForgetParked, string(tenant), limit)
-			more = deleted == int64(limit)
-			return err
-		})
-		if err != nil {
-			return timer.Counts{}, err
-		}
+	if err := s.ForgetParked(ctx, tenant, limit); err != nil {
+		return c, err
 	}
-	err = s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
+	err = s.writing(ctx, "forget a tenant", func(ctx context.Context, t *transaction) error {
 		return each(ctx, t, func(row store.Scanner) error {
 			var state timer.State
 			err := row.Scan((*string)(&state))

@@ -198,14 +198,9 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (deleted
 	if !finished {
 		return 0, nil
 	}
-	err = s.writing(ctx, "purge", func(ctx context.Context, t *transaction) error {
+	return s.counting(ctx, "purge", func(ctx context.Context, t *transaction) (int64, error) {
 		n, err := t.change(ctx, sqlPurge, before.UnixMilli(), limit)
-		deleted = int(n)
 		failpoint.Here("purging")
-		return err
+		return n, err
 	})
-	if err != nil {
-		return 0, err
-	}
-	return deleted, nil
 }

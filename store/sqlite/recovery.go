@@ -42,12 +42,6 @@ func (t *transaction) note(ctx context.Context, advances []store.Advance) error 
 	return err
 }
 
-// Noted returns the positions that the database has noted of the broker's logs.
-func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
-	err = r.rows(ctx, "read the positions", store.ReadNoted(&n), sqlNoted)
-	return n, err
-}
-
 // ReplacePositions notes positions in place of all others.
 func (s *Store) ReplacePositions(ctx context.Context, positions []timer.Position) error {
 	all := new(store.Positions).Advances(positions)

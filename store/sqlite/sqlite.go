@@ -79,6 +79,7 @@ type Options struct {
 // database, and the [Reader] of it. All methods are safe for concurrent use.
 type Store struct {
 	*Reader
+	store.Changer
 	commands
 	db   *sql.DB // the handle that writes
 	opt  Options
@@ -109,21 +110,15 @@ func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := connect(dsn(path, "rw", append(writerPragmas(opt), writerCache, writerCheckpoint)), writers)
-	if err != nil {
-		return nil, errors.Join(err, lock.Unlock())
-	}
+	db := connect(dsn(path, "rw", append(writerPragmas(opt), writerCache, writerCheckpoint)), writers)
 	s := newStore(db, opt)
-	s.lock = lock.Flock
+	s.lock, s.reads = lock.Flock, connect(dsn(path, "rw", readerPragmas(opt)), readers)
 	defer func() {
 		if err != nil {
 			lock.forget()
 			err = errors.Join(Explain(path, fmt.Errorf("open %s: %w", path, err)), s.Close())
 		}
 	}()
-	if s.reads, err = connect(dsn(path, "rw", readerPragmas(opt)), readers); err != nil {
-		return nil, err
-	}
 	from, _, err := MigrateFrom(ctx, db)
 	if err != nil {
 		return nil, err
@@ -144,14 +139,15 @@ func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
 // reads wait for writers.
 func New(db *sql.DB, opt Options) *Store {
 	s := newStore(db, opt)
-	s.reads, s.host = db, true
+	s.host = true
 	return s
 }
 
 func newStore(db *sql.DB, opt Options) *Store {
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
-	s := &Store{Reader: new(Reader), db: db, opt: opt, node: store.NewNode(opt.Version), turn: make(chan struct{}, 1)}
+	s := &Store{Reader: newReader(db), db: db, opt: opt, node: store.NewNode(opt.Version), turn: make(chan struct{}, 1)}
 	s.within = s.noting
+	s.Changer = store.Changer{SQL: changes, Change: s.change}
 	s.turn <- struct{}{}
 	return s
 }
@@ -163,24 +159,22 @@ func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	if err := present(path); err != nil {
 		return nil, err
 	}
-	db, err := connect(dsn(path, "rw", readerPragmas(Options{})), readers)
-	if err != nil {
-		return nil, err
-	}
+	db := connect(dsn(path, "rw", readerPragmas(Options{})), readers)
 	if err := Verify(ctx, db); err != nil {
 		return nil, errors.Join(Explain(path, fmt.Errorf("open %s: %w", path, err)), db.Close())
 	}
-	return &Reader{reads: db}, nil
+	return newReader(db), nil
 }
 
-func connect(dsn string, limit int) (*sql.DB, error) {
+// connect returns a handle, which opens the file when it is first used.
+func connect(dsn string, limit int) *sql.DB {
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
-		return nil, err
+		panic(err) // the driver is not part of the program
 	}
 	db.SetMaxOpenConns(limit)
 	db.SetMaxIdleConns(limit)
-	return db, nil
+	return db
 }
 
 // Close waits for the transaction at work, closes what Open opened, and lets go
@@ -199,10 +193,7 @@ func (s *Store) Close() error {
 	if s.host {
 		return err
 	}
-	if s.reads != nil {
-		err = errors.Join(err, s.reads.Close())
-	}
-	return errors.Join(err, s.db.Close(), s.lock.Unlock())
+	return errors.Join(err, s.reads.Close(), s.db.Close(), s.lock.Unlock())
 }
 
 // DB returns the handle that writes: for [ReferenceServiceCalls], and for tests.
@@ -243,6 +234,43 @@ type transaction struct {
 // goroutine a statement. The end of ctx is looked for between statements.
 func (s *Store) writing(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
 	return classify(doing, s.transact(ctx, fn))
+}
+
+// counting is writing for a function that returns how many rows it changed.
+func (s *Store) counting(ctx context.Context, doing string, fn func(context.Context, *transaction) (int64, error)) (int, error) {
+	var changed int64
+	err := s.writing(ctx, doing, func(ctx context.Context, t *transaction) (err error) {
+		changed, err = fn(ctx, t)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return int(changed), nil
+}
+
+// change is counting of one statement.
+func (s *Store) change(ctx context.Context, doing, text string, args ...any) (int, error) {
+	return s.counting(ctx, doing, func(ctx context.Context, t *transaction) (int64, error) {
+		return t.change(ctx, text, arguments(args)...)
+	})
+}
+
+// arguments returns arguments in the forms of this database: times are Unix milliseconds,
+// and lists are JSON. It may change the slice.
+func arguments(args []any) []any {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case time.Time:
+			args[i] = nil
+			if !arg.IsZero() {
+				args[i] = arg.UnixMilli()
+			}
+		case []int64:
+			args[i] = store.JSON(arg)
+		}
+	}
+	return args
 }
 
 // transact is writing whose errors do not say what was being done.

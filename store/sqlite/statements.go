@@ -32,30 +32,17 @@ var (
 	sqlMark            = query("mark")
 	sqlDueTenants      = query("due_tenants")
 	sqlTenants         = query("tenants")
-	sqlGet             = query("get")
 	sqlList            = query("list")
-	sqlCorrelated      = query("correlated")
 	sqlSoonest         = query("soonest")
 	sqlSoonestTenants  = query("soonest_tenants")
 	sqlRows            = query("rows")
 	sqlOverFrom        = query("over_from")
-	sqlOverdue         = store.Question{All: query("overdue"), Tenant: query("overdue_tenant")}
-	sqlDelivery        = query("delivery")
 	sqlUpcoming        = store.Question{All: query("upcoming"), Tenant: query("upcoming_tenant")}
 	sqlUpcomingMany    = query("upcoming_many")
-	sqlParked          = store.Question{All: query("parked"), Tenant: query("parked_tenant")}
-	sqlFiring          = query("firing")
-	sqlPause           = query("pause")
-	sqlResume          = query("resume")
 	sqlRetryParked     = query("retry_parked")
-	sqlDiscardParked   = query("discard_parked")
 	sqlForget          = query("forget")
-	sqlForgetParked    = query("forget_parked")
-	sqlStats           = query("stats")
 	sqlWalkEnd         = query("walk_end")
 	sqlCount           = query("count")
-	sqlCounts          = query("counts")
-	sqlTenantCounts    = query("tenant_counts")
 	sqlOver            = query("over")
 	sqlPurge           = query("purge")
 	sqlAppend          = query("append")
@@ -69,14 +56,26 @@ var (
 	sqlHasten          = query("hasten")
 	sqlClaim           = query("claim")
 	sqlClaimed         = query("claimed")
-	sqlUnclaimed       = query("unclaimed")
 	sqlInspect         = query("inspect")
 	sqlIdentity        = query("identity")
 	sqlNote            = query("note")
-	sqlNoted           = query("noted")
 	sqlForgetPositions = query("forget_positions")
 	sqlFiredOutbox     = outbox.OnBoth(query("fired_outbox"))
 )
+
+// statements are the statements that only read, and that every database has.
+var statements = store.Statements{
+	Get: query("get"), Correlated: query("correlated"), Delivery: query("delivery"), Unclaimed: query("unclaimed"), Firing: query("firing"),
+	Counts: query("counts"), Stats: query("stats"), TenantCounts: query("tenant_counts"), Noted: query("noted"),
+	RegisteredBefore: query("registered_before"),
+	Overdue:          store.Question{All: query("overdue"), Tenant: query("overdue_tenant")},
+	Parked:           store.Question{All: query("parked"), Tenant: query("parked_tenant")},
+}
+
+// changes are the statements that change something for an operator, and that every database has.
+var changes = store.Changes{
+	Pause: query("pause"), Resume: query("resume"), DiscardParked: query("discard_parked"), ForgetParked: query("forget_parked"),
+}
 
 // appendRows is how many events a statement adds to the outbox at most.
 const appendRows = 50

@@ -2,13 +2,11 @@ package sqlite
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 var _ outbox.Table = (*Store)(nil)
@@ -81,32 +79,19 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 
 // Claim moves unclaimed rows to the end of the outbox.
 func (s *Store) Claim(ctx context.Context, prefix string, limit int) (claimed int, err error) {
-	err = s.writing(ctx, "claim events", func(ctx context.Context, t *transaction) error {
+	return s.counting(ctx, "claim events", func(ctx context.Context, t *transaction) (int64, error) {
 		n, err := t.change(ctx, sqlClaim, prefix, outbox.Behind(prefix), limit)
-		if err == nil && n > 0 {
+		if err == nil {
 			_, err = t.ExecContext(ctx, sqlClaimed, prefix, outbox.Behind(prefix), n)
 		}
-		claimed = int(n)
-		return err
+		return n, err
 	})
-	if err != nil {
-		return 0, err
-	}
-	return claimed, nil
-}
-
-// Unclaimed returns service calls whose events no handler wants.
-func (r *Reader) Unclaimed(ctx context.Context, limit int) (calls []timer.ServiceCallID, err error) {
-	err = r.rows(ctx, "find unclaimed events", store.Collect(&calls, store.ReadServiceCall), sqlUnclaimed, limit)
-	return calls, err
 }
 
 // Hasten has all deferred rows due now.
 func (s *Store) Hasten(ctx context.Context, now time.Time) error {
-	return s.writing(ctx, "hasten events", func(ctx context.Context, t *transaction) error {
-		_, err := t.ExecContext(ctx, sqlHasten, now.UnixMilli())
-		return err
-	})
+	_, err := s.change(ctx, "hasten events", sqlHasten, now)
+	return err
 }
 
 // Park moves a row out of the outbox.
@@ -119,49 +104,16 @@ func (s *Store) Park(ctx context.Context, now time.Time, row outbox.Place, reaso
 	})
 }
 
-// Parked returns a page of parked events.
-func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, before int64, limit int) (events []timer.ParkedEvent, err error) {
-	text, args := sqlParked.Of(tenant, store.Newest(before), timer.PageSize(limit))
-	err = r.rows(ctx, "list parked events", store.Collect(&events, store.ReadParked), text, args...)
-	return events, err
-}
-
 // RetryParked moves parked events to the end of the outbox, in the order of their
 // numbers.
 func (s *Store) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (retried int, err error) {
-	return s.eachParked(ctx, "retry parked events", seqs, func(ctx context.Context, t *transaction, seq int64) error {
-		added, err := t.change(ctx, sqlRetryParked, seq, now.UnixMilli())
+	return s.counting(ctx, "retry parked events", func(ctx context.Context, t *transaction) (int64, error) {
+		parked := store.JSON(seqs)
+		added, err := t.change(ctx, sqlRetryParked, parked, now.UnixMilli())
 		t.count(outboxCount).outbox += added
-		return err
-	})
-}
-
-// DiscardParked deletes parked events.
-func (s *Store) DiscardParked(ctx context.Context, seqs ...int64) (discarded int, err error) {
-	return s.eachParked(ctx, "discard parked events", seqs, func(context.Context, *transaction, int64) error { return nil })
-}
-
-// eachParked calls fn for each number, and deletes the event that has it, all in one
-// transaction.
-func (s *Store) eachParked(ctx context.Context, doing string, seqs []int64, fn func(context.Context, *transaction, int64) error) (done int, err error) {
-	if len(seqs) == 0 {
-		return 0, nil
-	}
-	err = s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
-		for _, seq := range slices.Sorted(slices.Values(seqs)) {
-			if err := fn(ctx, t, seq); err != nil {
-				return err
-			}
-			deleted, err := t.change(ctx, sqlDiscardParked, seq)
-			if err != nil {
-				return err
-			}
-			done += int(deleted)
+		if err == nil {
+			_, err = t.ExecContext(ctx, changes.DiscardParked, parked)
 		}
-		return nil
+		return added, err
 	})
-	if err != nil {
-		return 0, err
-	}
-	return done, nil
 }

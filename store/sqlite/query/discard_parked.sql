@@ -1,3 +1,3 @@
--- Delete a parked event. Seeks the rowid.
+-- Delete the parked events of the numbers in the JSON array ?1. Seeks the rowid.
 DELETE FROM timer_outbox_parked
- WHERE seq = ?1
+ WHERE seq IN (SELECT value FROM jsonb_each(?1))

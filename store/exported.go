@@ -1,0 +1,164 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// maxLine is the longest line, in bytes.
+const maxLine = 1 << 20
+
+// ReadExport reads an export of a tenant, or of all if that is empty, calls yield with
+// each of its timers, and compares what it read with the trailer. An error in the file
+// begins with the number of the line; one of yield is returned as it is. That the file
+// is whole is known at its end only.
+func ReadExport(r io.Reader, tenant timer.TenantID, yield func(timer.Entry) error) (Summary, error) {
+	lines := newLineReader(r)
+	if err := lines.header(tenant); err != nil {
+		return Summary{}, err
+	}
+	t := newTally("", nil)
+	for last := (timer.Key{}); ; {
+		line, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return Summary{}, lines.at(errors.New("the file ends here, without a trailer: it is incomplete"))
+		}
+		if err != nil {
+			return Summary{}, err
+		}
+		switch kindOf(line) {
+		case kindTrailer:
+			sum := t.summary()
+			return sum, lines.trailer(line, sum)
+		case kindTimer:
+		case kindEvent, kindParked:
+			return Summary{}, lines.at(errors.New("it is an event, which is not imported: start the service that wrote this until no event waits and none is parked, and export again"))
+		default:
+			return Summary{}, lines.at(fmt.Errorf(`it begins with %s, want {"kind":"timer" or "trailer"`, timer.Quote(string(line))))
+		}
+		e, err := decodeTimer(line)
+		switch {
+		case err != nil:
+		case last.Compare(e.Key) >= 0:
+			err = fmt.Errorf("timer %s does not come after %s: they are ordered by tenant and service call, each once", e.Key, last)
+		case tenant != "" && e.TenantID != tenant:
+			err = fmt.Errorf("timer %s is not of tenant %s", e.Key, tenant)
+		}
+		if err != nil {
+			return Summary{}, lines.at(err)
+		}
+		last = e.Key
+		t.add(e.State, append(line, '\n'))
+		if err := yield(e); err != nil {
+			return Summary{}, err
+		}
+	}
+}
+
+// A lineReader reads the lines of an export, and counts them.
+type lineReader struct {
+	*bufio.Scanner
+	number int // of the last line
+}
+
+func newLineReader(r io.Reader) *lineReader {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 1<<16), maxLine)
+	s.Split(func(data []byte, atEOF bool) (int, []byte, error) { // at \n alone, as opposed to ScanLines
+		if end := bytes.IndexByte(data, '\n'); end >= 0 {
+			return end + 1, data[:end:end], nil
+		}
+		if atEOF && len(data) > 0 {
+			return len(data), data[:len(data):len(data)], nil
+		}
+		return 0, nil, nil
+	})
+	return &lineReader{Scanner: s}
+}
+
+// at returns an error that begins with the number of the line.
+func (l *lineReader) at(err error) error { return fmt.Errorf("line %d: %w", l.number, err) }
+
+// next returns a line without its end, which is valid until the next call, or
+// io.EOF. The number of the line after an io.EOF is that of the missing one.
+func (l *lineReader) next() ([]byte, error) {
+	l.number++
+	if l.Scan() && l.Err() == nil { // after an error there is a piece of a line
+		return l.Bytes(), nil
+	}
+	switch err := l.Err(); {
+	case err == nil:
+		return nil, io.EOF
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, l.at(fmt.Errorf("it has more than %d bytes", maxLine))
+	default:
+		return nil, l.at(err)
+	}
+}
+
+// header reads the first line, which must be that of an export of a tenant, or of all.
+func (l *lineReader) header(tenant timer.TenantID) error {
+	line, err := l.next()
+	if errors.Is(err, io.EOF) {
+		return l.at(errors.New("the file is empty"))
+	}
+	if err != nil {
+		return err
+	}
+	var h headerLine
+	err = json.Unmarshal(line, &h)
+	switch {
+	case h.Kind != kindHeader || h.Format != formatName: // which come first, whatever follows
+		err = errors.New("this is not an export of the timer service")
+	case h.Version != formatVersion:
+		err = fmt.Errorf("the export has version %d, this binary knows %d: use a newer binary", h.Version, formatVersion)
+	case err != nil:
+		err = plain(err)
+	case h.TenantID != "" && tenant == "":
+		err = fmt.Errorf("it has the timers of tenant %[1]s alone: import it with --tenant %[1]s", h.TenantID)
+	case h.TenantID != tenant:
+		err = fmt.Errorf("it is not an export of tenant %s alone, as export --tenant writes it", tenant)
+	default:
+		return nil
+	}
+	return l.at(err)
+}
+
+// kindOf returns the kind of a line, which is its first field, or "".
+func kindOf(line []byte) string {
+	rest, found := bytes.CutPrefix(line, []byte(`{"kind":"`))
+	kind, _, ended := bytes.Cut(rest, []byte(`"`))
+	if !found || !ended {
+		return ""
+	}
+	return string(kind)
+}
+
+// trailer compares the last line with the timers before it.
+func (l *lineReader) trailer(line []byte, got Summary) error {
+	var t trailerLine
+	if err := strict(line, &t); err != nil {
+		return l.at(err)
+	}
+	want := Summary{Timers: timer.Counts{Scheduled: t.Scheduled, Reached: t.Reached, Expired: t.Expired, Canceled: t.Canceled}, SHA256: t.SHA256}
+	switch {
+	case got.SHA256 != want.SHA256:
+		return l.at(fmt.Errorf("the checksum is %s, that of the lines before it %s: the file was changed", want.SHA256, got.SHA256))
+	case got != want:
+		return l.at(fmt.Errorf("the counts are %s, those of the lines before it %s", want, got))
+	}
+	switch _, err := l.next(); {
+	case err == nil:
+		return l.at(errors.New("more lines follow the trailer"))
+	case !errors.Is(err, io.EOF):
+		return err
+	}
+	return nil
+}
