@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -175,9 +176,41 @@ func (a *Application) Receipts(first, end int) []timer.Receipt {
 	return a.receipts(a.Results[first:end], first, end)
 }
 
-// Half returns the index at which to cut commands in two, between two messages. It returns end
+// Apply applies the commands and returns their results. Step applies those from first to end,
+// or none of them. If the database refuses a step, the commands are applied in two halves, and
+// so on until a single message is refused. Valid commands are refused only if the host has
+// given the table constraints or triggers of its own. Together calls a function that takes
+// several steps.
+func (a *Application) Apply(step func(first, end int) error, together func(steps func() error) error) ([]timer.Result, error) {
+	if err := a.applyFrom(0, len(a.Results), step, together); err != nil {
+		return nil, err
+	}
+	return a.Results, nil
+}
+
+func (a *Application) applyFrom(first, end int, step func(first, end int) error, together func(func() error) error) error {
+	err := step(first, end)
+	if !errors.Is(err, timer.ErrInvalid) {
+		return err
+	}
+	half := a.half(first, end)
+	if half == end {
+		for i := first; i < end; i++ {
+			a.Results[i] = timer.Result{Err: err}
+		}
+		return nil
+	}
+	return together(func() error {
+		if err := a.applyFrom(first, half, step, together); err != nil {
+			return err
+		}
+		return a.applyFrom(half, end, step, together)
+	})
+}
+
+// half returns the index at which to cut commands in two, between two messages. It returns end
 // if they are of one message.
-func (a *Application) Half(first, end int) int {
+func (a *Application) half(first, end int) int {
 	half := a.message(first, end)
 	for next := half; 2*(half-first) < end-first && next < end; next = a.message(next, end) {
 		half = next
@@ -185,63 +218,23 @@ func (a *Application) Half(first, end int) int {
 	return half
 }
 
-// ByMessage calls yield with the commands of each message that has several, and with the
-// commands between such messages.
-func (a *Application) ByMessage(yield func(first, end int, several bool) error) error {
-	for first, end := 0, 0; first < len(a.Results); first = end {
-		end = a.message(first, len(a.Results))
-		several := end-first > 1
-		for !several && end < len(a.Results) && a.message(end, len(a.Results)) == end+1 {
-			end++
-		}
-		if err := yield(first, end, several); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Refuse gives commands the error with which the database refuses them.
-func (a *Application) Refuse(first, end int, err error) {
-	for i := first; i < end; i++ {
-		a.Results[i] = timer.Result{Err: err}
-	}
-}
-
-// RefuseGroup refuses the command of a key, or returns the commands one by one if it has
-// several. Missing says that there is no service call.
-func (a *Application) RefuseGroup(g *Group, missing bool, err error) (each []*Group) {
-	switch {
-	case missing:
-		a.refuseAbsent(g)
-	case len(g.commands) == 1:
-		a.Results[g.commands[0]] = timer.Result{Err: err}
-	default:
-		for _, i := range g.commands {
-			each = append(each, &Group{Key: g.Key, commands: []int{i}})
-		}
-	}
-	return each
-}
-
-// refuseAbsent gives the commands of a key that has no service call their results.
-func (a *Application) refuseAbsent(g *Group) {
-	for _, i := range g.commands {
-		if a.Results[i] = (timer.Result{Outcome: a.missing}); a.missing == 0 {
-			a.Results[i].Err = timer.Invalid(timer.ReasonRefused, "%s: there is no such service call", g.Key)
-		}
-	}
-}
-
-// RefuseTogether gives all commands of a message the first error that one of them has.
-func (a *Application) RefuseTogether() { a.refuseTogether() }
-
 // RefuseAbsent gives commands whose service call does not exist their results, and the
-// other commands of their messages, and returns the groups that are left.
-func (a *Application) RefuseAbsent(groups []*Group, exists []bool) (left []*Group) {
+// other commands of their messages, and returns the groups that are left. Existing are the
+// numbers of the groups whose service call exists, from 1 on.
+func (a *Application) RefuseAbsent(groups []*Group, existing []int64) (left []*Group) {
+	exists := make([]bool, len(groups))
+	for _, n := range existing {
+		exists[n-1] = true
+	}
 	for n, g := range groups {
-		if !exists[n] {
-			a.refuseAbsent(g)
+		for _, i := range g.commands {
+			switch {
+			case exists[n]:
+			case a.missing != 0:
+				a.Results[i].Outcome = a.missing
+			default:
+				a.Results[i].Err = timer.Invalid(timer.ReasonRefused, "%s: there is no such service call", g.Key)
+			}
 		}
 	}
 	a.refuseTogether()

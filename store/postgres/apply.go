@@ -12,73 +12,35 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// An applier applies commands, either in transactions of its own or in a host's.
-type applier interface {
-	apply(ctx context.Context, a *store.Application, first, end int) error
-
-	// together calls fn, which applies commands in several steps.
-	together(ctx context.Context, fn func() error) error
-}
-
-// apply applies commands. If the server refuses a batch, it is applied in two halves, and so
-// on until a single message is refused. Valid commands are refused only if the host has given
-// the table constraints or triggers of its own.
-func apply(ctx context.Context, to applier, a *store.Application, first, end int) error {
-	err := to.apply(ctx, a, first, end)
-	if !errors.Is(err, timer.ErrInvalid) {
-		return err
-	}
-	half := a.Half(first, end)
-	if half == end {
-		a.Refuse(first, end, err)
-		return nil
-	}
-	return to.together(ctx, func() error {
-		if err := apply(ctx, to, a, first, half); err != nil {
-			return err
-		}
-		return apply(ctx, to, a, half, end)
-	})
-}
-
-// applyAll applies all commands and returns their results.
-func applyAll(ctx context.Context, to applier, a *store.Application) ([]timer.Result, error) {
-	if err := apply(ctx, to, a, 0, len(a.Results)); err != nil {
-		return nil, err
-	}
-	return a.Results, nil
-}
-
 // errPurged says that a timer existed and was purged before it could be locked.
 var errPurged = errors.New("a timer was purged meanwhile")
 
 // applyTries is how often an application starts over because timers were purged meanwhile.
 const applyTries = 20
 
-// apply applies commands in one transaction. The error wraps [timer.ErrLocked] if another
-// transaction holds one of their timers for longer than the lock_timeout of settings.sql.
-func (s *Store) apply(ctx context.Context, a *store.Application, first, end int) error {
-	return s.repeat(func(referenced bool) error {
-		return s.noting(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
-			err := t.apply(ctx, a, first, end, referenced)
-			failpoint.Here("applied")
-			return err
+// apply applies commands, each step in a transaction. The error wraps [timer.ErrLocked] if
+// another transaction holds one of their timers for longer than the lock_timeout of
+// settings.sql.
+func (s *Store) apply(ctx context.Context, a *store.Application) ([]timer.Result, error) {
+	return a.Apply(func(first, end int) error {
+		return repeat(func(lookUp bool) error {
+			return s.noting(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
+				err := t.apply(ctx, a, first, end, lookUp)
+				failpoint.Here("applied")
+				return err
+			})
 		})
-	})
+	}, func(steps func() error) error { return steps() })
 }
 
-// together calls fn, in which each step has a transaction of its own.
-func (s *Store) together(_ context.Context, fn func() error) error { return fn() }
-
-// repeat calls try, and calls it again if a timer was purged meanwhile. When the server
-// refuses a command for the first time because its service call does not exist, all commands
-// are applied again. From then on the service calls are looked up first.
-func (s *Store) repeat(try func(referenced bool) error) (err error) {
+// repeat calls try, and calls it again if a timer was purged meanwhile. If the server refuses
+// a command because its service call does not exist, the service calls are looked up first.
+func repeat(try func(lookUp bool) error) (err error) {
+	lookUp := false
 	for range applyTries {
-		referenced := s.referenced.Load()
-		err = try(referenced)
-		if !referenced && isMissing(err) {
-			s.referenced.Store(true)
+		err = try(lookUp)
+		if isMissing(err) {
+			lookUp = true
 		} else if !errors.Is(err, errPurged) {
 			break
 		}
@@ -104,18 +66,14 @@ func (s *Store) repeat(try func(referenced bool) error) (err error) {
 // because going back to the first step with locks would break that order. In the transaction
 // of a host, which may have locked other keys before, deadlocks are possible, as between any
 // two transactions of a host.
-func (t *transaction) apply(ctx context.Context, a *store.Application, first, end int, referenced bool) error {
+func (t *transaction) apply(ctx context.Context, a *store.Application, first, end int, lookUp bool) error {
 	groups := a.Groups(first, end)
-	if referenced {
+	if lookUp {
 		existing, err := t.numbers(ctx, sqlParents, store.Keys(groups))
 		if err != nil {
 			return err
 		}
-		exists := make([]bool, len(groups))
-		for _, n := range existing {
-			exists[n-1] = true
-		}
-		groups = a.RefuseAbsent(groups, exists)
+		groups = a.RefuseAbsent(groups, existing)
 	}
 	if err := t.put(ctx, a, groups); err != nil {
 		return err
@@ -178,7 +136,7 @@ func (t *transaction) status(ctx context.Context, groups []*store.Group, numbers
 
 // Schedule applies commands in one transaction, and those of one key in the order given.
 func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	results, err := applyAll(ctx, s, store.Schedule(now, commands))
+	results, err := s.apply(ctx, store.Schedule(now, commands))
 	if err == nil && len(commands) > 0 {
 		s.watermark.set(earliest(commands))
 	}
@@ -193,7 +151,7 @@ func earliest(commands []timer.ScheduleTimer) time.Time {
 // Cancel applies commands in one transaction, as Schedule does. If there is a foreign key and
 // a service call does not exist, there is nothing to cancel.
 func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
-	return applyAll(ctx, s, store.Cancel(now, commands))
+	return s.apply(ctx, store.Cancel(now, commands))
 }
 
 const (

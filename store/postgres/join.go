@@ -106,7 +106,7 @@ type joined struct {
 // Schedule applies the commands in the transaction. If it returns an error, it has applied
 // none.
 func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	results, err := j.applyAll(ctx, store.Schedule(now, commands))
+	results, err := j.apply(ctx, store.Schedule(now, commands))
 	switch {
 	case err != nil, len(commands) == 0:
 	case j.in != nil:
@@ -120,41 +120,39 @@ func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.
 // Cancel applies the commands in the transaction. If it returns an error, it has applied
 // none.
 func (j *joined) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
-	return j.applyAll(ctx, store.Cancel(now, commands))
+	return j.apply(ctx, store.Cancel(now, commands))
 }
 
-func (j *joined) applyAll(ctx context.Context, a *store.Application) ([]timer.Result, error) {
+// apply applies commands, each step in a savepoint.
+func (j *joined) apply(ctx context.Context, a *store.Application) ([]timer.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, inTransaction(a.Doing, err)
 	}
 	if err := j.store.ready(ctx); err != nil {
 		return nil, classify(a.Doing, err)
 	}
-	return applyAll(ctx, j, a)
+	return a.Apply(func(first, end int) error {
+		return repeat(func(lookUp bool) error {
+			t := &transaction{store: j.store, send: j.send}
+			return inTransaction(a.Doing, j.saved(ctx, t, func() error {
+				database := t.join()
+				if err := t.apply(ctx, a, first, end, lookUp); err != nil {
+					return err
+				}
+				return t.leave(ctx, database)
+			}))
+		})
+	}, func(steps func() error) error { return j.together(ctx, steps) })
 }
 
-// apply applies commands in a savepoint.
-func (j *joined) apply(ctx context.Context, a *store.Application, first, end int) error {
-	return j.store.repeat(func(referenced bool) error {
-		t := &transaction{store: j.store, send: j.send}
-		return inTransaction(a.Doing, j.saved(ctx, t, func() error {
-			database := t.join()
-			if err := t.apply(ctx, a, first, end, referenced); err != nil {
-				return err
-			}
-			return t.leave(ctx, database)
-		}))
-	})
-}
-
-// together calls fn in a savepoint that encloses the savepoints of its steps.
-func (j *joined) together(ctx context.Context, fn func() error) error {
+// together calls steps in a savepoint that encloses the savepoints of the steps.
+func (j *joined) together(ctx context.Context, steps func() error) error {
 	t := &transaction{store: j.store, send: j.send}
 	return j.saved(ctx, t, func() error {
 		if err := t.flush(ctx); err != nil {
 			return err
 		}
-		return fn()
+		return steps()
 	})
 }
 

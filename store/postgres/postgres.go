@@ -83,8 +83,6 @@ type Store struct {
 
 	instances atomic.Int64 // how many share the database, when last counted
 
-	referenced atomic.Bool // the server has refused a command without a service call
-
 	working *working // calls for which Close waits
 
 	mu    sync.Mutex

@@ -174,9 +174,9 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 	}
 	ids, events := store.Published(events)
 	a := store.Fired(keep, events)
-	err = s.repeat(func(referenced bool) error {
+	err = repeat(func(lookUp bool) error {
 		return s.writing(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
-			if err := t.apply(ctx, a, 0, len(events), referenced); err != nil {
+			if err := t.apply(ctx, a, 0, len(events), lookUp); err != nil {
 				return err
 			}
 			t.later(step{text: sqlFiredOutbox, args: []any{ids}})

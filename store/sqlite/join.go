@@ -29,7 +29,10 @@ const (
 // the same file. From the first call to its end the transaction has the write lock of
 // the file: all others wait, in this process and elsewhere, for as long as their busy
 // timeout says.
-func (s *Store) Join(tx *sql.Tx) timer.Commands { return commands{(&joined{store: s, tx: tx}).within} }
+func (s *Store) Join(tx *sql.Tx) timer.Commands {
+	j := &joined{store: s, tx: tx}
+	return commands{within: j.within, together: j.together}
+}
 
 // A joined applies commands in a transaction of the host's.
 type joined struct {
@@ -41,6 +44,11 @@ type joined struct {
 // within runs fn in a savepoint of the transaction.
 func (j *joined) within(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
 	return classify(doing+" in a transaction", j.run(ctx, fn))
+}
+
+// together calls steps in a savepoint that encloses theirs.
+func (j *joined) together(ctx context.Context, doing string, steps func() error) error {
+	return j.within(ctx, doing, func(context.Context, *transaction) error { return steps() })
 }
 
 func (j *joined) run(ctx context.Context, fn func(context.Context, *transaction) error) error {

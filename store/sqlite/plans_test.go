@@ -52,6 +52,7 @@ var plans = map[string][]string{
 		"CO-ROUTINE intervals", "SETUP", "RECURSIVE STEP", "SCAN intervals", "SCAN intervals", "CORRELATED SCALAR SUBQUERY 4", "CO-ROUTINE (subquery-3)",
 		"SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>? AND due_at<?)", "SCAN (subquery-3)",
 	},
+	"parents":               {"SCAN wanted VIRTUAL TABLE INDEX 1:", "SEARCH parent USING COVERING INDEX sqlite_autoindex_service_calls_1 (tenant_id=? AND service_call_id=?)"},
 	"parked":                {"SEARCH timer_outbox_parked USING INTEGER PRIMARY KEY (rowid<?)"},
 	"parked_tenant":         {"SEARCH timer_outbox_parked USING INDEX idx_timer_outbox_parked_tenant (<expr>=? AND rowid<?)"},
 	"retry_parked":          {byParked, "LIST SUBQUERY 1", eachRow},
@@ -143,6 +144,9 @@ func TestPlans(t *testing.T) {
 	}
 	defer s.Close()
 	storetest.Populate(t, s)
+	if _, err := s.db.ExecContext(t.Context(), `CREATE TABLE service_calls (tenant_id, service_call_id, PRIMARY KEY (tenant_id, service_call_id))`); err != nil {
+		t.Fatal(err)
+	}
 	files, err := queries.ReadDir("query")
 	if err != nil {
 		t.Fatal(err)

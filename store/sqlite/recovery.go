@@ -67,10 +67,7 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 	}
 	ids, events := store.Published(events)
 	a := store.Fired(keep, events)
-	err = s.writing(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
-		if err := t.apply(ctx, ctx, a); err != nil {
-			return err
-		}
+	err = s.step(ctx, a, 0, len(events), func(ctx context.Context, t *transaction) error {
 		for _, text := range [...]string{sqlFiredOutbox.Head, sqlFiredOutbox.Deferred} {
 			deleted, err := t.change(ctx, text, store.JSON(ids))
 			if err != nil {

@@ -146,7 +146,7 @@ func New(db *sql.DB, opt Options) *Store {
 func newStore(db *sql.DB, opt Options) *Store {
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	s := &Store{Reader: newReader(db), db: db, opt: opt, node: store.NewNode(opt.Version), turn: make(chan struct{}, 1)}
-	s.within = s.noting
+	s.within, s.together = s.noting, func(_ context.Context, _ string, steps func() error) error { return steps() }
 	s.Changer = store.Changer{SQL: changes, Change: s.change}
 	s.turn <- struct{}{}
 	return s
@@ -407,7 +407,7 @@ func classify(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, timer.ErrFatal):
+	case errors.Is(err, timer.ErrFatal), errors.Is(err, timer.ErrInvalid):
 		return err
 	}
 	switch code := codeOf(err); {
@@ -434,7 +434,7 @@ func Explain(path string, err error) error {
 }
 
 // isConstraint reports whether a statement was refused because of what it would
-// have written. The transaction goes on without it.
+// have written.
 func isConstraint(err error) bool { return codeOf(err)&0xff == sqlite3.SQLITE_CONSTRAINT }
 
 // isMissing reports whether a row was refused because what it refers to is not

@@ -24,6 +24,7 @@ var (
 	sqlLock            = query("lock")
 	sqlStatus          = query("status")
 	sqlPut             = store.ByKind{store.Schedules: query("schedule"), store.Cancels: query("cancel"), store.Events: query("fired")}
+	sqlParents         = query("parents")
 	sqlNextDue         = query("next_due")
 	sqlCorrectNextDue  = query("correct_next_due")
 	sqlBacklogged      = query("backlogged")

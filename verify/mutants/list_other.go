@@ -38,7 +38,7 @@ var messages = []mutant{
 var databases = []mutant{
 	{
 		"B5", "a command that the database refuses fails all that share its commit",
-		[]change{in("store/sqlite", "transaction.put", instead("isConstraint", "false && $"))},
+		[]change{in("store/sqlite", "commands.step", instead("isMissing", "false && $"))},
 		test{"./store/sqlite", "^TestReferenced$", ""},
 	},
 	{
