@@ -17,10 +17,7 @@ const DefaultKeep = 7 * 24 * time.Hour
 
 // RetentionOptions tune a [Retention]. The zero value is ready to use.
 type RetentionOptions struct {
-	Keep  time.Duration // how long a timer is kept after it was Reached, Expired or Canceled; default DefaultKeep
-	Every time.Duration // longest pause between two sweeps; default 1h
-	Batch int           // timers deleted in one step; default 1000
-	Pause time.Duration // pause between two steps of a sweep, so that others write meanwhile; default 10ms
+	Keep time.Duration // how long a timer is kept after it was Reached, Expired or Canceled; default DefaultKeep
 
 	// Reference is a second opinion on the time, which counts if it is earlier:
 	// by a clock that is days ahead, timers would be deleted for which commands may
@@ -43,25 +40,28 @@ type Retention struct {
 // nothing: call [Retention.Run].
 func NewRetention(purge func(context.Context, time.Time, int) (int, error), clock timer.Clock, log *slog.Logger, opt RetentionOptions) *Retention {
 	opt.Keep = option.Positive(opt.Keep, DefaultKeep)
-	opt.Every = option.Positive(opt.Every, time.Hour)
-	opt.Batch = option.Positive(opt.Batch, 1000)
-	opt.Pause = option.Positive(opt.Pause, 10*time.Millisecond)
 	return &Retention{purge: purge, clock: clock, log: log, opt: opt}
 }
 
-// busier is the factor by which a pause is shorter after a sweep that deleted timers: less than
-// a minute instead of an hour.
-const busier = 64
+const (
+	sweepPause = time.Hour             // longest pause between two sweeps
+	sweepSize  = 1000                  // timers deleted in one step
+	stepPause  = 10 * time.Millisecond // pause between two steps of a sweep, so that others write meanwhile
+
+	// busier is the factor by which a pause is shorter after a sweep that deleted timers:
+	// less than a minute instead of an hour.
+	busier = 64
+)
 
 // Run sweeps now and then until ctx is done; then it returns nil. It returns an
 // error only if that wraps [timer.ErrFatal]; after any other the sweep goes on
 // later. The pause is short after a sweep that found something, and doubles with
 // each that did not. A sweep that finds nothing writes nothing.
 func (r *Retention) Run(ctx context.Context) error {
-	for rest := r.opt.Every / busier / 2; ; {
+	for rest := time.Duration(sweepPause / busier / 2); ; {
 		deleted, err := r.sweep(ctx)
-		if rest = min(2*rest, r.opt.Every); deleted > 0 {
-			rest = r.opt.Every / busier
+		if rest = min(2*rest, sweepPause); deleted > 0 {
+			rest = sweepPause / busier
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -87,12 +87,12 @@ func (r *Retention) sweep(ctx context.Context) (deleted int, err error) {
 	}
 	before := now.Add(-r.opt.Keep)
 	for {
-		n, err := r.purge(ctx, before, r.opt.Batch)
+		n, err := r.purge(ctx, before, sweepSize)
 		deleted += n
-		if err != nil || n < r.opt.Batch {
+		if err != nil || n < sweepSize {
 			return deleted, err
 		}
-		if !pause.For(ctx, r.opt.Pause) {
+		if !pause.For(ctx, stepPause) {
 			return deleted, ctx.Err()
 		}
 	}

@@ -145,10 +145,10 @@ func TestSweepsThatFindNothingBecomeRare(t *testing.T) {
 func TestSweepIsTriedAgainAfterAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := &script{steps: []step{{10, nil}, {0, errBusy}}}
+		p := &script{steps: []step{{1000, nil}, {0, errBusy}}}
 		var log bytes.Buffer
-		must(t, run(t, p, &log, store.RetentionOptions{Every: time.Minute, Batch: 10}, 90*time.Second))
-		if len(p.calls) < 3 || p.calls[2].at.Sub(p.calls[1].at) != time.Minute/64 {
+		must(t, run(t, p, &log, store.RetentionOptions{}, 90*time.Second))
+		if len(p.calls) < 3 || p.calls[2].at.Sub(p.calls[1].at) != time.Hour/64 {
 			t.Errorf("steps %+v, want a new sweep after the one that failed", p.calls)
 		}
 		if !strings.Contains(log.String(), "level=WARN") {
