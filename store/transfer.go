@@ -30,7 +30,6 @@ type Source interface {
 type Target interface {
 	timer.Commands
 	timer.Reader
-	timer.Operator
 	timer.Recoverer
 }
 
@@ -58,7 +57,6 @@ const (
 	StageCheck  = "checked"
 	StageImport = "imported"
 	StageVerify = "verified"
-	StageRemove = "removed"
 )
 
 // Progress is called when n more timers have completed a stage. It may be nil.
@@ -149,9 +147,9 @@ func timersOf(ctx context.Context, from Source, tenant timer.TenantID, yield fun
 // Import adds the timers of an export of all tenants to a store that is empty, reads the
 // store back, and compares its timers with those of the file. The file is checked
 // whole before the first timer is added; an error in it begins with the number of the
-// line. If adding fails, or ctx ends, what was added is removed. A timer that waited
-// waits, one that fired is Reached and does not fire again, and one that was canceled is
-// a tombstone. They are registered, and canceled, now.
+// line. If adding fails, or ctx ends, a part of the file may be left in the store, which then
+// accepts no import. A timer that waited waits, one that fired is Reached and does not fire
+// again, and one that was canceled is a tombstone. They are registered, and canceled, now.
 func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, progress Progress) (Summary, error) {
 	switch st, err := to.Stats(ctx, ""); {
 	case err != nil:
@@ -169,7 +167,7 @@ func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, p
 	}
 	i := &importing{to: to, now: now, tally: newTally(StageImport, progress), json: newLineEncoder()}
 	if err := i.all(ctx, file); err != nil {
-		return Summary{}, errors.Join(err, i.remove(context.WithoutCancel(ctx), newTally(StageRemove, progress)))
+		return Summary{}, fmt.Errorf("%w: a part of the file may be in the database: delete it, and import again", err)
 	}
 	held, err := writeExport(io.Discard, Header{}, newTally(StageVerify, progress), func(yield func(*timer.Entry) error) error { return timers(ctx, to, "", yield) })
 	if err != nil {
@@ -254,31 +252,6 @@ func refusal(results []timer.Result, err error, key func(n int) timer.Key) error
 		}
 	}
 	return err
-}
-
-// remove removes all timers, after an import that failed.
-func (i *importing) remove(ctx context.Context, t *tally) error {
-	for {
-		tenants, err := i.to.Tenants(ctx, "", timer.MaxPage)
-		if err != nil || len(tenants) == 0 {
-			t.report()
-			return err
-		}
-		for _, c := range tenants {
-			for {
-				gone, err := i.to.Forget(ctx, c.TenantID, importRows)
-				if err != nil {
-					return fmt.Errorf("a part of the file is in the database: delete it: %w", err)
-				}
-				if gone.Total() == 0 {
-					break
-				}
-				for range gone.Total() {
-					t.count()
-				}
-			}
-		}
-	}
 }
 
 // A tally counts timers and hashes their lines.
