@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/gofrs/flock"
+
 	"github.com/event-service-agent/timer-service/internal/migration"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -89,7 +91,7 @@ func Inspect(ctx context.Context, path string) (c Contents, err error) {
 
 // Hold takes the lock of an existing file, so that no service starts on it until
 // it is unlocked. If a service has the lock the error names it.
-func Hold(path string) (*Lock, error) {
+func Hold(path string) (*flock.Flock, error) {
 	if err := present(path); err != nil {
 		return nil, err
 	}

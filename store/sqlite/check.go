@@ -76,17 +76,12 @@ const quickCheckSize = 1 << 30
 // wayOut tells an operator what to do about a damaged file. It is never repaired in place.
 const wayOut = "the file is damaged: restore a backup, or move the file and its -wal and -shm away, and start: what NATS or Kafka still has is recovered, and RabbitMQ needs --takeover"
 
-// quickCheck returns an error that wraps [timer.ErrFatal] if a small file is damaged.
-func (s *Store) quickCheck(ctx context.Context, path string) error {
+// quickCheck returns an error that wraps [timer.ErrFatal] if a small file is damaged. It reads
+// the whole file, and does not compare the indexes with the rows, as [Inspect] does.
+func (r *Reader) quickCheck(ctx context.Context, path string) error {
 	if info, err := os.Stat(path); err != nil || info.Size() >= quickCheckSize {
 		return err
 	}
-	return s.QuickCheck(ctx)
-}
-
-// QuickCheck reads the whole file, and returns an error that wraps [timer.ErrFatal] if it
-// is damaged. It does not compare the indexes with the rows, as [Inspect] does.
-func (r *Reader) QuickCheck(ctx context.Context) error {
 	const doing = "check the file"
 	var found string // "ok", or the first fault
 	if err := r.reads.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&found); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"time"
 
@@ -14,32 +13,18 @@ import (
 // lockWait is how long a lock that another process has is asked for.
 const lockWait = 100 * time.Millisecond
 
-// A Lock is the advisory lock of a database file, see [Hold].
-type Lock struct {
-	*flock.Flock
-	made bool // the file of the lock was not there before
-}
-
 // takeLock takes the advisory lock beside a database file, and signs it. The
 // lock ends with the process; the file stays.
-func takeLock(path string) (*Lock, error) {
+func takeLock(path string) (*flock.Flock, error) {
 	name := path + ".lock"
-	_, err := os.Lstat(name)
-	l := &Lock{flock.New(name, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR)), errors.Is(err, fs.ErrNotExist)}
-	for current := false; !current; {
-		taken, err := l.try()
-		if err != nil {
-			return nil, fmt.Errorf("lock the database: %w", err)
-		}
-		if !taken {
-			owner, _ := os.ReadFile(name) // for the message only
-			return nil, fmt.Errorf("the database %s belongs to another process (%s): stop that one, or set another db_path", path, owner)
-		}
-		if current = l.isCurrent(); !current { // another process removed the file meanwhile
-			if err := l.Flock.Unlock(); err != nil {
-				return nil, fmt.Errorf("lock the database: %w", err)
-			}
-		}
+	l := flock.New(name, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR))
+	taken, err := try(l)
+	if err != nil {
+		return nil, fmt.Errorf("lock the database: %w", err)
+	}
+	if !taken {
+		owner, _ := os.ReadFile(name) // for the message only
+		return nil, fmt.Errorf("the database %s belongs to another process (%s): stop that one, or set another db_path", path, owner)
 	}
 	if err := sign(name, path); err != nil {
 		return nil, errors.Join(fmt.Errorf("sign the lock of the database: %w", err), l.Unlock())
@@ -47,9 +32,9 @@ func takeLock(path string) (*Lock, error) {
 	return l, nil
 }
 
-// try takes the lock, unless another process has it for longer than it takes to check
+// try takes a lock, unless another process has it for longer than it takes to check
 // it, see [LockOwner].
-func (l *Lock) try() (bool, error) {
+func try(l *flock.Flock) (bool, error) {
 	if taken, err := l.TryLock(); taken || err != nil { // on a busy machine the time may be over before the first try
 		return taken, err
 	}
@@ -60,29 +45,6 @@ func (l *Lock) try() (bool, error) {
 		err = nil
 	}
 	return taken, err
-}
-
-// isCurrent reports whether the name of the lock leads to the file that is locked.
-func (l *Lock) isCurrent() bool {
-	locked, err := l.Stat()
-	if err != nil {
-		return false
-	}
-	now, err := os.Stat(l.Path())
-	return err == nil && os.SameFile(locked, now)
-}
-
-// forget removes the file of the lock, if it was not there before.
-func (l *Lock) forget() {
-	if l.made {
-		_ = os.Remove(l.Path()) // it does no harm
-	}
-}
-
-// Unlock ends the lock, and leaves no file behind that was not there before.
-func (l *Lock) Unlock() error {
-	l.forget()
-	return l.Flock.Unlock()
 }
 
 // sign writes into the file of a lock who we are, since when, and of which

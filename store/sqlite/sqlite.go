@@ -112,10 +112,9 @@ func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
 	}
 	db := connect(dsn(path, "rw", append(writerPragmas(opt), writerCache, writerCheckpoint)), writers)
 	s := newStore(db, opt)
-	s.lock, s.reads = lock.Flock, connect(dsn(path, "rw", readerPragmas(opt)), readers)
+	s.lock, s.reads = lock, connect(dsn(path, "rw", readerPragmas(opt)), readers)
 	defer func() {
 		if err != nil {
-			lock.forget()
 			err = errors.Join(Explain(path, fmt.Errorf("open %s: %w", path, err)), s.Close())
 		}
 	}()
