@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -59,13 +58,8 @@ func refused(err error, groups []*store.Group) error {
 		return err
 	}
 	of := "a command"
-	if key := keyIn(e.Detail); key != "" {
-		of = key
-	} else if len(groups) == 1 {
+	if len(groups) == 1 {
 		of = groups[0].Key.String()
-	}
-	if e.Code == missing {
-		return refusal{timer.Invalid(timer.ReasonRefused, "%s: there is no such service call", of), err}
 	}
 	return refusal{timer.Invalid(timer.ReasonRefused, "%s: %s", of, e.Message), err}
 }
@@ -85,19 +79,6 @@ const missing = "23503"
 func isMissing(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.Code == missing && e.ConstraintName == referenceName
-}
-
-// detail matches the key in the server's message, which names it in any language as
-// (tenant_id, service_call_id)=(acme, call-1).
-var detail = regexp.MustCompile(`\(tenant_id, service_call_id\)=\(([^,()]+), ([^,()]+)\)`)
-
-// keyIn returns the key in a message of the server, or "".
-func keyIn(text string) string {
-	m := detail.FindStringSubmatch(text)
-	if m == nil {
-		return ""
-	}
-	return timer.Key{TenantID: timer.TenantID(m[1]), ServiceCallID: timer.ServiceCallID(m[2])}.String()
 }
 
 // codeOf returns the server's code of an error, or "".

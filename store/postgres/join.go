@@ -29,22 +29,21 @@ const (
 // way. In a transaction of [Store.Transact], or with [Store.JoinPgx], they go together.
 //
 // Until the transaction ends, commands for the same keys wait, and its timers do not fire. If
-// it is one of Transact or ends within a second, NextDue and Reach see its timers as soon as
-// it is committed; else within a second of its commit.
-func (s *Store) Join(tx *sql.Tx) timer.Commands {
-	if h, ok := s.hosted.Load(tx); ok {
-		return &joined{store: s, send: h.(*hosted).send, in: h.(*hosted)}
-	}
-	return &joined{store: s, send: oneByOne(tx)}
-}
+// it ends within a second, NextDue and Reach see its timers as soon as it is committed; else
+// within a second of its commit.
+func (s *Store) Join(tx *sql.Tx) timer.Commands { return &joined{store: s, send: s.sender(tx)} }
 
 // JoinPgx is [Store.Join] for a transaction that pgx itself has begun.
 func (s *Store) JoinPgx(tx pgx.Tx) timer.Commands {
-	j := &joined{store: s, send: func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), steps...) }}
-	if h, ok := s.hosted.Load(tx); ok {
-		j.in = h.(*hosted)
+	return &joined{store: s, send: func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), steps...) }}
+}
+
+// sender returns what sends statements in a transaction: together if it is one of Transact.
+func (s *Store) sender(tx *sql.Tx) sender {
+	if send, ok := s.hosted.Load(tx); ok {
+		return send.(sender)
 	}
-	return j
+	return oneByOne(tx)
 }
 
 // sendOpen sends statements in the open transaction of a connection, and fails if there is
@@ -100,18 +99,13 @@ func (s step) run(ctx context.Context, tx *sql.Tx) error {
 type joined struct {
 	store *Store
 	send  sender
-	in    *hosted // nil unless the transaction is one of Transact
 }
 
 // Schedule applies the commands in the transaction. If it returns an error, it has applied
 // none.
 func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
 	results, err := j.apply(ctx, store.Schedule(now, commands))
-	switch {
-	case err != nil, len(commands) == 0:
-	case j.in != nil:
-		j.in.due = sooner(j.in.due, earliest(commands))
-	default:
+	if err == nil && len(commands) > 0 {
 		j.store.watermark.expect(earliest(commands))
 	}
 	return results, err
@@ -218,32 +212,20 @@ func inTransaction(doing string, err error) error {
 	return fmt.Errorf("%s in a transaction: %w", doing, err)
 }
 
-// A hosted is a transaction of Transact, with the earliest due time that was scheduled in it.
-type hosted struct {
-	send sender    // sends statements together
-	due  time.Time // earliest due time; zero if none was scheduled
-}
-
 // hosting runs a transaction of Transact. It returns the error of the host's function as it is,
 // which transact returns first.
-func (s *Store) hosting(ctx context.Context, transact func(*hosted) (failed, err error)) error {
+func (s *Store) hosting(ctx context.Context, transact func() (failed, err error)) error {
 	const doing = "transact"
 	s.working.begin()
 	defer s.working.end()
 	if err := s.ready(ctx); err != nil {
 		return classify(doing, err)
 	}
-	h := new(hosted)
-	failed, err := transact(h)
-	switch {
-	case failed != nil:
+	failed, err := transact()
+	if failed != nil {
 		return failed
-	case err != nil:
-		return classify(doing, err)
-	case !h.due.IsZero():
-		s.watermark.set(h.due)
 	}
-	return nil
+	return classify(doing, err)
 }
 
 // beginHosted sets the mode of a transaction of Transact, whatever the database has as its
@@ -254,7 +236,7 @@ const beginHosted = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE"
 // if they have the same rows. The timeouts are those of the handle, and the transaction is as
 // durable as the database makes it, even with Relaxed.
 func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
-	return s.hosting(ctx, func(h *hosted) (failed, err error) {
+	return s.hosting(ctx, func() (failed, err error) {
 		conn, err := s.db.Conn(ctx)
 		if err != nil {
 			return nil, err
@@ -268,10 +250,9 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 		if _, err := tx.ExecContext(ctx, beginHosted); err != nil {
 			return nil, err
 		}
-		h.send = func(ctx context.Context, steps ...step) error {
+		s.hosted.Store(tx, sender(func(ctx context.Context, steps ...step) error {
 			return onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error { return sendOpen(ctx, c, steps...) })
-		}
-		s.hosted.Store(tx, h)
+		}))
 		defer s.hosted.Delete(tx)
 		if failed = fn(tx); failed != nil {
 			return failed, nil
@@ -286,11 +267,7 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 
 // TakeEvent deletes an event of the outbox in a transaction of Transact.
 func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
-	send := oneByOne(tx)
-	if h, ok := s.hosted.Load(tx); ok {
-		send = h.(*hosted).send
-	}
-	return s.takeEvent(ctx, send, row)
+	return s.takeEvent(ctx, s.sender(tx), row)
 }
 
 func (s *Store) takeEvent(ctx context.Context, send sender, row outbox.Place) (bool, error) {
@@ -318,16 +295,13 @@ func (s *Store) Pgx() Pgx { return Pgx{s} }
 // handle. A handle of stdlib.OpenDBFromPool uses the connections of the pool.
 func (p Pgx) Transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	s := p.store
-	return s.hosting(ctx, func(h *hosted) (failed, err error) {
+	return s.hosting(ctx, func() (failed, err error) {
 		err = withConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
 			tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
 			if err != nil {
 				return err
 			}
 			defer rollBack(ctx, c) // does nothing after a commit
-			h.send = func(ctx context.Context, steps ...step) error { return sendOpen(ctx, c, steps...) }
-			s.hosted.Store(tx, h)
-			defer s.hosted.Delete(tx)
 			if failed = fn(tx); failed != nil {
 				return nil
 			}

@@ -62,7 +62,7 @@ func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
 	case l == nil:
 		return nil, errNoShard
 	}
-	s.shard.Store(l.number)
+	s.appending.Store(l.number)
 	s.owned.Store(true)
 	return l, nil
 }
@@ -94,7 +94,7 @@ func (s *Store) renumber(ctx context.Context) error {
 	err := s.transact(ctx, func(ctx context.Context, t *transaction) error {
 		var next, highest int64
 		t.later(step{text: sqlLock, args: []any{int32(lockNumbers)}})
-		if err := t.rows(ctx, sqlNumber, []any{s.shard.Load()}, store.Scan(&next)); err != nil {
+		if err := t.rows(ctx, sqlNumber, []any{s.appending.Load()}, store.Scan(&next)); err != nil {
 			return err
 		}
 		if err := t.rows(ctx, sqlNumbered, []any{next}, store.Scan(&highest)); err != nil {
@@ -152,7 +152,7 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	held, lose := context.WithCancel(context.WithoutCancel(ctx))
 	l := &lease{
-		shard: s.part(int32(number)), conn: conn, held: held, lose: lose,
+		shard: shard{s, int32(number)}, conn: conn, held: held, lose: lose,
 		stop: stop, done: make(chan struct{}), began: began,
 	}
 	go l.heartbeats(beating)
@@ -204,7 +204,7 @@ func (l *lease) heartbeats(ctx context.Context) {
 func (l *lease) heartbeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()
-	return onDriver(ctx, l.conn, l.countInstances)
+	return onDriver(ctx, l.conn, l.store.countInstances)
 }
 
 // countInstances reads how many instances there are. An owner counts itself.

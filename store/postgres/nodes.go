@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -35,10 +36,7 @@ func (s *Store) Nodes(ctx context.Context) (nodes []timer.Node, err error) {
 		return nil
 	})
 	slices.SortFunc(nodes, func(a, b timer.Node) int {
-		if c := a.Started.Compare(b.Started); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
+		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID))
 	})
 	return nodes, err
 }
@@ -64,32 +62,22 @@ func word(s string) string {
 		}
 		return r
 	}, s)
-	if s == "" {
-		return "-"
-	}
-	return s
+	return cmp.Or(s, "-")
 }
 
 // parseNode returns the instance that an application name describes.
 func parseNode(name string) (n timer.Node, ok bool) {
-	fields := strings.Split(name, " ")
-	if len(fields) != 6 || fields[0] != nodePrefix {
+	var prefix, began string
+	if _, err := fmt.Sscan(name, &prefix, &n.ID, &n.PID, &began, &n.Version, &n.Host); err != nil || prefix != nodePrefix || strings.Count(name, " ") != 5 {
 		return n, false
 	}
-	pid, err := strconv.Atoi(fields[2])
-	if err != nil {
-		return n, false
+	started, err := strconv.ParseInt(began, 36, 64)
+	n.Started = time.Unix(started, 0).UTC()
+	if n.Version == "-" {
+		n.Version = ""
 	}
-	started, err := strconv.ParseInt(fields[3], 36, 64)
-	if err != nil {
-		return n, false
+	if n.Host == "-" {
+		n.Host = ""
 	}
-	n = timer.Node{ID: fields[1], PID: pid, Started: time.Unix(started, 0).UTC()}
-	if fields[4] != "-" {
-		n.Version = fields[4]
-	}
-	if fields[5] != "-" {
-		n.Host = fields[5]
-	}
-	return n, true
+	return n, err == nil
 }

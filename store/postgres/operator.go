@@ -74,7 +74,7 @@ func (s *Store) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (
 		return 0, nil
 	}
 	err = s.writing(ctx, "retry parked events", func(ctx context.Context, t *transaction) error {
-		return t.rows(ctx, sqlRetryParked, []any{seqs, timer.RoundDown(now), s.shard.Load()}, store.Scan(&retried))
+		return t.rows(ctx, sqlRetryParked, []any{seqs, timer.RoundDown(now), s.appending.Load()}, store.Scan(&retried))
 	})
 	if err != nil {
 		return 0, err

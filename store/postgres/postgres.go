@@ -75,11 +75,12 @@ type Options struct {
 type Store struct {
 	*Reader
 	store.Changer
-	opt   Options
-	node  timer.Node   // this instance
-	host  bool         // the handle belongs to a host
-	shard atomic.Int32 // where events are appended
-	owned atomic.Bool  // the store has owned a shard
+	shard
+	opt       Options
+	node      timer.Node   // this instance
+	host      bool         // the handle belongs to a host
+	appending atomic.Int32 // number of the shard to which events are appended
+	owned     atomic.Bool  // the store has owned a shard
 
 	instances atomic.Int64 // how many share the database, when last counted
 
@@ -89,7 +90,7 @@ type Store struct {
 	known bool   // the database was checked
 	id    string // of the database, once it is known
 
-	hosted sync.Map // running transactions of Transact: *sql.Tx to *hosted
+	hosted sync.Map // running transactions of Transact: *sql.Tx to sender
 
 	watermark  watermark
 	backlogged atomic.Bool  // the last batch was full, and more timers were due
@@ -146,7 +147,7 @@ func newStore(db *sql.DB, opt Options) *Store {
 		Reader: newReader(db), opt: opt, node: store.NewNode(opt.Version), working: newWorking(),
 		watermark: watermark{began: time.Now()}, //nolint:forbidigo // for the pace, not for timers
 	}
-	s.Changer = store.Changer{SQL: changes, Change: s.change}
+	s.shard.store, s.Changer = s, store.Changer{SQL: changes, Change: s.change}
 	return s
 }
 

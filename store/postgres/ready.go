@@ -125,20 +125,11 @@ func (s *Store) Watch(ctx context.Context) error {
 	var tidying sync.WaitGroup
 	defer tidying.Wait()
 	defer stop()
-	var trimmed trimmed
-	tidy := time.NewTimer(0) // does not run while tidyUp does
-	defer tidy.Stop()
+	tidying.Go(func() { s.tidyUp(ctx) })
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
 		err := s.check(ctx)
-		if err == nil { // else other checks report the error
-			select {
-			case <-tidy.C:
-				tidying.Go(func() { tidy.Reset(s.tidyUp(ctx, &trimmed)) })
-			default:
-			}
-		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -153,23 +144,25 @@ func (s *Store) Watch(ctx context.Context) error {
 	}
 }
 
-// tidyUp folds counts and deletes old positions, and returns when to do so again. While
-// another transaction holds a snapshot, it steps over all rows that were folded meanwhile. So
-// it rests after a fold that took long, unless that had much to fold.
-func (s *Store) tidyUp(ctx context.Context, t *trimmed) (again time.Duration) {
-	began := time.Now() //nolint:forbidigo // for the pace, not for timers
-	folded, err := s.foldAny(ctx)
-	if err == nil {
-		err = s.trim(ctx, t)
+// tidyUp folds counts and deletes old positions, now and then until ctx is done. While another
+// transaction holds a snapshot, it steps over all rows that were folded meanwhile. So it rests
+// after a fold that took long, unless that had much to fold.
+func (s *Store) tidyUp(ctx context.Context) {
+	var trimmed trimmed
+	for again := time.Duration(0); pause.For(ctx, again); {
+		began := time.Now() //nolint:forbidigo // for the pace, not for timers
+		folded, err := s.foldAny(ctx)
+		if err == nil {
+			err = s.trim(ctx, &trimmed)
+		}
+		again = foldInterval
+		if folded < foldBatch {
+			again = pause.Rest(time.Since(began), foldInterval) //nolint:forbidigo // for the pace, too
+		}
+		if err != nil && ctx.Err() == nil {
+			s.opt.Log.WarnContext(ctx, "counts of timers can't be summed up, or old positions can't be deleted, will retry", "error", err, "retry_in", again)
+		}
 	}
-	again = foldInterval
-	if folded < foldBatch {
-		again = pause.Rest(time.Since(began), foldInterval) //nolint:forbidigo // for the pace, too
-	}
-	if err != nil && ctx.Err() == nil {
-		s.opt.Log.WarnContext(ctx, "counts of timers can't be summed up, or old positions can't be deleted, will retry", "error", err, "retry_in", again)
-	}
-	return again
 }
 
 func (s *Store) check(ctx context.Context) error {

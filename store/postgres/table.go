@@ -14,52 +14,16 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A shard is a part of the outbox.
+// A shard is a part of the outbox. The [Store] itself has shard 0.
 type shard struct {
-	*Store
+	store  *Store
 	number int32
 }
 
 var _ outbox.Table = shard{}
 
-// part returns the shard with a number.
-func (s *Store) part(number int32) shard { return shard{s, number} }
-
 // Outbox returns the outbox, in shards.
 func (s *Store) Outbox() outbox.Outbox { return outbox.Sharded(s).With(s) }
-
-// Head returns the first rows of shard 0 after a number that are not deferred.
-func (s *Store) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
-	return s.part(0).Head(ctx, after, limit)
-}
-
-// Deferred returns deferred rows of shard 0 that are due.
-func (s *Store) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
-	return s.part(0).Deferred(ctx, now, from, limit, each)
-}
-
-// Delete removes rows from shard 0.
-func (s *Store) Delete(ctx context.Context, rows ...outbox.Place) error {
-	return s.part(0).Delete(ctx, rows...)
-}
-
-// Defer counts an attempt of rows of shard 0 and defers them.
-func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
-	return s.part(0).Defer(ctx, rows...)
-}
-
-// Claim moves unclaimed rows to the end of shard 0.
-func (s *Store) Claim(ctx context.Context, prefix string, limit int) (claimed int, err error) {
-	return s.part(0).Claim(ctx, prefix, limit)
-}
-
-// Hasten makes all deferred rows of shard 0 due now.
-func (s *Store) Hasten(ctx context.Context, now time.Time) error { return s.part(0).Hasten(ctx, now) }
-
-// Park moves a row out of shard 0.
-func (s *Store) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
-	return s.part(0).Park(ctx, now, row, reason)
-}
 
 // Head returns the first rows of the shard after a number that are not deferred.
 func (s shard) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
@@ -73,7 +37,7 @@ func (s shard) Deferred(ctx context.Context, now time.Time, from string, limit, 
 
 // events reads rows of the outbox.
 func (s shard) events(ctx context.Context, text string, args ...any) (events []outbox.Row, err error) {
-	err = s.rows(ctx, "read the outbox", text, args, func(row store.Scanner) error {
+	err = s.store.rows(ctx, "read the outbox", text, args, func(row store.Scanner) error {
 		event, err := outbox.ReadRow(row.Scan)
 		event.Shard = int(s.number)
 		events = append(events, event)
@@ -87,7 +51,7 @@ func (s shard) Delete(ctx context.Context, rows ...outbox.Place) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return s.noting(ctx, "delete from the outbox", func(_ context.Context, t *transaction) error {
+	return s.store.noting(ctx, "delete from the outbox", func(_ context.Context, t *transaction) error {
 		runs := outbox.Runs(rows)
 		for _, deferred := range [...]bool{false, true} {
 			var first, last []int64
@@ -109,7 +73,7 @@ func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return s.noting(ctx, "defer events", func(_ context.Context, t *transaction) error {
+	return s.store.noting(ctx, "defer events", func(_ context.Context, t *transaction) error {
 		for _, deferred := range [...]bool{false, true} {
 			var seqs []int64
 			var reasons, destinations []string
@@ -141,7 +105,7 @@ const unclaimed = -1
 
 // Claim moves unclaimed rows to the end of the shard.
 func (s shard) Claim(ctx context.Context, prefix string, limit int) (claimed int, err error) {
-	err = s.writing(ctx, "claim events", func(ctx context.Context, t *transaction) error {
+	err = s.store.writing(ctx, "claim events", func(ctx context.Context, t *transaction) error {
 		return t.rows(ctx, sqlClaim, []any{s.number, prefix, outbox.Behind(prefix), int64(limit)}, store.Scan(&claimed))
 	})
 	if err != nil {
@@ -152,13 +116,13 @@ func (s shard) Claim(ctx context.Context, prefix string, limit int) (claimed int
 
 // Hasten makes all deferred rows of the shard due now.
 func (s shard) Hasten(ctx context.Context, now time.Time) error {
-	_, err := s.change(ctx, "hasten events", sqlHasten, s.number, timer.RoundDown(now))
+	_, err := s.store.change(ctx, "hasten events", sqlHasten, s.number, timer.RoundDown(now))
 	return err
 }
 
 // Park moves a row out of the shard.
 func (s shard) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
-	return s.noting(ctx, "park an event", func(_ context.Context, t *transaction) error {
+	return s.store.noting(ctx, "park an event", func(_ context.Context, t *transaction) error {
 		t.later(step{text: sqlPark.On(row.Deferred), args: []any{s.number, row.Seq, store.Printable(reason), timer.RoundDown(now)}})
 		return nil
 	})
@@ -202,7 +166,7 @@ func (a appender) ExecContext(_ context.Context, text string, args ...any) (sql.
 		row := args[i*rowColumns:]
 		ids[i], payloads[i], headers[i], times[i] = row[0].(string), row[1].([]byte), row[2].(string), row[3].(int64)
 	}
-	a.later(step{text: text, args: []any{ids, payloads, headers, times, a.store.shard.Load()}})
+	a.later(step{text: text, args: []any{ids, payloads, headers, times, a.store.appending.Load()}})
 	return result(n), nil
 }
 
