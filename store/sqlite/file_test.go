@@ -67,9 +67,6 @@ func TestFailedOpenLetsGoOfTheLock(t *testing.T) {
 	held, err := sqlite.Hold(path)
 	must(t, err)
 	must(t, held.Unlock())
-	if files, err := filepath.Glob(path + "*"); len(files) != 1 || err != nil {
-		t.Errorf("left are %q, %v", files, err)
-	}
 	_, err = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "missing", "too", "timers.db"), sqlite.Options{})
 	if err == nil || !strings.Contains(err.Error(), "there is no folder") {
 		t.Errorf("open in a folder that is not there: %v", err)

@@ -47,18 +47,11 @@ func try(l *flock.Flock) (bool, error) {
 	return taken, err
 }
 
-// sign writes into the file of a lock who we are, since when, and of which
-// database: by the clock of the file system, which is the only one at hand.
+// sign writes into the file of a lock who we are, since when, and of which database.
 func sign(name, path string) error {
-	if err := os.WriteFile(name, nil, 0o600); err != nil {
-		return err
-	}
-	info, err := os.Stat(name)
-	if err != nil {
-		return err
-	}
-	host, _ := os.Hostname() // for the message only
-	text := fmt.Appendf(nil, "pid %d on %s since %s", os.Getpid(), host, info.ModTime().UTC().Format(time.RFC3339))
+	host, _ := os.Hostname()                       // for the message only
+	since := time.Now().UTC().Format(time.RFC3339) //nolint:forbidigo // for people
+	text := fmt.Appendf(nil, "pid %d on %s since %s", os.Getpid(), host, since)
 	if db, err := os.Stat(path); err == nil {
 		if o, known := ownerOf(db); known {
 			text = fmt.Appendf(text, ", %v", o)
