@@ -127,10 +127,11 @@ func version(before timer.Status, v timer.Version, latest bool) timer.Version {
 	return v
 }
 
-// Fired returns the application of events that were published, as [Published] returns them.
-// The events act as commands, each of another key, that make a timer Reached or Expired. An
-// event whose service call does not exist, where a foreign key requires one, has no effect.
-func Fired(keep time.Duration, events []timer.DueTimeReached) *Application {
+// Fired returns the application of events that were published, and their ids. Of each key the
+// newest event acts as a command that makes the timer Reached or Expired. An event whose
+// service call does not exist, where a foreign key requires one, has no effect.
+func Fired(keep time.Duration, all []timer.DueTimeReached) (a *Application, ids []string) {
+	ids, events := Published(all)
 	return &Application{
 		Kind: Events, Doing: "bring in published events", Results: make([]timer.Result, len(events)),
 		key: func(i int) timer.Key { return events[i].Key },
@@ -147,7 +148,7 @@ func Fired(keep time.Duration, events []timer.DueTimeReached) *Application {
 		refuseTogether: func() {},
 		missing:        timer.WasReached,
 		receipts:       func([]timer.Result, int, int) []timer.Receipt { return nil },
-	}
+	}, ids
 }
 
 // expiry returns the time from which on a timer must not fire, or 0 if it may fire at any time.

@@ -25,11 +25,7 @@ func (c *Changer) PauseFiring(ctx context.Context, p timer.Pause) error {
 	if err != nil {
 		return err
 	}
-	var until any // null if the pause has no end
-	if !p.Until.IsZero() {
-		until = p.Until
-	}
-	_, err = c.Change(ctx, "pause firing", c.SQL.Pause, string(p.TenantID), p.Since, until, p.By)
+	_, err = c.Change(ctx, "pause firing", c.SQL.Pause, string(p.TenantID), p.Since, p.Until, p.By)
 	return err
 }
 

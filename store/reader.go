@@ -15,7 +15,7 @@ type Reader struct {
 	SQL Statements
 
 	// Rows runs a statement and calls each for the rows that it returns. Its error says what
-	// was being done. Arguments are texts, numbers and times.
+	// was being done. Arguments are texts, numbers and times; a zero time is null.
 	Rows func(ctx context.Context, doing, text string, args []any, each func(Scanner) error) error
 }
 
@@ -23,7 +23,7 @@ type Reader struct {
 type Statements struct {
 	Get, Correlated, Delivery, Unclaimed, Firing, Counts, Stats, TenantCounts, Noted, RegisteredBefore string
 
-	Overdue, Parked Question
+	Overdue, Parked, Upcoming Question
 }
 
 // A Question has two statements that ask the same: about all tenants, and about one.
@@ -81,6 +81,22 @@ func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Ti
 	text, args := r.SQL.Overdue.Of(tenant, timer.RoundDown(now), timer.MaxOverdue)
 	err = r.Rows(ctx, "count what is overdue", text, args, Scan(&o.Timers, (*Time)(&o.Oldest)))
 	return o, err
+}
+
+// Upcoming counts timers by when they are due.
+func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) ([]int64, error) {
+	if err := timer.CheckIntervals(width, n); err != nil {
+		return nil, err
+	}
+	text, args := r.SQL.Upcoming.Of(tenant, timer.RoundUp(from), (width + time.Millisecond - 1).Milliseconds(), n, timer.MaxUpcoming)
+	counts := make([]int64, n)
+	err := r.Rows(ctx, "count what is coming", text, args, func(row Scanner) error {
+		var number, due int64
+		err := row.Scan(&number, &due)
+		counts[number] = due
+		return err
+	})
+	return counts, err
 }
 
 // Delivery returns where an event is.

@@ -21,8 +21,6 @@ func (t *Text) Scan(column any) error {
 		*t = ""
 	case string:
 		*t = Text(text)
-	case []byte:
-		*t = Text(text)
 	default:
 		return fmt.Errorf("is %T, want a text", column)
 	}

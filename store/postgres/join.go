@@ -216,8 +216,8 @@ func inTransaction(doing string, err error) error {
 // which transact returns first.
 func (s *Store) hosting(ctx context.Context, transact func() (failed, err error)) error {
 	const doing = "transact"
-	s.working.begin()
-	defer s.working.end()
+	s.working.Add(1)
+	defer s.working.Done()
 	if err := s.ready(ctx); err != nil {
 		return classify(doing, err)
 	}

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
@@ -69,17 +69,12 @@ func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
 
 // TakeOver owns a shard that has rows and no owner, and returns nil if there is none.
 func (s *Store) TakeOver(ctx context.Context) (outbox.Lease, error) {
-	var shards []string
-	err := s.rows(ctx, "find shards of the outbox", sqlAbandoned, nil, func(row store.Scanner) error {
-		var n int
-		err := row.Scan(&n)
-		shards = append(shards, strconv.Itoa(n))
-		return err
-	})
-	if err != nil || len(shards) == 0 {
+	var shards string // numbers, with commas between them
+	err := s.rows(ctx, "find shards of the outbox", sqlAbandoned, nil, store.Scan(&shards))
+	if err != nil || shards == "" {
 		return nil, err
 	}
-	l, err := s.lease(ctx, sqlTakeOver, strings.Join(shards, ","))
+	l, err := s.lease(ctx, sqlTakeOver, shards)
 	if err != nil || l == nil {
 		return nil, classify("find an abandoned shard of the outbox", err)
 	}
@@ -181,14 +176,7 @@ func (s *Store) spare(ctx context.Context) error {
 // heartbeats asks the server once a second until ctx is done or the lease is lost.
 func (l *lease) heartbeats(ctx context.Context) {
 	defer close(l.done)
-	tick := time.NewTicker(heartbeatInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for pause.For(ctx, heartbeatInterval) {
 		asked := time.Since(l.began) //nolint:forbidigo // as above
 		if err := l.heartbeat(ctx); err != nil {
 			if ctx.Err() == nil {

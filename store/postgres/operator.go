@@ -52,27 +52,8 @@ func (r *Reader) walk(
 	return page, err
 }
 
-// Upcoming counts timers by when they are due.
-func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) ([]int64, error) {
-	if err := timer.CheckIntervals(width, n); err != nil {
-		return nil, err
-	}
-	text, args := sqlUpcoming.Of(tenant, timer.RoundUp(from), (width + time.Millisecond - 1).Milliseconds(), int64(n), int64(timer.MaxUpcoming))
-	counts := make([]int64, n)
-	err := r.rows(ctx, "count what is coming", text, args, func(row store.Scanner) error {
-		var number, due int64
-		err := row.Scan(&number, &due)
-		counts[number] = due
-		return err
-	})
-	return counts, err
-}
-
 // RetryParked moves parked events into the shard of the outbox to which this store appends.
 func (s *Store) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (retried int, err error) {
-	if len(seqs) == 0 {
-		return 0, nil
-	}
 	err = s.writing(ctx, "retry parked events", func(ctx context.Context, t *transaction) error {
 		return t.rows(ctx, sqlRetryParked, []any{seqs, timer.RoundDown(now), s.appending.Load()}, store.Scan(&retried))
 	})
@@ -91,7 +72,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (deleted
 // change runs a statement in a transaction, and returns how many rows it changed.
 func (s *Store) change(ctx context.Context, doing, text string, args ...any) (changed int, err error) {
 	err = s.writing(ctx, doing, func(_ context.Context, t *transaction) error {
-		t.later(step{text: text, args: args, done: func(tag pgconn.CommandTag) {
+		t.later(step{text: text, args: nullable(args), done: func(tag pgconn.CommandTag) {
 			changed = int(tag.RowsAffected())
 			failpoint.Here("purging")
 		}})

@@ -84,7 +84,7 @@ type Store struct {
 
 	instances atomic.Int64 // how many share the database, when last counted
 
-	working *working // calls for which Close waits
+	working sync.WaitGroup // calls for which Close waits; others may begin inside of them
 
 	mu    sync.Mutex
 	known bool   // the database was checked
@@ -144,7 +144,7 @@ func New(db *sql.DB, opt Options) *Store {
 func newStore(db *sql.DB, opt Options) *Store {
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	s := &Store{
-		Reader: newReader(db), opt: opt, node: store.NewNode(opt.Version), working: newWorking(),
+		Reader: newReader(db), opt: opt, node: store.NewNode(opt.Version),
 		watermark: watermark{began: time.Now()}, //nolint:forbidigo // for the pace, not for timers
 	}
 	s.shard.store, s.Changer = s, store.Changer{SQL: changes, Change: s.change}
@@ -168,7 +168,7 @@ func OpenReader(ctx context.Context, url string) (*Reader, error) {
 // Close waits for running transactions and closes the handle that Open opened; the handle of
 // a host stays open. The store must not be used afterwards.
 func (s *Store) Close() error {
-	s.working.wait()
+	s.working.Wait()
 	if s.host {
 		return nil
 	}
@@ -228,8 +228,8 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.working.begin()
-	defer s.working.end()
+	s.working.Add(1)
+	defer s.working.Done()
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
@@ -272,12 +272,8 @@ func (t *transaction) now(ctx context.Context, s step) error {
 	return t.send(ctx, steps...)
 }
 
-// commit commits, unless nothing was sent.
+// commit commits.
 func (t *transaction) commit(ctx context.Context) error {
-	const begin = 2 // statements
-	if len(t.waiting) == begin && t.waiting[0].text == beginWriting {
-		return nil
-	}
 	var tag pgconn.CommandTag
 	if err := t.now(ctx, step{text: commit, done: func(got pgconn.CommandTag) { tag = got }}); err != nil {
 		return err

@@ -31,7 +31,17 @@ func (r *Reader) Close() error { return r.db.Close() }
 
 // rows runs a statement and calls fn for each row.
 func (r *Reader) rows(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
-	return classify(doing, readTx(ctx, r.db, step{text: text, args: args, each: fn}))
+	return classify(doing, readTx(ctx, r.db, step{text: text, args: nullable(args), each: fn}))
+}
+
+// nullable returns arguments in which zero times are null. It may change the slice.
+func nullable(args []any) []any {
+	for i, arg := range args {
+		if at, ok := arg.(time.Time); ok && at.IsZero() {
+			args[i] = nil
+		}
+	}
+	return args
 }
 
 // seek is rows for a statement that reads a row or two by an index, whatever the statistics
@@ -62,8 +72,8 @@ func (r *Reader) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
 func (r *Reader) ofTenant(ctx context.Context, f timer.Filter) (page timer.Page, err error) {
 	limit := timer.PageSize(f.Limit)
 	after, before := store.Between(f)
-	args := []any{
-		string(f.TenantID), after, string(f.State), bound(f.DueFrom), bound(f.DueBefore), f.CorrelationID,
+	args := []any{ // due times are whole milliseconds, so both of their bounds are rounded up
+		string(f.TenantID), after, string(f.State), timer.RoundUp(f.DueFrom), timer.RoundUp(f.DueBefore), f.CorrelationID,
 		int64(limit + 1), int64(timer.PageWalk), before,
 	}
 	err = r.rows(ctx, "list "+string(f.TenantID), sqlList, args, func(row store.Scanner) error {
@@ -85,14 +95,4 @@ func (r *Reader) ofTenant(ctx context.Context, f timer.Filter) (page timer.Page,
 		page.Next = string(page.Entries[limit-1].ServiceCallID)
 	}
 	return page, nil
-}
-
-// bound returns a bound of due times, or nil for the zero time. Due times are whole
-// milliseconds, so both bounds are rounded up.
-func bound(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = timer.RoundUp(t)
-	return &t
 }

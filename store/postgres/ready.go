@@ -126,8 +126,6 @@ func (s *Store) Watch(ctx context.Context) error {
 	defer tidying.Wait()
 	defer stop()
 	tidying.Go(func() { s.tidyUp(ctx) })
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
 	for {
 		err := s.check(ctx)
 		switch {
@@ -136,10 +134,8 @@ func (s *Store) Watch(ctx context.Context) error {
 		case errors.Is(err, timer.ErrFatal):
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, watchInterval) {
 			return nil
-		case <-tick.C:
 		}
 	}
 }

@@ -172,11 +172,10 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 	if len(events) == 0 {
 		return 0, nil
 	}
-	ids, events := store.Published(events)
-	a := store.Fired(keep, events)
+	a, ids := store.Fired(keep, events)
 	err = repeat(func(lookUp bool) error {
 		return s.writing(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
-			if err := t.apply(ctx, a, 0, len(events), lookUp); err != nil {
+			if err := t.apply(ctx, a, 0, len(a.Results), lookUp); err != nil {
 				return err
 			}
 			t.later(step{text: sqlFiredOutbox, args: []any{ids}})

@@ -67,7 +67,6 @@ var (
 	sqlList            = query("list")
 	sqlSoonest         = query("soonest")
 	sqlOverFrom        = query("over_from")
-	sqlUpcoming        = store.Question{All: query("upcoming"), Tenant: query("upcoming_tenant")}
 	sqlRetryParked     = query("retry_parked")
 	sqlForget          = query("forget")
 	sqlNode            = query("node")
@@ -92,6 +91,7 @@ var statements = store.Statements{
 	RegisteredBefore: query("registered_before"),
 	Overdue:          store.Question{All: query("overdue"), Tenant: query("overdue_tenant")},
 	Parked:           store.Question{All: query("parked"), Tenant: query("parked_tenant")},
+	Upcoming:         store.Question{All: query("upcoming"), Tenant: query("upcoming_tenant")},
 }
 
 // changes are the statements that change something for an operator, and that every database has.

@@ -48,9 +48,6 @@ func (s shard) events(ctx context.Context, text string, args ...any) (events []o
 
 // Delete removes rows from the shard.
 func (s shard) Delete(ctx context.Context, rows ...outbox.Place) error {
-	if len(rows) == 0 {
-		return nil
-	}
 	return s.store.noting(ctx, "delete from the outbox", func(_ context.Context, t *transaction) error {
 		runs := outbox.Runs(rows)
 		for _, deferred := range [...]bool{false, true} {
@@ -70,9 +67,6 @@ func (s shard) Delete(ctx context.Context, rows ...outbox.Place) error {
 
 // Defer counts an attempt of rows and moves them behind the others.
 func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
-	if len(rows) == 0 {
-		return nil
-	}
 	return s.store.noting(ctx, "defer events", func(_ context.Context, t *transaction) error {
 		for _, deferred := range [...]bool{false, true} {
 			var seqs []int64

@@ -48,12 +48,10 @@ func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error)
 	}
 	if s.watermark.start() {
 		read := make(chan struct{})
-		s.working.begin()
-		go func() {
-			defer s.working.end()
+		s.working.Go(func() {
 			defer close(read)
 			s.readAll(ctx)
-		}()
+		})
 		wait := time.NewTimer(fullWait)
 		defer wait.Stop()
 		select {

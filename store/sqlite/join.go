@@ -150,31 +150,12 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 }
 
 // TakeEvent deletes an event of the outbox in a transaction of Transact.
-func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
-	taken, err := s.takeEvent(ctx, tx, row)
-	return taken, classify("take an event", err)
-}
-
-func (s *Store) takeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	ready, err := s.ready(ctx)
-	if err != nil {
-		return false, err
-	}
-	endless := context.WithoutCancel(ctx)
-	t := s.in(tx)
-	t.known = ready.statements
-	if err := t.mustBeOpen(endless); err != nil {
-		return false, err
-	}
-	if err := t.deleteEvents(endless, outbox.Runs([]outbox.Place{row})[0]); err != nil {
-		return false, err
-	}
-	taken := t.count(outboxCount).outbox < 0
-	if err := t.writeCounts(endless); err != nil {
-		return false, err
-	}
-	return taken, nil
+func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (taken bool, err error) {
+	j := &joined{store: s, tx: tx, ours: true}
+	err = j.within(ctx, "take an event", func(ctx context.Context, t *transaction) error {
+		err := t.deleteEvents(ctx, outbox.Runs([]outbox.Place{row})[0])
+		taken = t.count(outboxCount).outbox < 0
+		return err
+	})
+	return taken && err == nil, err
 }

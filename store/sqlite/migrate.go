@@ -19,6 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/internal/migration"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -269,23 +270,17 @@ var tableName = regexp.MustCompile(`^CREATE TABLE "?timer_schedules"?`)
 // rebuildScript takes the table, its indexes and its triggers from the schema,
 // so that it knows whatever migrations have made of them.
 func rebuildScript(ctx context.Context, tx *sql.Tx) (string, error) {
-	rows, err := tx.QueryContext(ctx, `
+	var parts []string
+	err := each(ctx, tx, func(row store.Scanner) error {
+		var part string
+		err := row.Scan(&part)
+		parts = append(parts, part)
+		return err
+	}, `
 		SELECT sql FROM sqlite_schema
 		 WHERE tbl_name = 'timer_schedules' AND type IN ('table', 'index', 'trigger') AND sql IS NOT NULL
 		 ORDER BY type <> 'table', rowid`)
 	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
-	var parts []string
-	for rows.Next() {
-		var part string
-		if err := rows.Scan(&part); err != nil {
-			return "", err
-		}
-		parts = append(parts, part)
-	}
-	if err := rows.Err(); err != nil {
 		return "", err
 	}
 	table := tableName.ReplaceAllString(parts[0], "CREATE TABLE timer_schedules_new")

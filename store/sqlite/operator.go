@@ -109,41 +109,28 @@ func (r *Reader) over(ctx context.Context, f timer.Filter) (page timer.Page, err
 	return page, err
 }
 
-// Upcoming counts timers by when they are due.
-func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) (counts []int64, err error) {
-	const doing = "count what is coming"
-	if err := timer.CheckIntervals(width, n); err != nil {
-		return nil, err
+// Upcoming counts timers by when they are due. It counts those of many tenants one by one.
+func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) ([]int64, error) {
+	if tenant != "" || timer.CheckIntervals(width, n) != nil {
+		return r.Reader.Upcoming(ctx, tenant, from, width, n)
 	}
 	begin, length := timer.RoundUp(from).UnixMilli(), (width + time.Millisecond - 1).Milliseconds()
-	var each []int64 // of many tenants
-	if tenant == "" {
-		each, err = r.integers(ctx, doing, sqlUpcomingMany, begin, length, begin+length*int64(n), maxOneByOne)
+	var each []int64 // the interval of each timer
+	err := r.rows(ctx, "count what is coming", sqlUpcomingMany, []any{begin, length, begin + length*int64(n), maxOneByOne}, store.Collect(&each, store.ReadNumber))
+	if err == nil && (len(each) == 0 || len(each) == maxOneByOne) { // few tenants, or too many timers
+		return r.Reader.Upcoming(ctx, tenant, from, width, n)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if len(each) == 0 || len(each) == maxOneByOne { // few tenants, or too many timers
-		text, args := sqlUpcoming.Of(tenant, begin, length, n, timer.MaxUpcoming)
-		return r.integers(ctx, doing, text, args...)
-	}
-	counts = make([]int64, n)
+	counts := make([]int64, n)
 	for _, interval := range each {
 		counts[interval] = min(counts[interval]+1, timer.MaxUpcoming)
 	}
-	return counts, nil
+	return counts, err
 }
 
 // maxOneByOne is how many timers of many tenants are counted one by one, which takes a
 // quarter of a second on a busy machine. Interval by interval, each tenant is looked at in
 // each interval that is not full, which is slow for many tenants.
 const maxOneByOne = 100_000
-
-// integers returns the one column of a statement.
-func (r *Reader) integers(ctx context.Context, doing, text string, args ...any) (all []int64, err error) {
-	err = r.rows(ctx, doing, text, args, store.Collect(&all, store.ReadNumber))
-	return all, err
-}
 
 // Forget deletes timers of a tenant in one transaction, after its parked events, in
 // as many as they take.

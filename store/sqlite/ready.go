@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -240,8 +241,6 @@ const watchInterval = time.Second
 // so that an idle service notices too. It returns nil when ctx is done, and an
 // error that wraps [timer.ErrFatal] if the file is gone or replaced.
 func (s *Store) Watch(ctx context.Context) error {
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
 	for {
 		ready, err := s.ready(ctx)
 		if err == nil {
@@ -253,10 +252,8 @@ func (s *Store) Watch(ctx context.Context) error {
 		case errors.Is(err, timer.ErrFatal):
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, watchInterval) {
 			return nil
-		case <-tick.C:
 		}
 	}
 }

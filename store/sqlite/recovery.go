@@ -65,9 +65,8 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 	if len(events) == 0 {
 		return 0, nil
 	}
-	ids, events := store.Published(events)
-	a := store.Fired(keep, events)
-	err = s.step(ctx, a, 0, len(events), func(ctx context.Context, t *transaction) error {
+	a, ids := store.Fired(keep, events)
+	err = s.step(ctx, a, 0, len(a.Results), func(ctx context.Context, t *transaction) error {
 		for _, text := range [...]string{sqlFiredOutbox.Head, sqlFiredOutbox.Deferred} {
 			deleted, err := t.change(ctx, text, store.JSON(ids))
 			if err != nil {

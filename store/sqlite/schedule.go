@@ -40,18 +40,17 @@ func nothingMore(context.Context, *transaction) error { return nil }
 
 // step applies commands, and does more in the same step. If the database refuses a command
 // because its service call does not exist, the service calls are looked up first.
-func (c commands) step(ctx context.Context, a *store.Application, first, end int, more func(context.Context, *transaction) error) error {
-	try := func(lookUp bool) error {
-		return c.within(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
+func (c commands) step(ctx context.Context, a *store.Application, first, end int, more func(context.Context, *transaction) error) (err error) {
+	for _, lookUp := range [...]bool{false, true} {
+		err = c.within(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
 			if err := t.apply(ctx, a, first, end, lookUp); err != nil {
 				return err
 			}
 			return more(ctx, t)
 		})
-	}
-	err := try(false)
-	if isMissing(err) {
-		err = try(true)
+		if !isMissing(err) {
+			break
+		}
 	}
 	return err
 }

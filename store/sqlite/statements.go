@@ -38,7 +38,6 @@ var (
 	sqlSoonestTenants  = query("soonest_tenants")
 	sqlRows            = query("rows")
 	sqlOverFrom        = query("over_from")
-	sqlUpcoming        = store.Question{All: query("upcoming"), Tenant: query("upcoming_tenant")}
 	sqlUpcomingMany    = query("upcoming_many")
 	sqlRetryParked     = query("retry_parked")
 	sqlForget          = query("forget")
@@ -71,6 +70,7 @@ var statements = store.Statements{
 	RegisteredBefore: query("registered_before"),
 	Overdue:          store.Question{All: query("overdue"), Tenant: query("overdue_tenant")},
 	Parked:           store.Question{All: query("parked"), Tenant: query("parked_tenant")},
+	Upcoming:         store.Question{All: query("upcoming"), Tenant: query("upcoming_tenant")},
 }
 
 // changes are the statements that change something for an operator, and that every database has.

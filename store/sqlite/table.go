@@ -37,9 +37,6 @@ func (s *Store) events(ctx context.Context, text string, args ...any) (events []
 // Delete removes rows from the outbox, with a statement for each run of numbers
 // without gaps.
 func (s *Store) Delete(ctx context.Context, rows ...outbox.Place) error {
-	if len(rows) == 0 {
-		return nil
-	}
 	return s.noting(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
 		for _, r := range outbox.Runs(rows) {
 			if err := t.deleteEvents(ctx, r); err != nil {
@@ -60,9 +57,6 @@ func (t *transaction) deleteEvents(ctx context.Context, r outbox.Run) error {
 
 // Defer counts an attempt of rows and moves them behind the others.
 func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
-	if len(rows) == 0 {
-		return nil
-	}
 	return s.noting(ctx, "defer events", func(ctx context.Context, t *transaction) error {
 		for _, d := range rows {
 			_, err := t.ExecContext(ctx, sqlDefer.On(d.Deferred), d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli(), d.Attempts(), d.Unclaimed)

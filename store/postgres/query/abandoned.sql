@@ -1,4 +1,4 @@
--- Find the shards of the outbox that have rows: first the shards with a row that is not
+-- List the shards of the outbox that have rows: first the shards with a row that is not
 -- deferred, in any order, then the others. Hops over both primary keys with one seek for each
 -- shard.
 WITH RECURSIVE shards (shard) AS (
@@ -23,9 +23,8 @@ WITH RECURSIVE shards (shard) AS (
              WHERE o.shard > deferred.shard
              ORDER BY o.shard, o.seq
              LIMIT 1) AS first)
-SELECT shard::integer
+SELECT coalesce(string_agg(shard::text, ',' ORDER BY turn, random()), '')
   FROM (SELECT shard, 1 AS turn FROM shards
          UNION ALL
         SELECT shard, 2 FROM deferred) AS either
  WHERE shard >= 0
- ORDER BY turn, random()

@@ -2,12 +2,13 @@
 -- to ?4 in each. Seeks idx_timer_schedules_tenant_due once for each, and each tenant with
 -- timers that are due before its end.
 WITH RECURSIVE intervals (number, since) AS (
-     SELECT 1, ?1
+     SELECT 0, ?1
       UNION ALL
      SELECT number + 1, since + ?2
        FROM intervals
-      WHERE number < ?3)
-SELECT (SELECT count(*)
+      WHERE number < ?3 - 1)
+SELECT number,
+       (SELECT count(*)
           FROM (SELECT 1
                   FROM timer_counts c
                  CROSS JOIN timer_schedules s
