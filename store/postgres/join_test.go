@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"testing"
@@ -325,25 +324,6 @@ func referenced(t testing.TB, opt postgres.Options, calls []timer.ServiceCallID)
 	}
 	must(t, postgres.ReferenceServiceCalls(t.Context(), db))
 	return postgres.New(db, opt), db
-}
-
-// TestOthersAreCommittedTogether has one command among a thousand refused.
-func TestOthersAreCommittedTogether(t *testing.T) {
-	t.Parallel()
-	calls, commands := make([]timer.ServiceCallID, 1000), make([]timer.ScheduleTimer, 1000)
-	for i := range calls {
-		calls[i] = timer.ServiceCallID(fmt.Sprint("call-", i))
-		commands[i] = schedule(calls[i])
-		commands[i].CommandID = string(calls[i]) // each came in a message of its own
-	}
-	s, db := referenced(t, relaxed, calls[1:])
-	_, err := s.Schedule(t.Context(), noon, commands...)
-	must(t, err)
-	var rows, transactions int
-	must(t, db.QueryRowContext(t.Context(), `SELECT count(*), count(DISTINCT xmin::text) FROM timer_schedules`).Scan(&rows, &transactions))
-	if rows != 999 || transactions != 1 {
-		t.Errorf("%d timers of %d transactions, want 999 of one", rows, transactions)
-	}
 }
 
 // TestHostRefusesOnlyWhatItNames has a host that refuses the timers of a tenant, by a

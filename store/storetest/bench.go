@@ -27,8 +27,6 @@ func Bench(b *testing.B, open func(testing.TB) Store) {
 	for _, timers := range []int{0, most} {
 		b.Run(fmt.Sprint("schedule/batch=100/pending=", timers), func(b *testing.B) { benchGrowth(b, open(b), timers) })
 	}
-	b.Run("next due", func(b *testing.B) { benchNextDue(b, open(b)) })
-	b.Run("firing", func(b *testing.B) { benchFiring(b, open(b)) })
 }
 
 // bench makes up commands, with identifiers as producers make them.
@@ -123,25 +121,6 @@ func benchFire(tb *testing.B, store Store, batch, tenants int) {
 		}))
 	}
 	b.rate(fired, "timers")
-}
-
-func benchNextDue(tb *testing.B, store Store) {
-	b := &bench{B: tb, store: store}
-	b.fill(100_000, 100)
-	for b.Loop() {
-		_, err := b.store.NextDue(b.Context(), time.Time{})
-		b.must(err)
-	}
-}
-
-// benchFiring reads what the poller reads in each poll.
-func benchFiring(tb *testing.B, store Store) {
-	b := &bench{B: tb, store: store}
-	b.must(b.store.PauseFiring(b.Context(), timer.Pause{Since: noon, By: "ops"}))
-	for b.Loop() {
-		_, err := b.store.Firing(b.Context(), noon)
-		b.must(err)
-	}
 }
 
 // BenchReferenced measures commands on a store with the foreign key, without and

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/envelope"
@@ -48,39 +47,6 @@ func reachOnce(s *suite) {
 	s.same("later", len(s.reach(noon.Add(time.Hour), 10)), 0)
 	e := s.get(key("acme", "call-000000"))
 	s.same("reached", []any{e.State, e.ReachedAt}, []any{timer.Reached, noon.Add(time.Second)})
-}
-
-func reachConcurrently(s *suite) {
-	const tenants, each, pollers = 7, 100, 6
-	for i := range tenants {
-		s.timers(timer.TenantID(fmt.Sprint("tenant-", i)), each, noon)
-	}
-	got := make(chan []timer.Entry)
-	var running sync.WaitGroup
-	for range pollers {
-		running.Go(func() {
-			for {
-				entries := s.reach(noon.Add(time.Hour), 17)
-				if len(entries) == 0 {
-					return
-				}
-				got <- entries
-			}
-		})
-	}
-	go func() { running.Wait(); close(got) }()
-	times := make(map[timer.Key]int)
-	for entries := range got {
-		for _, e := range entries {
-			times[e.Key]++
-		}
-	}
-	s.same("timers", len(times), tenants*each)
-	for k, n := range times {
-		if n > 1 {
-			s.Errorf("%s came %d times", k, n)
-		}
-	}
 }
 
 func reachSkips(s *suite) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -273,28 +272,6 @@ func firedLeavesOutbox(s *suite) {
 	s.same("left", ids(s.waiting()), want)
 	s.same("outbox", s.stats().Outbox, int64(len(want)))
 	s.same("again", s.fired(keep, published...), 0)
-}
-
-// firedMany brings in a great batch while there are commands of the same keys.
-func firedMany(s *suite) {
-	const n = 3000
-	events := make([]timer.DueTimeReached, n)
-	commands := make([]timer.ScheduleTimer, n)
-	for i := range events {
-		k := key(timer.TenantID(fmt.Sprint("tenant-", i%7)), timer.ServiceCallID(fmt.Sprint("call-", i)))
-		events[i] = timer.DueTimeReached{Key: k, DueAt: noon, ReachedAt: noon, CommandID: "command"}
-		commands[i] = schedule(k, noon.UnixMilli(), noon)
-	}
-	rand.Shuffle(n, func(i, j int) { events[i], events[j] = events[j], events[i] })
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, err := s.store.Schedule(s.Context(), noon, commands...)
-		s.check(err)
-	}()
-	s.same("changed", s.fired(keep, events...), n)
-	<-done
-	s.same("counts", s.stats().Counts, timer.Counts{Reached: n})
 }
 
 // firedReferenced brings in events of which some have no service call.

@@ -75,43 +75,6 @@ func updateEnds(s *suite) {
 	s.untouched()
 }
 
-// updateConcurrently mixes everything that writes. A store may let writers wait,
-// but never fail because of each other.
-func updateConcurrently(s *suite) {
-	const writers, rounds = 4, 25
-	var running sync.WaitGroup
-	for i := range writers {
-		tenant := timer.TenantID([]string{"a", "b", "c", "d"}[i])
-		running.Go(func() {
-			for n := range rounds {
-				call := timer.ServiceCallID([]string{"x", "y", "z"}[n%3])
-				_, err := s.store.Schedule(s.Context(), noon, schedule(key(tenant, call), int64(2*n), noon))
-				s.check(err)
-				_, err = s.store.Cancel(s.Context(), noon, cancel(key(tenant, call), int64(2*n+1)))
-				s.check(err)
-			}
-		})
-		running.Go(func() {
-			for range rounds {
-				s.check(s.store.Update(s.Context(), func(tx timer.Tx) error {
-					_, err := fire(s.Context(), tx, noon, 2)
-					return err
-				}))
-				rows, err := s.store.Head(s.Context(), 0, 1)
-				s.check(err)
-				for _, row := range rows {
-					s.check(s.store.Delete(s.Context(), row.Place))
-				}
-				_, err = s.store.Purge(s.Context(), noon.Add(-time.Hour), 10)
-				s.check(err)
-			}
-		})
-	}
-	running.Wait()
-	st := s.stats()
-	s.same("timers", st.Scheduled+st.Reached+st.Canceled, int64(3*writers))
-}
-
 func readsDoNotWait(s *suite) {
 	s.timers("acme", 3, noon)
 	s.fire(noon, 1)
