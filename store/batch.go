@@ -1,7 +1,7 @@
 // Package store holds what is the same for every database: what commands change
-// ([Application]), group commit ([Batch]), retention ([Retention]) and transfer. The
-// databases themselves are in store/sqlite and store/postgres; store/storetest is their
-// contract as tests.
+// ([Application]), what one statement answers or changes ([Reader], [Changer]), group commit
+// ([Batch]), retention ([Retention]) and transfer. The databases themselves are in
+// store/sqlite and store/postgres; store/storetest is their contract as tests.
 package store
 
 import (

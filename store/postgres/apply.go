@@ -23,9 +23,9 @@ const applyTries = 20
 // settings.sql.
 func (s *Store) apply(ctx context.Context, a *store.Application) ([]timer.Result, error) {
 	return a.Apply(func(first, end int) error {
-		return repeat(func(lookUp bool) error {
+		return s.repeat(func() error {
 			return s.noting(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
-				err := t.apply(ctx, a, first, end, lookUp)
+				err := t.apply(ctx, a, first, end)
 				failpoint.Here("applied")
 				return err
 			})
@@ -33,14 +33,13 @@ func (s *Store) apply(ctx context.Context, a *store.Application) ([]timer.Result
 	}, func(steps func() error) error { return steps() })
 }
 
-// repeat calls try, and calls it again if a timer was purged meanwhile. If the server refuses
-// a command because its service call does not exist, the service calls are looked up first.
-func repeat(try func(lookUp bool) error) (err error) {
-	lookUp := false
+// repeat calls try, and calls it again if a timer was purged meanwhile, or if a service call is
+// missing for the first time: from then on they are looked up first.
+func (s *Store) repeat(try func() error) (err error) {
 	for range applyTries {
-		err = try(lookUp)
+		err = try()
 		if isMissing(err) {
-			lookUp = true
+			s.referenced.Store(true)
 		} else if !errors.Is(err, errPurged) {
 			break
 		}
@@ -66,9 +65,9 @@ func repeat(try func(lookUp bool) error) (err error) {
 // because going back to the first step with locks would break that order. In the transaction
 // of a host, which may have locked other keys before, deadlocks are possible, as between any
 // two transactions of a host.
-func (t *transaction) apply(ctx context.Context, a *store.Application, first, end int, lookUp bool) error {
+func (t *transaction) apply(ctx context.Context, a *store.Application, first, end int) error {
 	groups := a.Groups(first, end)
-	if lookUp {
+	if t.store.referenced.Load() {
 		existing, err := t.numbers(ctx, sqlParents, store.Keys(groups))
 		if err != nil {
 			return err

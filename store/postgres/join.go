@@ -29,8 +29,8 @@ const (
 // way. In a transaction of [Store.Transact], or with [Store.JoinPgx], they go together.
 //
 // Until the transaction ends, commands for the same keys wait, and its timers do not fire. If
-// it ends within a second, NextDue and Reach see its timers as soon as it is committed; else
-// within a second of its commit.
+// it is one of Transact or ends within a second, NextDue and Reach see its timers as soon as
+// it is committed; else within a second of its commit.
 func (s *Store) Join(tx *sql.Tx) timer.Commands { return &joined{store: s, send: s.sender(tx)} }
 
 // JoinPgx is [Store.Join] for a transaction that pgx itself has begun.
@@ -126,11 +126,11 @@ func (j *joined) apply(ctx context.Context, a *store.Application) ([]timer.Resul
 		return nil, classify(a.Doing, err)
 	}
 	return a.Apply(func(first, end int) error {
-		return repeat(func(lookUp bool) error {
+		return j.store.repeat(func() error {
 			t := &transaction{store: j.store, send: j.send}
 			return inTransaction(a.Doing, j.saved(ctx, t, func() error {
 				database := t.join()
-				if err := t.apply(ctx, a, first, end, lookUp); err != nil {
+				if err := t.apply(ctx, a, first, end); err != nil {
 					return err
 				}
 				return t.leave(ctx, database)
@@ -221,9 +221,13 @@ func (s *Store) hosting(ctx context.Context, transact func() (failed, err error)
 	if err := s.ready(ctx); err != nil {
 		return classify(doing, err)
 	}
+	began := time.Now() //nolint:forbidigo // as in watermark.go
 	failed, err := transact()
 	if failed != nil {
 		return failed
+	}
+	if time.Since(began) > fullInterval { //nolint:forbidigo // as above
+		s.watermark.set(time.Time{}) // its timers are not expected any more
 	}
 	return classify(doing, err)
 }

@@ -84,6 +84,8 @@ type Store struct {
 
 	instances atomic.Int64 // how many share the database, when last counted
 
+	referenced atomic.Bool // a service call was missing, see [ReferenceServiceCalls]
+
 	working sync.WaitGroup // calls for which Close waits; others may begin inside of them
 
 	mu    sync.Mutex

@@ -53,11 +53,8 @@ func (r *Reader) seek(ctx context.Context, doing, text string, args []any, fn fu
 	}))
 }
 
-// NextDue returns the earliest due time after the one given, of all Scheduled timers.
-func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
-	return r.nextDue(ctx, after, time.Time{})
-}
-
+// nextDue returns the earliest due time after one, of all Scheduled timers that are due at the
+// watermark or later.
 func (r *Reader) nextDue(ctx context.Context, after, watermark time.Time) (due time.Time, err error) {
 	err = r.seek(ctx, "find the next due time", sqlNextDue, []any{timer.RoundDown(after), watermark}, store.Scan((*store.Time)(&due)))
 	return due, err

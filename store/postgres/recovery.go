@@ -173,9 +173,9 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 		return 0, nil
 	}
 	a, ids := store.Fired(keep, events)
-	err = repeat(func(lookUp bool) error {
+	err = s.repeat(func() error {
 		return s.writing(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
-			if err := t.apply(ctx, a, 0, len(a.Results), lookUp); err != nil {
+			if err := t.apply(ctx, a, 0, len(a.Results)); err != nil {
 				return err
 			}
 			t.later(step{text: sqlFiredOutbox, args: []any{ids}})

@@ -340,5 +340,7 @@ func TestWatermarkRisesWithWhatIsFoundAndFallsWithWhatIsSet(t *testing.T) {
 		full("after a read that took a second", false)
 		time.Sleep(time.Second)
 		full("50 seconds after it began", true)
+		f.set(time.Time{})
+		want("after a long transaction", f.get(), time.Time{})
 	})
 }

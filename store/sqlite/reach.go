@@ -141,7 +141,6 @@ func (b *batch) left(tenant timer.TenantID) int {
 
 // share reads and marks an equal share of each tenant with due timers.
 func (b *batch) share(ctx context.Context, t *transaction, ms int64, limit int) error {
-	b.entries = make([]timer.Entry, 0, limit)
 	tenants, err := t.dueTenants(ctx, ms, limit, b)
 	if err != nil {
 		return err

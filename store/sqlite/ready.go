@@ -144,15 +144,14 @@ func (r *readiness) close() (err error) {
 // Identity returns the id that the database was given when it was made, and its path
 // and machine.
 func (s *Store) Identity(ctx context.Context) (id, name string, err error) {
+	const doing = "identify the database"
 	ready, err := s.ready(ctx)
-	if err == nil {
-		err = s.reads.QueryRowContext(ctx, sqlIdentity).Scan(&id)
-	}
 	if err != nil {
-		return "", "", classify("identify the database", err)
+		return "", "", classify(doing, err)
 	}
+	err = s.rows(ctx, doing, sqlIdentity, nil, store.Scan(&id))
 	host, _ := os.Hostname() // for people
-	return id, "sqlite " + ready.file.path + " on " + host, nil
+	return id, "sqlite " + ready.file.path + " on " + host, err
 }
 
 // Shared returns nil: a file belongs to one instance.

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,14 +18,14 @@ type commands struct {
 	together func(ctx context.Context, doing string, steps func() error) error                           // calls steps, which takes several
 }
 
-// Schedule applies commands in one transaction, those of one key in the order
-// given.
+// Schedule applies commands, those of one key in the order given. They share a transaction
+// unless the database refuses one of them.
 func (c commands) Schedule(ctx context.Context, now time.Time, all ...timer.ScheduleTimer) ([]timer.Result, error) {
 	return c.apply(ctx, store.Schedule(now, all))
 }
 
-// Cancel applies commands in one transaction. Where a foreign key asks for a
-// service call that does not exist, there is nothing to cancel.
+// Cancel applies commands as Schedule does. Where a foreign key asks for a service call that
+// does not exist, there is nothing to cancel.
 func (c commands) Cancel(ctx context.Context, now time.Time, all ...timer.CancelTimer) ([]timer.Result, error) {
 	return c.apply(ctx, store.Cancel(now, all))
 }
@@ -38,12 +39,12 @@ func (c commands) apply(ctx context.Context, a *store.Application) ([]timer.Resu
 // nothingMore is for a step that applies commands and does nothing more.
 func nothingMore(context.Context, *transaction) error { return nil }
 
-// step applies commands, and does more in the same step. If the database refuses a command
-// because its service call does not exist, the service calls are looked up first.
+// step applies commands, and does more in the same step. It tries again if a service call is
+// missing for the first time: from then on they are looked up first.
 func (c commands) step(ctx context.Context, a *store.Application, first, end int, more func(context.Context, *transaction) error) (err error) {
-	for _, lookUp := range [...]bool{false, true} {
+	for range 2 {
 		err = c.within(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
-			if err := t.apply(ctx, a, first, end, lookUp); err != nil {
+			if err := t.apply(ctx, a, first, end); err != nil {
 				return err
 			}
 			return more(ctx, t)
@@ -60,9 +61,9 @@ func (c commands) step(ctx context.Context, a *store.Application, first, end int
 const putRows = 50
 
 // apply applies commands, and appends the receipts that they want.
-func (t *transaction) apply(ctx context.Context, a *store.Application, first, end int, lookUp bool) error {
+func (t *transaction) apply(ctx context.Context, a *store.Application, first, end int) error {
 	groups := a.Groups(first, end)
-	if lookUp {
+	if t.store.referenced.Load() {
 		var existing []int64
 		if err := each(ctx, t, store.Collect(&existing, store.ReadNumber), sqlParents, store.Keys(groups)); err != nil {
 			return err
@@ -73,17 +74,24 @@ func (t *transaction) apply(ctx context.Context, a *store.Application, first, en
 		err := t.write(ctx, a, some)
 		failpoint.Here("applied")
 		if err != nil {
-			return refused(err, some)
+			return t.refused(ctx, err, some)
 		}
 	}
 	return t.EmitReceipts(ctx, a.Receipts(first, end)...)
 }
 
 // refused returns an error that says why the database refuses a row for good, or err itself if
-// it does not.
-func refused(err error, groups []*store.Group) error {
+// it does not, or if service calls are to be looked up from now on.
+func (t *transaction) refused(ctx context.Context, err error, groups []*store.Group) error {
+	if isMissing(err) && !t.store.referenced.Load() {
+		var referenced bool // or else it is another foreign key, of the host's
+		if failed := t.QueryRowContext(ctx, sqlReferenced).Scan(&referenced); failed != nil || referenced {
+			t.store.referenced.Store(referenced)
+			return cmp.Or(failed, err)
+		}
+	}
 	switch {
-	case !isConstraint(err), isMissing(err):
+	case !isConstraint(err):
 		return err
 	case len(groups) == 1:
 		return timer.Invalid(timer.ReasonRefused, "%s: %v", groups[0].Key, err)

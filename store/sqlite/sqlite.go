@@ -93,6 +93,8 @@ type Store struct {
 
 	commits atomic.Int64 // that this process has made
 
+	referenced atomic.Bool // a service call was missing, see [ReferenceServiceCalls]
+
 	positions store.Positions
 
 	lastTenant string // where the last round of fair batches ended; of the owner of the turn

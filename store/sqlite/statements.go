@@ -25,6 +25,7 @@ var (
 	sqlStatus          = query("status")
 	sqlPut             = store.ByKind{store.Schedules: query("schedule"), store.Cancels: query("cancel"), store.Events: query("fired")}
 	sqlParents         = query("parents")
+	sqlReferenced      = query("referenced")
 	sqlNextDue         = query("next_due")
 	sqlCorrectNextDue  = query("correct_next_due")
 	sqlBacklogged      = query("backlogged")
