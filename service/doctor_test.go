@@ -412,6 +412,18 @@ func TestExaminePostgres(t *testing.T) {
 		}
 	}()
 	finds(t, examine(t, theirs), red, "permissions", "timer_schedules", "GRANT")
+	for _, test := range []struct{ statement, says string }{
+		{`ALTER TABLE timer_outbox SET UNLOGGED`, "tables that are UNLOGGED: timer_outbox: ALTER each TABLE … SET LOGGED"},
+		{
+			`ALTER TABLE timer_outbox SET LOGGED; ALTER TABLE timer_schedules ENABLE ROW LEVEL SECURITY`,
+			"row-level security hides rows from the role: timer_schedules: disable it",
+		},
+	} {
+		if _, err := admin.ExecContext(t.Context(), test.statement); err != nil {
+			t.Fatal(err)
+		}
+		finds(t, examine(t, theirs), red, "database", test.says)
+	}
 	finds(t, examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@127.0.0.1:1/timers", "TIMER_BROKER=gochannel")), red, "database", "127.0.0.1:1", "db_url")
 }
 
