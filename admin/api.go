@@ -63,7 +63,7 @@ var strict = huma.Format{
 // for clients that read only the detail.
 func nameFirst(_ huma.Context, _ string, answer any) (any, error) {
 	if p, is := answer.(*huma.ErrorModel); is && len(p.Errors) > 0 {
-		p.Detail = p.Errors[0].Location + ": " + p.Errors[0].Message
+		p.Detail = p.Errors[0].Location + ": " + strings.TrimPrefix(p.Errors[0].Message, "invalid value: invalid: ")
 	}
 	return answer, nil
 }
@@ -149,8 +149,13 @@ var errorsOf = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusU
 
 // register registers an operation for the requests that a rule allows.
 func register[In, Out any](a *api, op huma.Operation, rule rule, answer func(context.Context, *In) (*Out, error)) {
-	huma.Register(a.huma, a.complete(op, rule), func(ctx context.Context, in *In) (*Out, error) {
-		out, err := answer(ctx, in)
+	huma.Register(a.huma, a.complete(op, rule), func(ctx context.Context, in *In) (out *Out, err error) {
+		if q, ok := any(in).(interface{ narrow(context.Context) error }); ok {
+			err = q.narrow(ctx)
+		}
+		if err == nil {
+			out, err = answer(ctx, in)
+		}
 		if err != nil {
 			return nil, a.problem(ctx, op.OperationID, err)
 		}
@@ -243,16 +248,17 @@ func all[Row, Shown any](rows []Row, show func(Row) Shown) []Shown {
 	return shown
 }
 
-// timeOf reads a time of a query, zero if it is left out. A query decodes a plus before the
-// offset as a space, so a space there is read as a plus.
-func timeOf(field, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
+// An instant is a time of a query, zero if it is left out.
+type instant struct{ time.Time }
+
+// UnmarshalText reads a time. A query decodes a plus before the offset as a space, so a space
+// there is read as a plus.
+func (t *instant) UnmarshalText(text []byte) (err error) {
 	if i := len(text) - len(" 01:00"); i > 0 && text[i] == ' ' {
-		text = text[:i] + "+" + text[i+1:]
+		text[i] = '+'
 	}
-	return envelope.ParseTimeOf(field, text)
+	t.Time, err = envelope.ParseTime(string(text))
+	return err
 }
 
 // stamp returns a time as messages carry it, or "" for zero.

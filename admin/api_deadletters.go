@@ -72,9 +72,9 @@ type DeadLetterPath struct {
 // A DeadLetterQuery selects dead letters.
 type DeadLetterQuery struct {
 	PageQuery
-	Reason        string `query:"reason" enum:"too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota" doc:"Only those with this reason."`
-	Since         string `query:"since" doc:"Only dead letters from then on, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
-	CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only dead letters with this correlation id."`
+	Reason        string  `query:"reason" enum:"too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota" doc:"Only those with this reason."`
+	Since         instant `query:"since" doc:"Only dead letters from then on, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
+	CorrelationID string  `query:"correlationId" maxLength:"128" doc:"Only dead letters with this correlation id."`
 }
 
 type (
@@ -117,11 +117,7 @@ func (a *api) addDeadLetters() {
 }
 
 func (a *api) deadLetters(ctx context.Context, tenant timer.TenantID, q DeadLetterQuery) (*deadLettersOutput, error) {
-	since, err := timeOf("since", q.Since)
-	if err != nil {
-		return nil, err
-	}
-	s := selection{Tenant: tenant, Reason: q.Reason, Correlation: q.CorrelationID, From: since}
+	s := selection{Tenant: tenant, Reason: q.Reason, Correlation: q.CorrelationID, From: q.Since.Time}
 	page, next, err := a.actions.deadLetters(ctx, s.letters(), q.After, q.Limit)
 	return &deadLettersOutput{DeadLetters{all(page, showDeadLetter), next}}, err
 }

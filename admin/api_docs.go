@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/swaggest/swgui/v5emb"
+
 	"github.com/event-service-agent/timer-service/envelope/schema"
 )
 
@@ -22,6 +24,19 @@ func (a *api) describe(on *routes) {
 		}
 		writeJSON(w, text)
 	})
+}
+
+// showDocs adds a page on which people try out the API. It loads everything from this server,
+// and Swagger UI has images in its styles.
+func showDocs(on *routes, prefix string) {
+	on.handle("GET /docs", anyToken, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, prefix+"/docs/", http.StatusTemporaryRedirect)
+	})
+	on.handle("GET /docs/{$}", anyToken, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy+"; img-src 'self' data:")
+		http.ServeFileFS(w, r, web, "web/docs.html")
+	})
+	on.handle("GET /docs/", anyToken, v5emb.New("", "", "/docs/").ServeHTTP)
 }
 
 // openAPI returns the OpenAPI document, indented.

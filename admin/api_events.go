@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A heartbeatEvent says that the connection works.
@@ -41,15 +43,11 @@ func (a *api) addEvents(events *Events) {
 		if events == nil {
 			return nil, errNoService
 		}
-		tenant, err := in.of(ctx)
-		if err != nil {
-			return nil, err
-		}
 		end, refused := a.actions.streams.begin(accessOf(ctx).tenant)
 		if refused != nil {
 			return nil, refused
 		}
-		l := events.listen(tenant, in.Only)
+		l := events.listen(timer.TenantID(in.Tenant), in.Only)
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			defer end()
 			defer events.remove(l)

@@ -123,7 +123,7 @@ type (
 	firingOutput struct{ Body Firing }
 	pauseInput   struct {
 		TenantQuery
-		Until string `query:"until" doc:"When timers fire again, as RFC 3339 with a zone. None: when firing is resumed." example:"2030-01-31T12:00:00Z"`
+		Until instant `query:"until" doc:"When timers fire again, as RFC 3339 with a zone. None: when firing is resumed." example:"2030-01-31T12:00:00Z"`
 	}
 	forgetInput struct {
 		TenantPath
@@ -144,11 +144,7 @@ func (a *api) addOperations(limits *quota.Limiter) {
 	add(a, "/v1/firing", "get-firing", "Whether timers fire, or firing is paused of all tenants or of some", adminToken, a.firing)
 	pause := huma.Operation{OperationID: "pause-firing", Method: http.MethodPost, Path: "/v1/firing:pause", Summary: "Fire no timer of any tenant, or of one, until a time or until firing is resumed"}
 	change(a, pause, adminToken, func(ctx context.Context, in *pauseInput) (*firingOutput, error) {
-		until, err := timeOf("until", in.Until)
-		if err == nil {
-			err = a.actions.pause(ctx, timer.TenantID(in.Tenant), until)
-		}
-		if err != nil {
+		if err := a.actions.pause(ctx, timer.TenantID(in.Tenant), in.Until.Time); err != nil {
 			return nil, err
 		}
 		return a.firing(ctx, nil)
@@ -165,7 +161,8 @@ func (a *api) addOperations(limits *quota.Limiter) {
 	add(a, "/v1/nodes", "list-nodes", "Instances that share the database", adminToken, a.nodes)
 	add(a, "/v1/audit", "list-actions", "What people changed on this instance, newest first", adminToken, a.auditLog)
 	add(a, "/v1/quotas", "list-quotas", "What tenants may have, and what they use", filtered, func(ctx context.Context, in *quotasInput) (*quotasOutput, error) {
-		return a.quotas(ctx, limits, in)
+		found, err := quotasOf(ctx, a.timers, limits, timer.TenantID(in.Tenant), timer.TenantID(in.After), in.Limit)
+		return &quotasOutput{found}, err
 	})
 }
 
@@ -197,15 +194,6 @@ func (a *api) auditLog(context.Context, *struct{}) (*auditOutput, error) {
 	return &auditOutput{Audit{all(a.actions.audit.recent(), func(done action) AuditEntry {
 		return AuditEntry{stamp(done.At), done.Who, done.What, done.Target, done.Result}
 	})}}, nil
-}
-
-func (a *api) quotas(ctx context.Context, limits *quota.Limiter, in *quotasInput) (*quotasOutput, error) {
-	tenant, err := in.of(ctx)
-	if err != nil {
-		return nil, err
-	}
-	found, err := quotasOf(ctx, a.timers, limits, tenant, timer.TenantID(in.After), in.Limit)
-	return &quotasOutput{found}, err
 }
 
 // quotasOf returns a page of the quotas and the usage of the tenants after one, or of one

@@ -42,20 +42,21 @@ type TenantQuery struct {
 	Tenant string `query:"tenant" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" doc:"Only what belongs to this tenant." example:"acme"`
 }
 
-// of returns the tenant that an answer is about, empty for all: the tenant of the query, or
-// the only tenant that the request may see.
-func (q TenantQuery) of(ctx context.Context) (timer.TenantID, error) {
-	return only(ctx, q.Tenant)
+// narrow narrows the query to the only tenant that the request may see, if it may not see all.
+func (q *TenantQuery) narrow(ctx context.Context) error {
+	tenant, err := only(ctx, q.Tenant)
+	q.Tenant = string(tenant)
+	return err
 }
 
 type (
 	parkedListInput struct {
 		TenantQuery
-		Reason        string `query:"reason" maxLength:"256" doc:"Only those whose reason has this text, in upper or lower case."`
-		Since         string `query:"since" doc:"Only events that were parked then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
-		CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only events with this correlation id."`
-		Limit         int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
-		After         int64  `query:"after" minimum:"0" doc:"The page before this number: next of the page that came before it."`
+		Reason        string  `query:"reason" maxLength:"256" doc:"Only those whose reason has this text, in upper or lower case."`
+		Since         instant `query:"since" doc:"Only events that were parked then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
+		CorrelationID string  `query:"correlationId" maxLength:"128" doc:"Only events with this correlation id."`
+		Limit         int     `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+		After         int64   `query:"after" minimum:"0" doc:"The page before this number: next of the page that came before it."`
 	}
 	parkedListOutput struct{ Body ParkedEvents }
 	parkedInput      struct {
@@ -82,15 +83,7 @@ func (a *api) addParked() {
 }
 
 func (a *api) parkedList(ctx context.Context, in *parkedListInput) (*parkedListOutput, error) {
-	tenant, err := in.of(ctx)
-	if err != nil {
-		return nil, err
-	}
-	since, err := timeOf("since", in.Since)
-	if err != nil {
-		return nil, err
-	}
-	s := selection{Tenant: tenant, Reason: in.Reason, Correlation: in.CorrelationID, From: since}
+	s := selection{Tenant: timer.TenantID(in.Tenant), Reason: in.Reason, Correlation: in.CorrelationID, From: in.Since.Time}
 	page, next, err := s.parked(ctx, a.timers, strconv.FormatInt(in.After, 10), in.Limit)
 	return &parkedListOutput{ParkedEvents{all(page, showParked), next}}, err
 }

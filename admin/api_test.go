@@ -215,7 +215,7 @@ func TestProblems(t *testing.T) {
 		"/v1/tenants/acme/timers?limit=0":                     {422, "query.limit"},
 		"/v1/tenants/acme/timers?limit=1001":                  {422, "query.limit"},
 		"/v1/tenants/acme/timers?after=a%20b":                 {422, `after "a b"`},
-		"/v1/tenants/acme/timers?dueFrom=tomorrow":            {422, "dueFrom \"tomorrow\" is not RFC 3339"},
+		"/v1/tenants/acme/timers?dueFrom=tomorrow":            {422, "query.dueFrom: time \"tomorrow\" is not RFC 3339"},
 		"/v1/tenants/acme/timers?dueBefore=2030-01-01T00:00Z": {422, "RFC 3339"},
 		"/v1/tenants/acme/timers?correlationId=%C3%A9":        {422, "visible ASCII"},
 		"/v1/timers": {422, "give correlationId or dueWithin"},
@@ -228,7 +228,7 @@ func TestProblems(t *testing.T) {
 		"/v1/none":                                   {404, "no such path"},
 		"/v1":                                        {404, "no such path"},
 		"/v1/dead-letters?reason=none":               {422, "detail:query.reason: expected value to be one of"},
-		"/v1/dead-letters?since=soon":                {422, "since \"soon\""},
+		"/v1/dead-letters?since=soon":                {422, "query.since: time \"soon\" is not RFC 3339"},
 	} {
 		code, got, header := ask(t, s, "GET", target)
 		text := fmt.Sprint(got)

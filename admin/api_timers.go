@@ -2,7 +2,6 @@ package admin
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -106,11 +105,11 @@ type (
 	listInput struct {
 		TenantPath
 		PageQuery
-		Prefix        string `query:"prefix" maxLength:"128" doc:"Only timers whose service call begins so." example:"order-17."`
-		State         string `query:"state" enum:"Scheduled,Reached,Expired,Canceled" doc:"Only timers in this state."`
-		DueFrom       string `query:"dueFrom" doc:"Only timers due then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
-		DueBefore     string `query:"dueBefore" doc:"Only timers due before then." example:"2030-01-31T12:00:00+01:00"`
-		CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only timers that carry it."`
+		Prefix        string  `query:"prefix" maxLength:"128" doc:"Only timers whose service call begins so." example:"order-17."`
+		State         string  `query:"state" enum:"Scheduled,Reached,Expired,Canceled" doc:"Only timers in this state."`
+		DueFrom       instant `query:"dueFrom" doc:"Only timers due then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
+		DueBefore     instant `query:"dueBefore" doc:"Only timers due before then." example:"2030-01-31T12:00:00+01:00"`
+		CorrelationID string  `query:"correlationId" maxLength:"128" doc:"Only timers that carry it."`
 	}
 	findInput struct {
 		PageQuery
@@ -146,14 +145,11 @@ func (a *api) timer(ctx context.Context, in *timerInput) (*timerOutput, error) {
 }
 
 func (a *api) list(ctx context.Context, in *listInput) (*timersOutput, error) {
-	from, badFrom := timeOf("dueFrom", in.DueFrom)
-	before, badBefore := timeOf("dueBefore", in.DueBefore)
 	filter := timer.Filter{
 		TenantID: timer.TenantID(in.Tenant), Prefix: in.Prefix, State: timer.State(in.State), CorrelationID: in.CorrelationID,
-		After: in.After, Limit: in.Limit, DueFrom: from, DueBefore: before,
+		After: in.After, Limit: in.Limit, DueFrom: in.DueFrom.Time, DueBefore: in.DueBefore.Time,
 	}
-	err := cmp.Or(optional(in.CorrelationID, timer.ValidateID("correlationId", in.CorrelationID)), badFrom, badBefore)
-	if err != nil {
+	if err := optional(in.CorrelationID, timer.ValidateID("correlationId", in.CorrelationID)); err != nil {
 		return nil, err
 	}
 	page, err := a.timers.List(ctx, filter)

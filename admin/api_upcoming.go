@@ -44,15 +44,11 @@ type (
 
 func (a *api) addUpcoming() {
 	add(a, "/v1/upcoming", "get-upcoming", "How many timers are due in each of the next intervals, and of whom", filtered, func(ctx context.Context, in *upcomingInput) (*upcomingOutput, error) {
-		tenant, err := in.of(ctx)
-		if err != nil {
-			return nil, err
-		}
 		width, err := config.ParseWithUnit(in.Width)
 		if err != nil || width <= 0 || width > timer.MaxIntervalWidth {
 			return nil, timer.Invalid(timer.ReasonBadField, "width must be a duration with a unit, such as 1m, and at most %s", config.FormatDuration(timer.MaxIntervalWidth))
 		}
-		u, err := upcoming(ctx, a.timers, tenant, time.Now(), width, in.Intervals)
+		u, err := upcoming(ctx, a.timers, timer.TenantID(in.Tenant), time.Now(), width, in.Intervals)
 		return &upcomingOutput{u}, err
 	})
 }

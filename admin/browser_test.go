@@ -211,6 +211,13 @@ func TestPagesInABrowser(t *testing.T) {
 			test(t, newTab(browser, t, url))
 		})
 	}
+	t.Run("docs", func(t *testing.T) {
+		t.Parallel()
+		tb := newTab(browser, t, url)
+		tb.do(chromedp.Navigate(url + "/docs"))
+		tb.await("A timer, with its data, and where its event is")
+		tb.check("docs")
+	})
 	t.Run("logged out", func(t *testing.T) {
 		t.Parallel()
 		loggedOut(t, newTab(browser, t, guarded))

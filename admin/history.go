@@ -14,8 +14,8 @@ import (
 
 const (
 	sampleInterval = 5 * time.Second
-	maxSamples     = 181 // a quarter of an hour
 	recent         = 5 * time.Minute
+	maxSamples     = int(recent/sampleInterval) + 1
 )
 
 // A sample says how late and how busy the service was at a time.
@@ -28,8 +28,8 @@ type sample struct {
 	fired    int64         // timers, since the start
 }
 
-// A History says how late and how busy the service was in the last quarter of an hour. It is
-// kept in memory. Make one with [NewHistory]. Its methods are safe for concurrent use.
+// A History says how late and how busy the service was in the last five minutes. It is kept in
+// memory. Make one with [NewHistory]. Its methods are safe for concurrent use.
 type History struct {
 	counters *app.Counters
 	stats    func(context.Context, timer.TenantID) (timer.Stats, error)

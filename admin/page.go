@@ -81,7 +81,7 @@ var links = []link{
 	{"parked", "/parked", "Parked events", false},
 	{"nodes", "/nodes", "Nodes", true},
 	{"audit", "/audit", "Audit", true},
-	{"docs", "/docs", "API", false},
+	{"docs", "/docs/", "API", false},
 }
 
 func newPages(log *slog.Logger, opt Options, actions *actions) *pages {
@@ -109,7 +109,7 @@ func (p *pages) serve(on *routes) {
 	p.get(on, "/nodes", adminToken, p.nodes)
 	p.get(on, "/audit", adminToken, p.audit)
 	p.act(on)
-	for _, file := range []string{"style.css", "page.js", "htmx.min.js", "icon.svg"} {
+	for _, file := range []string{"style.css", "page.js", "docs.js", "htmx.min.js", "icon.svg"} {
 		on.handle("GET /web/"+file, public, func(w http.ResponseWriter, r *http.Request) {
 			http.ServeFileFS(w, r, web, "web/"+file)
 		})

@@ -21,7 +21,6 @@ type overview struct {
 	Recent  app.Lateness // of the last minutes, and of the timers that wait now
 	P50     time.Duration
 	P99     time.Duration
-	Chart   chart
 	Rates   []pace
 	Refused int64 // commands that became dead letters, on this instance since its start
 
@@ -73,7 +72,8 @@ func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
 		o.Unprotected = p.opt.Unprotected()
 	}
 	if p.opt.History != nil {
-		o.Chart, o.Refused = draw(o.measure(p.opt.History, now, err)), refused(p.opt.History.counters)
+		o.measure(p.opt.History, now, err)
+		o.Refused = refused(p.opt.History.counters)
 	}
 	for _, part := range p.opt.Monitor.Health().Parts {
 		switch {
@@ -122,9 +122,9 @@ func (p *pages) behind(ctx context.Context, now time.Time) (all []backlog, among
 	return all, among, nil
 }
 
-// measure reads the history, and returns its samples.
-func (o *overview) measure(h *History, now time.Time, failed error) (samples []sample) {
-	samples = h.until(now, o.Stats, failed)
+// measure reads the history.
+func (o *overview) measure(h *History, now time.Time, failed error) {
+	samples := h.until(now, o.Stats, failed)
 	last := samples[len(samples)-1]
 	o.Known, o.Waiting = true, last.waiting
 	waiting := o.Overdue.Timers + o.Stats.Outbox
@@ -140,7 +140,6 @@ func (o *overview) measure(h *History, now time.Time, failed error) (samples []s
 		{"fired", "timers that reached their due time", last.fired - minute[0].fired, took},
 		{"published", "events that the broker has acknowledged", last.late.Events - minute[0].late.Events, took},
 	}
-	return samples
 }
 
 // judge sums up the overview in one sentence.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -73,20 +74,21 @@ func day(text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return timeOf("time", text)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	return envelope.ParseTime(text)
 }
 
-// search redirects to a timer, or to the timers of a tenant with a correlation id, or lists
-// those of several tenants.
+// search redirects to a timer, or lists the timers with a correlation id. A service call may
+// be "..", so the path of a timer's page has it in the query.
 func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 	text := strings.TrimSpace(r.URL.Query().Get("q"))
 	l := &timerList{Correlation: text}
 	found := page{Name: "search.html", Title: "Search", Nav: "timers", Body: l}
 	if tenant, call, ok := strings.Cut(text, "/"); ok {
-		key := timer.Key{TenantID: timer.TenantID(strings.TrimSpace(tenant)), ServiceCallID: timer.ServiceCallID(strings.TrimSpace(call))}
-		if key.Validate() == nil {
-			return page{Location: p.timerPath(key)}, nil
-		}
+		key := url.Values{"tenant": {strings.TrimSpace(tenant)}, "call": {strings.TrimSpace(call)}}
+		return page{Location: p.opt.Prefix + "/timer?" + key.Encode()}, nil
 	}
 	who := accessOf(ctx).tenant
 	if timer.TenantID(text).Validate() == nil && (who == "" || who == timer.TenantID(text)) {
@@ -97,19 +99,5 @@ func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 	}
 	list, err := p.opt.Timers.List(ctx, timer.Filter{TenantID: who, CorrelationID: text, Limit: timer.MaxPage})
 	l.Rows = list.Entries
-	switch n := len(l.Rows); {
-	case err != nil || n == 0 && list.Next == "":
-	case n == 1:
-		return page{Location: p.timerPath(l.Rows[0].Key)}, nil
-	case who != "" || n < timer.MaxPage && l.Rows[0].TenantID == l.Rows[n-1].TenantID:
-		who = cmp.Or(who, l.Rows[0].TenantID)
-		return page{Location: p.opt.Prefix + "/timers?" + url.Values{"tenant": {string(who)}, "correlation": {text}}.Encode()}, nil
-	}
 	return found, err
-}
-
-// timerPath returns the path of a timer's page. A service call may be "..", so it is not a
-// part of the path.
-func (p *pages) timerPath(key timer.Key) string {
-	return p.opt.Prefix + "/timer?" + url.Values{"tenant": {string(key.TenantID)}, "call": {string(key.ServiceCallID)}}.Encode()
 }

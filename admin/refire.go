@@ -23,11 +23,11 @@ type Refired struct {
 type (
 	refireInput struct {
 		TenantQuery
-		Prefix string `query:"prefix" maxLength:"128" doc:"Only of timers whose service call begins so."`
-		Since  string `query:"since" required:"true" doc:"Of timers that were reached or expired then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
-		Until  string `query:"until" doc:"And before then. None: now."`
-		After  string `query:"after" maxLength:"128" doc:"Go on: next of the answer before."`
-		DryRun bool   `query:"dryRun" doc:"Only count them."`
+		Prefix string  `query:"prefix" maxLength:"128" doc:"Only of timers whose service call begins so."`
+		Since  instant `query:"since" required:"true" doc:"Of timers that were reached or expired then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
+		Until  instant `query:"until" doc:"And before then. None: now."`
+		After  string  `query:"after" maxLength:"128" doc:"Go on: next of the answer before."`
+		DryRun bool    `query:"dryRun" doc:"Only count them."`
 	}
 	refireOutput struct{ Body Refired }
 )
@@ -38,13 +38,8 @@ func (a *api) addRefire() {
 		Summary: "Publish the events of timers again that were reached or expired since a time, under the same ids",
 	}
 	change(a, op, adminToken, func(ctx context.Context, in *refireInput) (*refireOutput, error) {
-		since, badSince := timeOf("since", in.Since)
-		until, badUntil := timeOf("until", in.Until)
-		if err := cmp.Or(badSince, badUntil); err != nil {
-			return nil, err
-		}
 		did, err := a.actions.refire(ctx, timer.Refire{
-			TenantID: timer.TenantID(in.Tenant), Prefix: in.Prefix, Since: since, Until: until, After: in.After, DryRun: in.DryRun,
+			TenantID: timer.TenantID(in.Tenant), Prefix: in.Prefix, Since: in.Since.Time, Until: in.Until.Time, After: in.After, DryRun: in.DryRun,
 		})
 		return &refireOutput{did}, err
 	})

@@ -59,7 +59,7 @@ func site(t *testing.T) (opt admin.Options) {
 
 // shown are pages of a [site], and a text that each has.
 var shown = map[string]string{
-	"/":                                  "Lateness, last 15 minutes",
+	"/":                                  "Lateness, last 5 minutes",
 	"/timers":                            "soonest first",
 	"/timers?tenant=acme":                "order-00",
 	"/timers?tenant=unknown":             "No timer matches",
@@ -71,6 +71,7 @@ var shown = map[string]string{
 	"/timer?tenant=acme&call=order-9":    "there is no such timer",
 	"/timers?tenant=acme&correlation=" + url.QueryEscape(hostile): "Cancel timers with",
 	"/search?q=nothing":                    "No timer carries",
+	"/search?q=req-7":                      "Timers that carry the correlation id",
 	"/search?q=acme":                       "If this is a tenant",
 	"/tenants":                             "globex",
 	"/dead-letters":                        "unknown_type",
