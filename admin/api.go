@@ -63,7 +63,7 @@ var strict = huma.Format{
 // for clients that read only the detail.
 func nameFirst(_ huma.Context, _ string, answer any) (any, error) {
 	if p, is := answer.(*huma.ErrorModel); is && len(p.Errors) > 0 {
-		p.Detail = p.Errors[0].Location + ": " + strings.TrimPrefix(p.Errors[0].Message, "invalid value: invalid: ")
+		p.Detail = strings.TrimPrefix(p.Errors[0].Location+": ", ": ") + strings.TrimPrefix(p.Errors[0].Message, "invalid value: invalid: ")
 	}
 	return answer, nil
 }
@@ -149,13 +149,8 @@ var errorsOf = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusU
 
 // register registers an operation for the requests that a rule allows.
 func register[In, Out any](a *api, op huma.Operation, rule rule, answer func(context.Context, *In) (*Out, error)) {
-	huma.Register(a.huma, a.complete(op, rule), func(ctx context.Context, in *In) (out *Out, err error) {
-		if q, ok := any(in).(interface{ narrow(context.Context) error }); ok {
-			err = q.narrow(ctx)
-		}
-		if err == nil {
-			out, err = answer(ctx, in)
-		}
+	huma.Register(a.huma, a.complete(op, rule), func(ctx context.Context, in *In) (*Out, error) {
+		out, err := answer(ctx, in)
 		if err != nil {
 			return nil, a.problem(ctx, op.OperationID, err)
 		}

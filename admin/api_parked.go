@@ -42,11 +42,14 @@ type TenantQuery struct {
 	Tenant string `query:"tenant" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" doc:"Only what belongs to this tenant." example:"acme"`
 }
 
-// narrow narrows the query to the only tenant that the request may see, if it may not see all.
-func (q *TenantQuery) narrow(ctx context.Context) error {
-	tenant, err := only(ctx, q.Tenant)
+// Resolve narrows the query to the only tenant that the request may see, if it may not see all.
+func (q *TenantQuery) Resolve(ctx huma.Context) []error {
+	tenant, err := only(ctx.Context(), q.Tenant)
+	if err != nil {
+		return []error{err}
+	}
 	q.Tenant = string(tenant)
-	return err
+	return nil
 }
 
 type (

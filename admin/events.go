@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -39,11 +39,9 @@ type eventClient struct {
 	queue  chan []byte    // events as they are sent; closed when it was full: then the client gets no more
 }
 
-// Events sends the events of this instance to its clients. Without clients it costs one
-// atomic load for each hook. Make it with [NewEvents]; it is safe for concurrent use.
+// Events sends the events of this instance to its clients. Make it with [NewEvents]; it is
+// safe for concurrent use.
 type Events struct {
-	count atomic.Int32
-
 	mu  sync.Mutex
 	all map[*eventClient]struct{}
 }
@@ -58,7 +56,6 @@ func (e *Events) listen(tenant timer.TenantID, only []string) *eventClient {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all[l] = struct{}{}
-	e.count.Store(int32(len(e.all)))
 	return l
 }
 
@@ -66,13 +63,14 @@ func (e *Events) listen(tenant timer.TenantID, only []string) *eventClient {
 func (e *Events) remove(l *eventClient) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.drop(l)
+	delete(e.all, l)
 }
 
-// drop removes a client. The lock must be held.
-func (e *Events) drop(l *eventClient) {
-	delete(e.all, l)
-	e.count.Store(int32(len(e.all)))
+// heard reports whether there is a client.
+func (e *Events) heard() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.all) > 0
 }
 
 // send sends an event to all clients, and drops the ones that are too slow. It never waits
@@ -88,7 +86,7 @@ func (e *Events) send(name string, h Happening) {
 		select {
 		case l.queue <- event:
 		default:
-			e.drop(l)
+			delete(e.all, l)
 			close(l.queue)
 		}
 	}
@@ -104,13 +102,13 @@ func serverSent(name string, data any) []byte {
 func (e *Events) Hooks() app.Hooks {
 	return app.Hooks{
 		Watch: func() func(handlers.Decision) {
-			if e.count.Load() == 0 {
+			if !e.heard() {
 				return nil
 			}
 			return e.decided
 		},
 		Reached: func(events []timer.DueTimeReached) {
-			if e.count.Load() == 0 {
+			if !e.heard() {
 				return
 			}
 			for _, d := range events {
@@ -118,24 +116,19 @@ func (e *Events) Hooks() app.Hooks {
 					At: stamp(d.ReachedAt), TenantID: d.TenantID, ServiceCallID: d.ServiceCallID, ID: envelope.EventID(d),
 					CorrelationID: d.CorrelationID, DueAt: stamp(d.DueAt), LatenessMS: new(d.Lateness().Milliseconds()),
 				}
-				if d.State() == timer.Expired {
-					e.send("expired", h)
-				} else {
-					e.send("reached", h)
-				}
+				e.send(strings.ToLower(string(d.State())), h)
 			}
 		},
 		Published: func(at time.Time, events []*message.Message) {
-			if e.count.Load() == 0 {
+			if !e.heard() {
 				return
 			}
 			for _, m := range events {
-				h := happeningOf(at, m)
-				e.send("published", h)
+				e.send("published", happeningOf(at, m))
 			}
 		},
 		Parked: func(m *message.Message, reason string) {
-			if e.count.Load() == 0 {
+			if !e.heard() {
 				return
 			}
 			h := happeningOf(time.Now(), m)

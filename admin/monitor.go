@@ -94,6 +94,11 @@ func (m *Monitor) Health() Health {
 	return h
 }
 
+// Checks returns the last checks.
+func (m *Monitor) Checks() []app.Check {
+	return all(m.Health().Parts, func(p Part) app.Check { return p.Check })
+}
+
 // Alive reports whether the process works: the checks run, whatever their results.
 func (m *Monitor) Alive() bool {
 	m.mu.Lock()

@@ -56,7 +56,6 @@ type Config struct {
 	Server               Secret         // URL of a service that verbs ask; empty: the one on this machine
 	LogLevel             slog.Level     // the least severe level that is logged
 	LogFormat            LogFormat      // form of log lines
-	LogFX                bool           // whether the assembly of the parts is logged
 	NATSListen           string         // where the embedded server listens, perhaps with a port; see NATSAddress
 	NATSPort             int            // port of the embedded server; 0: any free one; see NATSAddress
 	NATSStream           string         // JetStream stream that holds commands, events and dead letters
@@ -138,7 +137,6 @@ func (c *Config) settings() []setting {
 		{"server", "", server(&c.Server), "URL of a running service that the verbs ask. Empty: the service of this machine, on `http_socket`, or on `http_addr` with PostgreSQL."},
 		{"log_level", "info", choice(&c.LogLevel, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError), "Least severe level that is logged."},
 		{"log_format", "text", choice(&c.LogFormat, Text, JSON), "Form of log lines, and of the lines that `serve` prints."},
-		{"log_fx", "false", choice(&c.LogFX, false, true), "`true`: log also how fx assembles, starts and stops the parts. For developers of the service."},
 		{"nats_listen", "127.0.0.1", listen(&c.NATSListen), "Address on which the embedded NATS server listens. Beyond the loopback interface it needs `nats_token`."},
 		{"nats_port", "4222", integer(&c.NATSPort, 0, 65_535), "Port of the embedded NATS server. 0: any free port. If the default is in use, the server chooses a free port and keeps it for later starts."},
 		{"nats_stream", "svc", text(&c.NATSStream, "1 to 32 characters of A-Z a-z 0-9 _ -", "", wordPattern.MatchString), "JetStream stream that holds commands, events and dead letters. It is created if absent."},

@@ -51,16 +51,8 @@ func keepTelemetry(lc fx.Lifecycle, cfg config.Config, log *slog.Logger, t *tele
 			log.WarnContext(ctx, "the last metrics were not sent", "error", err)
 		}
 	}))
-	sources := telemetry.Sources{
-		Stats: a.Reader().Stats, Status: a.Status, Instances: func() int { return app.InstancesOf(s) }, Recovery: a.Recovery, Unprotected: u.Last, Full: u.Full,
-		Ready: func() map[string]bool {
-			green := make(map[string]bool)
-			for _, p := range m.Health().Parts {
-				green[p.Part] = !p.Red
-			}
-			return green
-		},
-	}
+	sources := telemetry.SourcesOf(a, s)
+	sources.Checks, sources.Unprotected, sources.Full = m.Checks, u.Last, u.Full
 	if cfg.DBURL.Empty() {
 		sources.Disk = func() float64 { return sqlite.DiskUsed(cfg.DBPath) }
 		sources.Log = func() int64 { return sqlite.LogSize(cfg.DBPath) }

@@ -14,7 +14,6 @@ import (
 
 	"go.uber.org/dig"
 	"go.uber.org/fx"
-	"go.uber.org/fx/fxevent"
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/app"
@@ -58,14 +57,7 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 	opt.Hooks = []app.Hooks{metrics.Hooks(), events.Hooks()}
 	opt.Tracing = traces.Tracing(string(cfg.Broker))
 	service := fx.New(
-		fx.WithLogger(func() fxevent.Logger {
-			if !cfg.LogFX {
-				return fxevent.NopLogger
-			}
-			l := &fxevent.SlogLogger{Logger: log}
-			l.UseErrorLevel(slog.LevelInfo) // Run returns the error
-			return l
-		}),
+		fx.NopLogger,
 		fx.StartTimeout(startTimeout),
 		fx.StopTimeout(stopTimeout(cfg)),
 		fx.Supply(cfg, log, counters, limits, metrics, traces, events, fx.Annotate(out, fx.As(new(io.Writer)))),

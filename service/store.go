@@ -14,6 +14,7 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/store/postgres"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
@@ -38,6 +39,7 @@ func openStore(ctx context.Context, lc fx.Lifecycle, cfg config.Config, log *slo
 // A closingStore is a store that this package opened and closes.
 type closingStore interface {
 	app.Store
+	store.Target
 	io.Closer
 	RegisteredBefore(ctx context.Context, before time.Time, limit int) (timer.Unprotected, error)
 }

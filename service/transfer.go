@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 
@@ -43,68 +44,52 @@ func backup(ctx context.Context, cfg config.Config, to string, inspect func(cont
 
 // Export writes all timers, see [store.Export]. No service may run on the database.
 func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, progress store.Progress) (sum store.Summary, err error) {
-	var from interface {
-		store.Source
-		io.Closer
-	}
-	unused := func() error { return nil }
 	if cfg.DBURL.Empty() {
 		held, err := sqlite.Hold(cfg.DBPath)
 		if err != nil {
 			return sum, err
 		}
 		defer func() { _ = held.Unlock() }() // which the end of the process does, too
-		if from, err = sqlite.OpenReader(ctx, cfg.DBPath); err != nil {
-			return sum, err
-		}
-	} else {
-		r, err := postgres.OpenReader(ctx, cfg.DBURL.Reveal())
-		if err != nil {
-			return sum, err
-		}
-		from, unused = r, func() error { return idle(ctx, r) }
 	}
-	if err = unused(); err == nil {
+	from, err := Reader(ctx, cfg)
+	if err != nil {
+		return sum, err
+	}
+	if err = idle(ctx, cfg); err == nil {
 		sum, err = store.Export(ctx, from, store.Header{ExportedAt: now}, w, progress)
 	}
-	return sum, errors.Join(cmp.Or(err, unused()), from.Close()) // an instance may have started
+	return sum, errors.Join(cmp.Or(err, idle(ctx, cfg)), from.Close()) // an instance may have started
 }
 
 // Import adds an export to the database, which must be empty and is created if there
 // is none, see [store.Import]. No service may run on it.
 func Import(ctx context.Context, cfg config.Config, now time.Time, from io.ReadSeeker, progress store.Progress) (sum store.Summary, err error) {
-	if cfg.DBURL.Empty() {
-		s, err := sqlite.Open(ctx, cfg.DBPath, sqlite.Options{})
-		if err != nil {
-			return sum, err
-		}
-		sum, err = store.Import(ctx, s, from, now, progress)
-		return sum, errors.Join(explained(cfg, err), s.Close())
-	}
-	s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: postgresDurability(cfg)})
+	s, err := openDatabase(ctx, cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return sum, err
 	}
-	if err = idle(ctx, s.Reader); err == nil {
+	if err = idle(ctx, cfg); err == nil {
 		sum, err = store.Import(ctx, s, from, now, progress)
 	}
-	return sum, errors.Join(cmp.Or(explained(cfg, err), idle(ctx, s.Reader)), s.Close()) // one that started meanwhile has fired timers
-}
-
-// explained adds to an error which database is not empty, and what to do.
-func explained(cfg config.Config, err error) error {
 	if errors.Is(err, store.ErrNotEmpty) {
-		return fmt.Errorf("%s holds timers or events already: import into a new database", storeName(cfg))
+		err = fmt.Errorf("%s holds timers or events already: import into a new database", storeName(cfg))
 	}
-	return err
+	return sum, errors.Join(cmp.Or(err, idle(ctx, cfg)), s.Close()) // one that started meanwhile has fired timers
 }
 
-// idle returns an error if instances run on a PostgreSQL database. Unlike a SQLite
-// file it has no lock that keeps instances from starting later.
-func idle(ctx context.Context, r *postgres.Reader) error {
+// idle returns an error if instances run on a PostgreSQL database. Unlike a SQLite file it
+// has no lock that keeps instances from starting later.
+func idle(ctx context.Context, cfg config.Config) error {
+	if cfg.DBURL.Empty() {
+		return nil
+	}
+	r, err := postgres.OpenReader(ctx, cfg.DBURL.Reveal())
+	if err != nil {
+		return err
+	}
 	n, err := r.Running(ctx)
 	if err == nil && n > 0 {
 		err = fmt.Errorf("instances run on the database (%d): stop all of them first", n)
 	}
-	return err
+	return errors.Join(err, r.Close())
 }

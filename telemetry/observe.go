@@ -20,7 +20,7 @@ const statsTimeout = 2 * time.Second
 type Sources struct {
 	Stats     func(context.Context, timer.TenantID) (timer.Stats, error) // counts in the store
 	Status    func() app.Status                                          // state of poller and forwarder
-	Ready     func() map[string]bool                                     // whether each part is green, by its name
+	Checks    func() []app.Check                                         // whether each part is green
 	Instances func() int                                                 // instances on the database
 	Recovery  func() *app.RecoveryProgress                               // progress of a recovery; nil if none is running
 
@@ -47,13 +47,7 @@ type Backups struct {
 func SourcesOf(a *app.App, s app.Store) Sources {
 	return Sources{
 		Stats: a.Reader().Stats, Status: a.Status, Instances: func() int { return app.InstancesOf(s) }, Recovery: a.Recovery,
-		Ready: func() map[string]bool {
-			green := make(map[string]bool)
-			for _, c := range a.Checks(context.Background()) {
-				green[c.Part] = !c.Red
-			}
-			return green
-		},
+		Checks: func() []app.Check { return a.Checks(context.Background()) },
 	}
 }
 
@@ -72,10 +66,10 @@ func (t *Telemetry) Observe(s Sources) error {
 		observe(t.meter, stats, ofStats),
 		observe(t.meter, asked(s.Unprotected), ofUnprotected),
 		observe(t.meter, asked(s.Full), []observed[float64]{
-			{ratio, "timer.broker.used", "1", "How much of what the broker takes at most is used: 1 is full, 0 also stands for no limit.", func(full float64, to put) { to(full) }},
+			{gauge, "timer.broker.used", "1", "How much of what the broker takes at most is used: 1 is full, 0 also stands for no limit.", func(full float64, to put) { to(full) }},
 		}),
 		observe(t.meter, asked(s.Disk), []observed[float64]{
-			{ratio, "timer.database.disk.used", "1", "How much of the file system of the database is used: 1 is full.", func(used float64, to put) { to(used) }},
+			{gauge, "timer.database.disk.used", "1", "How much of the file system of the database is used: 1 is full.", func(used float64, to put) { to(used) }},
 		}),
 		observe(t.meter, asked(s.Log), []observed[int64]{
 			{gauge, "timer.database.log.size", "By", "Size of the write-ahead log of the SQLite file.", func(bytes int64, to put) { to(float64(bytes)) }},
@@ -94,14 +88,16 @@ type observed[S any] struct {
 	read              func(from S, to put) // puts the values; without any the metric is missing
 }
 
-// A kind is the kind of an instrument.
-type kind int
+// A kind makes the instrument of a metric.
+type kind func(m metric.Meter, name, unit, about string) (metric.Float64Observable, error)
 
-const (
-	counter kind = iota // of integers
-	gauge               // of an integer
-	ratio               // of any number
-)
+func counter(m metric.Meter, name, unit, about string) (metric.Float64Observable, error) {
+	return m.Float64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(about))
+}
+
+func gauge(m metric.Meter, name, unit, about string) (metric.Float64Observable, error) {
+	return m.Float64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(about))
+}
 
 var ofCounters = []observed[*app.Counters]{
 	{counter, "timer.commands.received", "{command}", "Deliveries of commands, by type.", func(c *app.Counters, to put) {
@@ -126,8 +122,8 @@ var ofCounters = []observed[*app.Counters]{
 
 var ofSources = []observed[Sources]{
 	{gauge, "timer.ready", "1", "Whether each part of the service is green: 1 or 0.", func(s Sources, to put) {
-		for part, green := range s.Ready() {
-			to(oneIf(green), "part", part)
+		for _, c := range s.Checks() {
+			to(oneIf(!c.Red), "part", c.Part)
 		}
 	}},
 	{gauge, "timer.instances", "{instance}", "Instances that share the database.", func(s Sources, to put) { to(float64(s.Instances())) }},
@@ -148,7 +144,7 @@ var ofStatus = []observed[app.Status]{
 		}
 		to(float64(n))
 	}},
-	{ratio, "timer.poll.age", "s", "How long ago the next poll should have begun, or how long the last one takes so far; 0 if all is well.", func(s app.Status, to put) {
+	{gauge, "timer.poll.age", "s", "How long ago the next poll should have begun, or how long the last one takes so far; 0 if all is well.", func(s app.Status, to put) {
 		to(s.Poller.Late().Seconds())
 	}},
 }
@@ -166,8 +162,8 @@ var ofStats = []observed[timer.Stats]{
 		to(float64(s.Held), "reason", "fire_rate")
 		to(float64(s.Paused), "reason", "pause")
 	}},
-	{ratio, "timer.overdue.age", "s", "How long the oldest timer has been due that has not fired, and that neither a pause nor its tenant's fire_rate holds; 0 if none is.", func(s timer.Stats, to put) { to(age(s.NextDue)) }},
-	{ratio, "timer.outbox.age", "s", "How long the oldest event has waited for the broker; 0 if none does.", func(s timer.Stats, to put) { to(age(s.Oldest)) }},
+	{gauge, "timer.overdue.age", "s", "How long the oldest timer has been due that has not fired, and that neither a pause nor its tenant's fire_rate holds; 0 if none is.", func(s timer.Stats, to put) { to(age(s.NextDue)) }},
+	{gauge, "timer.outbox.age", "s", "How long the oldest event has waited for the broker; 0 if none does.", func(s timer.Stats, to put) { to(age(s.Oldest)) }},
 }
 
 var ofUnprotected = []observed[timer.Unprotected]{
@@ -176,7 +172,7 @@ var ofUnprotected = []observed[timer.Unprotected]{
 			to(float64(u.Timers))
 		}
 	}},
-	{ratio, "timer.unprotected.oldest.age", "s", "How old the oldest of their commands is; 0 if there is none.", func(u timer.Unprotected, to put) {
+	{gauge, "timer.unprotected.oldest.age", "s", "How old the oldest of their commands is; 0 if there is none.", func(u timer.Unprotected, to put) {
 		if !u.At.IsZero() {
 			to(age(u.Oldest))
 		}
@@ -184,8 +180,8 @@ var ofUnprotected = []observed[timer.Unprotected]{
 }
 
 var ofBackups = []observed[Backups]{
-	{ratio, "timer.backup.age", "s", "How old the newest good copy of the database is; if there is none, how long copies have been due.", func(b Backups, to put) { to(b.Age.Seconds()) }},
-	{ratio, "timer.backup.interval", "s", "How often a copy of the database is made: backup_every.", func(b Backups, to put) { to(b.Every.Seconds()) }},
+	{gauge, "timer.backup.age", "s", "How old the newest good copy of the database is; if there is none, how long copies have been due.", func(b Backups, to put) { to(b.Age.Seconds()) }},
+	{gauge, "timer.backup.interval", "s", "How often a copy of the database is made: backup_every.", func(b Backups, to put) { to(b.Every.Seconds()) }},
 	{gauge, "timer.backup.size", "By", "Size of the newest good copy of the database.", func(b Backups, to put) { to(float64(b.Bytes)) }},
 	{counter, "timer.backup.failures", "{copy}", "Copies of the database that failed, since the start.", func(b Backups, to put) { to(float64(b.Failures)) }},
 }
@@ -205,25 +201,13 @@ func observe[S any](meter metric.Meter, ask func(context.Context) (S, bool), met
 	if ask == nil {
 		return nil
 	}
-	ints, floats := make([]metric.Int64Observable, len(metrics)), make([]metric.Float64Observable, len(metrics))
-	all := make([]metric.Observable, len(metrics))
+	instruments, all := make([]metric.Float64Observable, len(metrics)), make([]metric.Observable, len(metrics))
 	for i, m := range metrics {
 		var err error
-		unit, about := metric.WithUnit(m.unit), metric.WithDescription(m.about)
-		switch m.kind {
-		case counter:
-			ints[i], err = meter.Int64ObservableCounter(m.name, unit, about)
-			all[i] = ints[i]
-		case gauge:
-			ints[i], err = meter.Int64ObservableGauge(m.name, unit, about)
-			all[i] = ints[i]
-		case ratio:
-			floats[i], err = meter.Float64ObservableGauge(m.name, unit, about)
-			all[i] = floats[i]
-		}
-		if err != nil {
+		if instruments[i], err = m.kind(meter, m.name, m.unit, m.about); err != nil {
 			return err
 		}
+		all[i] = instruments[i]
 	}
 	_, err := meter.RegisterCallback(func(ctx context.Context, to metric.Observer) error {
 		from, ok := ask(ctx)
@@ -232,11 +216,7 @@ func observe[S any](meter metric.Meter, ask func(context.Context) (S, bool), met
 		}
 		for i, m := range metrics {
 			m.read(from, func(n float64, labels ...string) {
-				if floats[i] != nil {
-					to.ObserveFloat64(floats[i], max(0, n), label(labels...))
-				} else {
-					to.ObserveInt64(ints[i], int64(n), label(labels...))
-				}
+				to.ObserveFloat64(instruments[i], max(0, n), label(labels...))
 			})
 		}
 		return nil

@@ -46,9 +46,9 @@ func served(t *testing.T) *telemetry.Telemetry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ready := make(map[string]bool)
+	var checks []app.Check
 	if err := tel.Observe(telemetry.Sources{
-		Stats: s.Stats, Status: a.Status, Instances: func() int { return 1 }, Recovery: a.Recovery, Ready: func() map[string]bool { return ready },
+		Stats: s.Stats, Status: a.Status, Instances: func() int { return 1 }, Recovery: a.Recovery, Checks: func() []app.Check { return checks },
 		Full:        func() float64 { return 0.5 },
 		Disk:        func() float64 { return 0.25 },
 		Log:         func() int64 { return 4096 },
@@ -97,8 +97,6 @@ func served(t *testing.T) *telemetry.Telemetry {
 	for !happened() {
 		runtime.Gosched()
 	}
-	for _, c := range a.Checks(ctx) {
-		ready[c.Part] = !c.Red
-	}
+	checks = a.Checks(ctx)
 	return tel
 }

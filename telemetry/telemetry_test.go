@@ -35,7 +35,7 @@ func sources(stats timer.Stats, err error) telemetry.Sources {
 		Status: func() app.Status {
 			return app.Status{Poller: poller.Status{Jumps: 2, Overdue: 7 * time.Second, Paused: timer.Pauses{"": {Since: time.Now()}, "acme": {Since: time.Now()}}}}
 		},
-		Ready:     func() map[string]bool { return map[string]bool{"store": true, "broker": false} },
+		Checks:    func() []app.Check { return []app.Check{{Part: "store"}, {Part: "broker", Red: true}} },
 		Instances: func() int { return 3 },
 		Recovery:  func() *app.RecoveryProgress { return &app.RecoveryProgress{Ahead: 9} },
 		Full:      func() float64 { return 0.5 },
