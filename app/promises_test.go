@@ -72,7 +72,8 @@ var promises = []struct {
 		"app Recover", "app RecoversADatabaseThatWasDeleted", "store/postgres AnInstanceThatWroteNothingNoticesAnOlderDatabase", "verify/crash ServiceRecoversWhatWasLost",
 	}},
 	{"I19", "After a start, and after the broker or the database was away, nothing fires before the commands that waited were read, for at most `catch_up_timeout`.", []string{
-		"service NothingFiresBeforeWhatWaitsWasRead", "app NothingFiresWhileTheBrokerIsAway", "app CatchUpTakesNoLongerThanItsTimeout",
+		"app NothingFiresWhileTheBrokerIsAway", "app CatchesUpAfterEachReason", "app CatchUpTakesNoLongerThanItsTimeout",
+		"broker/brokertest \"CatchUp returns when the backlog was delivered and acked, at once if nothing waits\"",
 	}},
 	{"I20", "A limit that normal use can reach is measured, said before it is reached, and red when it is.", []string{
 		"broker/nats FullStreamIsRed", "broker/nats ConsumedMessagesDoNotFillTheStream", "broker/kafka LogsSayHowFullTheFullestDiskIs", "service HealthNamesALogThatGrows", "store/sqlite FullDiskPasses",

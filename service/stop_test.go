@@ -45,26 +45,6 @@ func TestStopWhileAnyBrokerHangs(t *testing.T) {
 	}
 }
 
-// TestStopWhileNoBrokerEverAnswered stops a service that has tried in vain to connect.
-func TestStopWhileNoBrokerEverAnswered(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"nats", "rabbitmq"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := sites[name](t)
-			s.proxy.Drop(proxy.ToServer, proxy.ToClient)
-			r := run(t, load(t, append(s.environ, "TIMER_DRAIN_TIMEOUT=2s")...))
-			r.line("waiting")
-			<-time.After(time.Second)
-			began := time.Now()
-			r.stops()
-			t.Logf("the stop took %v", time.Since(began))
-			s.proxy.Pass()
-			s.proxy.Reset()
-		})
-	}
-}
-
 // stopLimit is how long a stop may last beside drain_timeout. The service needs five
 // seconds for it: the rest is for a busy machine, since a stop that waits for a broker
 // would not end at all.

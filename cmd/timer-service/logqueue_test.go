@@ -50,7 +50,7 @@ func TestServeDoesNotWaitForItsLog(t *testing.T) {
 			if !dies {
 				fill(t, w)
 			}
-			p := prepare(t, []string{"TIMER_LOG_LEVEL=info", "TIMER_LOG_FX=true"}, "main", "serve", "--nats-port", "0", "--http-addr", "127.0.0.1:0")
+			p := prepare(t, []string{"TIMER_LOG_LEVEL=debug"}, "main", "serve", "--nats-port", "0", "--http-addr", "127.0.0.1:0")
 			p.Cmd.Stderr = w
 			if err := p.Start(); err != nil {
 				t.Fatal(err)
