@@ -56,10 +56,7 @@ func (a *actions) allow(ctx context.Context, tenant timer.TenantID) error {
 	if tenant == "" {
 		rule = adminToken
 	}
-	if err := rule.check(who, string(tenant)); err != nil {
-		return err
-	}
-	return nil
+	return rule.check(who, string(tenant))
 }
 
 // do runs a change if the request may make it, and adds it to the audit log if it has a name.

@@ -25,6 +25,7 @@ type sample struct {
 	worst    time.Duration // of the events that the broker acked since the sample before
 	waiting  time.Duration // how late the oldest is that is overdue, or whose event waits for the broker
 	accepted int64         // commands that had an effect, since the start
+	refused  int64         // commands that became dead letters, since the start
 	fired    int64         // timers, since the start
 }
 
@@ -91,7 +92,8 @@ func (h *History) sample(now time.Time, stats timer.Stats, err error) sample {
 		h.oldest = earliest(stats.NextDue, stats.DueAt)
 	}
 	h.worst = max(h.worst, h.counters.TakeWorst())
-	s := sample{at: now, late: h.counters.Lateness(), worst: h.worst, accepted: accepted(h.counters), fired: h.counters.Reached()}
+	s := sample{at: now, late: h.counters.Lateness(), worst: h.worst, fired: h.counters.Reached()}
+	s.accepted, s.refused = accepted(h.counters)
 	if !h.oldest.IsZero() {
 		s.waiting = max(0, now.Sub(h.oldest))
 	}
@@ -127,26 +129,18 @@ func lateness(samples []sample, waiting int64) app.Lateness {
 	return l
 }
 
-// accepted returns how many commands had an effect.
-func accepted(c *app.Counters) (n int64) {
+// accepted returns how many commands had an effect, and refused how many became dead letters.
+func accepted(c *app.Counters) (accepted, refused int64) {
 	for result, count := range c.Commands() {
 		switch result.Outcome {
-		case handlers.OutcomeInvalid, handlers.OutcomeIgnored, handlers.OutcomeOverQuota, handlers.OutcomeFailed:
+		case handlers.OutcomeInvalid:
+			refused += count
+		case handlers.OutcomeIgnored, handlers.OutcomeOverQuota, handlers.OutcomeFailed:
 		default:
-			n += count
+			accepted += count
 		}
 	}
-	return n
-}
-
-// refused returns how many commands became dead letters.
-func refused(c *app.Counters) (n int64) {
-	for result, count := range c.Commands() {
-		if result.Outcome == handlers.OutcomeInvalid {
-			n += count
-		}
-	}
-	return n
+	return accepted, refused
 }
 
 // earliest returns the earlier of two times. Zero is no time.

@@ -73,7 +73,6 @@ func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
 	}
 	if p.opt.History != nil {
 		o.measure(p.opt.History, now, err)
-		o.Refused = refused(p.opt.History.counters)
 	}
 	for _, part := range p.opt.Monitor.Health().Parts {
 		switch {
@@ -126,7 +125,7 @@ func (p *pages) behind(ctx context.Context, now time.Time) (all []backlog, among
 func (o *overview) measure(h *History, now time.Time, failed error) {
 	samples := h.until(now, o.Stats, failed)
 	last := samples[len(samples)-1]
-	o.Known, o.Waiting = true, last.waiting
+	o.Known, o.Waiting, o.Refused = true, last.waiting, last.refused
 	waiting := o.Overdue.Timers + o.Stats.Outbox
 	if last.waiting > 0 {
 		waiting = max(waiting, 1) // the database does not say how many

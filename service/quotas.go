@@ -17,7 +17,7 @@ type quotas struct {
 	limiter *quota.Limiter
 	summary string // of the file at the start, for people
 
-	instances func() int // how many instances share the database; nil: one
+	instances func() int // how many instances share the database
 }
 
 // loadQuotas returns the quotas of the configuration, or nil if it names no file. The error
@@ -26,7 +26,7 @@ func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (*q
 	if cfg.QuotasFile == "" {
 		return nil, nil //nolint:nilnil // there are no quotas
 	}
-	q := &quotas{watched: watched{file: cfg.QuotasFile, log: log, is: "new quotas are in force", wrong: "the quotas file is wrong, the old quotas stay in force"}}
+	q := &quotas{instances: func() int { return 1 }, watched: watched{file: cfg.QuotasFile, log: log, is: "new quotas are in force", wrong: "the quotas file is wrong, the old quotas stay in force"}}
 	q.load = func() (string, error) {
 		limits, err := config.LoadQuotas(q.file)
 		if err == nil {
@@ -37,21 +37,13 @@ func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (*q
 		}
 		return describe(limits), err
 	}
-	limiter, err := quota.New(quota.Config{}, timer.ClockFunc(time.Now), quota.Options{Instances: q.count})
+	limiter, err := quota.New(quota.Config{}, timer.ClockFunc(time.Now), quota.Options{Instances: func() int { return q.instances() }})
 	if err != nil {
 		return nil, err
 	}
 	q.limiter = limiter
 	q.summary, err = q.first()
 	return q, err
-}
-
-// count returns how many instances share the rates.
-func (q *quotas) count() int {
-	if q.instances == nil {
-		return 1
-	}
-	return q.instances()
 }
 
 // describe summarizes the limits in a line.

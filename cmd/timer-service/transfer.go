@@ -136,7 +136,7 @@ func (i *importCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	defer file.close()
+	defer file.Close()
 	if i.Tenant != "" {
 		return publishExport(ctx, e, i.File, file, i.Tenant)
 	}
@@ -149,39 +149,27 @@ func (i *importCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// An exportFile is an export that is read twice.
-type exportFile struct {
-	*os.File
-	temporary string // name of a temporary file, which is removed when it is closed; or empty
-}
-
-func (f exportFile) close() {
-	_ = f.Close() // the file was only read
-	_ = os.Remove(f.temporary)
-}
-
-// export opens an export. Input from a pipe is copied into a temporary file.
-func (e *env) export(name string) (f exportFile, err error) {
+// export opens an export, which is read twice. Input from a pipe is copied into a temporary
+// file without a name, so that nothing is left of it.
+func (e *env) export(name string) (*os.File, error) {
 	in, err := e.input("import", name)
 	if err != nil {
-		return f, err
+		return nil, err
 	}
 	if file, ok := in.(*os.File); ok {
 		if _, err := file.Seek(0, io.SeekStart); err == nil {
-			return exportFile{File: file}, nil
+			return file, nil
 		}
 	}
 	defer in.Close()
-	if f.File, err = os.CreateTemp("", "timer-service-import-*.jsonl"); err != nil {
-		return f, err
+	file, err := os.CreateTemp("", "timer-service-import-*.jsonl")
+	if err != nil {
+		return nil, err
 	}
-	f.temporary = f.Name()
-	_, err = io.Copy(f, in)
-	_, atStart := f.Seek(0, io.SeekStart)
-	if err = errors.Join(err, atStart); err != nil {
-		f.close()
-	}
-	return f, err
+	_ = os.Remove(file.Name()) // some systems remove no open file
+	_, err = io.Copy(file, in)
+	_, atStart := file.Seek(0, io.SeekStart)
+	return file, errors.Join(err, atStart)
 }
 
 // interrupted returns err, and adds that the verb was interrupted if ctx has ended.
