@@ -28,7 +28,7 @@ func openStore(ctx context.Context, lc fx.Lifecycle, cfg config.Config, log *slo
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	s, err := openDatabase(ctx, cfg, log)
+	s, err := awaitDatabase(ctx, cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ type closingStore interface {
 
 func openDatabase(ctx context.Context, cfg config.Config, log *slog.Logger) (closingStore, error) {
 	if !cfg.DBURL.Empty() {
-		return awaitPostgres(ctx, cfg, log)
+		return postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: postgresDurability(cfg), Events: eventFormat(cfg), Version: cfg.Version, Log: log})
 	}
 	durability := sqlite.Strict
 	if cfg.Durability == config.Relaxed {
@@ -60,12 +60,12 @@ const (
 	logTries      = 30          // tries between two lines of the log
 )
 
-// awaitPostgres opens a PostgreSQL database. If it does not answer yet, awaitPostgres waits
-// as long as a start may take, because both may be started together.
-func awaitPostgres(ctx context.Context, cfg config.Config, log *slog.Logger) (*postgres.Store, error) {
+// awaitDatabase opens the database. If PostgreSQL does not answer yet, awaitDatabase waits as
+// long as a start may take, because both may be started together.
+func awaitDatabase(ctx context.Context, cfg config.Config, log *slog.Logger) (closingStore, error) {
 	for tries := 0; ; tries++ {
-		s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: postgresDurability(cfg), Events: eventFormat(cfg), Version: cfg.Version, Log: log})
-		if err == nil || !postgres.IsAbsent(err) {
+		s, err := openDatabase(ctx, cfg, log)
+		if err == nil || cfg.DBURL.Empty() || !postgres.IsAbsent(err) {
 			return s, err
 		}
 		if tries%logTries == 0 {
