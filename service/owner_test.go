@@ -7,10 +7,67 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/timer"
 )
+
+// ends returns the error with which a service ends by itself.
+func (r *running) ends() error {
+	r.t.Helper()
+	for r.lines.Scan() {
+	}
+	r.once.Do(func() {
+		select {
+		case r.err = <-r.ended:
+		case <-time.After(time.Minute):
+			r.t.Fatal("the service did not end")
+		}
+	})
+	return r.err
+}
+
+// refused fails the test unless a service ended because of what all the words say.
+func refused(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, timer.ErrFatal) {
+		t.Fatalf("Run: %v, want ErrFatal", err)
+	}
+	for _, word := range append(words, "--takeover") {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("Run: %v, want %q in it", err, word)
+		}
+	}
+}
+
+// TestOneDatabaseOwnsTheCommands starts a service with a database of its own beside
+// another one on the same broker: it is refused by name, and then takes over.
+func TestOneDatabaseOwnsTheCommands(t *testing.T) {
+	t.Parallel()
+	url := natsServer(t)
+	first, second := load(t, "TIMER_BROKER_URL="+url), load(t, "TIMER_BROKER_URL="+url)
+	for _, cfg := range []config.Config{first, second} {
+		due(t, cfg.DBPath, "call", time.Now().Add(time.Hour)) // one that is empty might take the place of one that was lost
+	}
+	owner := run(t, first)
+	owner.line("ready")
+	refused(t, service.Run(t.Context(), second, io.Discard, quiet),
+		"timer.commands on "+url, "sqlite "+first.DBPath+" on ", "sqlite "+second.DBPath+" on ")
+
+	second.Takeover = true
+	taker := run(t, second)
+	taker.line("ready")
+	refused(t, owner.ends(), "sqlite "+second.DBPath)
+	taker.stops()
+	refused(t, service.Run(t.Context(), first, io.Discard, quiet), "sqlite "+second.DBPath)
+
+	second.Takeover = false
+	again := run(t, second)
+	again.line("ready")
+	again.stops()
+}
 
 // TestDatabaseThatRabbitMQCanNotBringBackIsNamed removes it, and starts twice.
 func TestDatabaseThatRabbitMQCanNotBringBackIsNamed(t *testing.T) {
@@ -29,11 +86,7 @@ func TestDatabaseThatRabbitMQCanNotBringBackIsNamed(t *testing.T) {
 	}
 	for range 2 {
 		err := service.Run(t.Context(), cfg, io.Discard, quiet)
-		for _, word := range []string{"belong to another database that was at the same place", "RabbitMQ keeps no message that was acked", "--takeover"} {
-			if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), word) {
-				t.Errorf("Run: %v, want ErrFatal with %q", err, word)
-			}
-		}
+		refused(t, err, "belong to another database that was at the same place", "RabbitMQ keeps no message that was acked")
 		if strings.Contains(err.Error(), "not empty") {
 			t.Errorf("it is empty: %v", err)
 		}
