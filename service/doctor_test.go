@@ -395,6 +395,7 @@ func TestExaminePostgres(t *testing.T) {
 	}
 	theirs := load(t, "TIMER_DB_URL="+scheme+"://"+role+":x@"+rest, "TIMER_BROKER=gochannel")
 	finds(t, examine(t, theirs), red, "database", "may not make tables", "timer-service migrate")
+	finds(t, examine(t, load(t, "TIMER_DB_URL="+place+"&search_path=nowhere", "TIMER_BROKER=gochannel")), red, "database", "no schema of the role's search_path exists")
 	if _, _, err := service.Migrate(t.Context(), theirs, false); err == nil || !strings.Contains(err.Error(), "may not make tables") {
 		t.Errorf("a role that may not migrate does: %v", err)
 	}

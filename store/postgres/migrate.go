@@ -74,7 +74,11 @@ func Migratable(ctx context.Context, db *sql.DB) error {
 	var schema string
 	var may bool
 	err := readTx(ctx, db, step{text: sqlMigratable, each: store.Scan(&schema, &may)})
-	if err == nil && !may {
+	switch {
+	case err != nil:
+	case schema == "":
+		err = errors.New("no schema of the role's search_path exists, or the role may use none of them: make one, or set another search_path")
+	case !may:
 		err = fmt.Errorf("the role may not make tables in the schema %q: its owner makes them: run timer-service migrate with the URL of that role", schema)
 	}
 	return classify("migrate", err)
