@@ -12,6 +12,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
@@ -227,6 +228,10 @@ func (p publisher) publishBatch(ctx context.Context, s *session, batch []outgoin
 	return len(duplicates) == 0 && err == nil
 }
 
+// maxLookUps is how many messages are looked up at once: a thousand, one after the other, take
+// longer than a publish may where the server is far away.
+const maxLookUps = 32
+
 // A duplicate is a message that was not stored, since the stream has a message with its
 // id: a different message, or this one, sent before.
 type duplicate struct {
@@ -245,9 +250,20 @@ func (p publisher) verifyDuplicates(ctx context.Context, s *session, duplicates 
 	if p.opt.Client || len(duplicates) == 0 {
 		return
 	}
+	foreign := make([]bool, len(duplicates))
+	var lookUps errgroup.Group
+	lookUps.SetLimit(maxLookUps)
+	for i, d := range duplicates {
+		lookUps.Go(func() error {
+			m, _, err := p.get(ctx, s, p.opt.Stream, getRequest{Sequence: d.sequence})
+			foreign[i] = err != nil || m.Subject != d.Subject
+			return nil
+		})
+	}
+	_ = lookUps.Wait()
 	var again []outgoing
-	for _, d := range duplicates {
-		if m, _, err := p.get(ctx, s, p.opt.Stream, getRequest{Sequence: d.sequence}); err != nil || m.Subject != d.Subject {
+	for i, d := range duplicates {
+		if foreign[i] {
 			d.Header.Del(natsgo.MsgIdHdr)
 			again = append(again, d.outgoing)
 		}
