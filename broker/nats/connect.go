@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
@@ -24,8 +26,9 @@ type session struct {
 	lose    context.CancelFunc
 	conn    *natsgo.Conn
 	js      jetstream.JetStream
-	owned   bool        // the driver opened conn and has to close it
-	batches atomic.Bool // the stream takes atomic batches and they are faster
+	unacked *semaphore.Weighted // messages sent and not acked
+	owned   bool                // the driver opened conn and has to close it
+	batches atomic.Bool         // the stream takes atomic batches and they are faster
 }
 
 // lost reports whether the connection is lost. It does not ask the client library.
@@ -77,7 +80,7 @@ func (b *Broker) ping(ctx context.Context, s *session) error {
 
 // dial connects. An error is a [connection.Fatal] if no retry can help.
 func (b *Broker) dial(ctx context.Context) (s *session, err error) {
-	s = &session{conn: b.opt.Conn}
+	s = &session{conn: b.opt.Conn, unacked: semaphore.NewWeighted(maxUnacked)}
 	if s.conn == nil {
 		s.conn, err = b.connect(ctx)
 		s.owned = true
@@ -97,7 +100,7 @@ func (b *Broker) dial(ctx context.Context) (s *session, err error) {
 	if s.js, err = jetstream.NewWithAPIPrefix(s.conn, strings.TrimSuffix(b.api(""), "."),
 		jetstream.WithDefaultTimeout(apiTimeout),
 		jetstream.WithPublishAsyncTimeout(publishTimeout),
-		jetstream.WithPublishAsyncMaxPending(maxUnacked),
+		jetstream.WithPublishAsyncMaxPending(math.MaxInt), // unacked limits it, and heeds contexts
 	); err != nil {
 		return nil, connection.Fatal(err)
 	}

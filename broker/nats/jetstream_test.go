@@ -2,13 +2,17 @@ package nats_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
 	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 )
@@ -42,5 +46,28 @@ func TestServerWithoutItsJetStreamIsNoticedAtOnce(t *testing.T) {
 		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 		send(t, b, commands, "two")
 		expect(t, messages, "two")
+	})
+}
+
+// TestMessagesWaitForTheAcksOfOthers publishes more at once than may be unacked, to a server
+// whose acks take long.
+func TestMessagesWaitForTheAcksOfOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := between(t, syncing(t))
+		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})
+		p.Delay(proxy.ToServer, time.Second)
+		var calls sync.WaitGroup
+		for range 12 {
+			calls.Go(func() {
+				all := make([]broker.Message, 1000)
+				for i := range all {
+					all[i] = broker.Message{Topic: topic, Message: message.NewMessage(uuid.NewString(), []byte("body"))}
+				}
+				if err := broker.Join(b.Publisher().Publish(t.Context(), all...)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
 	})
 }

@@ -72,6 +72,14 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (duplicates []duplicate) {
 	connected, end := s.whileConnected(ctx)
 	defer end()
+	unacked := int64(min(len(messages), maxUnacked))
+	if err := s.unacked.Acquire(connected, unacked); err != nil {
+		for _, m := range messages {
+			*m.result = s.result(ctx, err)
+		}
+		return nil
+	}
+	defer s.unacked.Release(unacked)
 	acks := make([]jetstream.PubAckFuture, len(messages))
 	waiting := make(map[string]context.Context) // by subject; it ends when the subject is denied
 	for i, m := range messages {
