@@ -224,6 +224,9 @@ func (s *sender) read(again bool, from func() ([]Row, error)) (rows, taken []Row
 	if len(s.inFlight) == 0 {
 		s.landed = s.clock.Now()
 	}
+	if err != nil { // rows that were read before it are read again
+		return nil, nil, err
+	}
 	for _, row := range rows {
 		_, inFlight := s.inFlight[row.Place]
 		_, settled := r.settled[row.Place]
@@ -232,7 +235,7 @@ func (s *sender) read(again bool, from func() ([]Row, error)) (rows, taken []Row
 			taken = append(taken, row)
 		}
 	}
-	return rows, taken, err
+	return rows, taken, nil
 }
 
 // land notes that rows are no longer in flight.

@@ -59,3 +59,51 @@ func TestStaleReadPublishesNothingAgain(t *testing.T) {
 		})
 	}
 }
+
+// A brokenReader is a table whose reads end halfway, now and then: they return some rows, and
+// an error.
+type brokenReader struct{ *table }
+
+func (b *brokenReader) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
+	rows, err := b.table.Head(ctx, after, limit)
+	if rand.N(3) == 0 && err == nil {
+		err = errors.New("the connection was lost")
+	}
+	return rows, err
+}
+
+func (b *brokenReader) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
+	rows, err := b.table.Deferred(ctx, now, from, limit, each)
+	if rand.N(3) == 0 && err == nil {
+		err = errors.New("the connection was lost")
+	}
+	return rows, err
+}
+
+// TestReadThatEndsHalfwayHoldsNoRow has rows come back with an error: they are read again.
+func TestReadThatEndsHalfwayHoldsNoRow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, p := &brokenReader{new(table)}, new(model)
+		failed := make(map[string]bool)
+		p.publish = func(m broker.Message) error {
+			if !failed[m.UUID] {
+				failed[m.UUID] = true
+				return errTopic
+			}
+			return nil
+		}
+		f := forward(t, l, p, outbox.Options{})
+		for range 100 {
+			l.append("a")
+			f.Appended(1)
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if left := l.left(); len(left) > 0 {
+			t.Errorf("rows %v wait", left)
+		}
+		p.once(t, 100)
+	})
+}
