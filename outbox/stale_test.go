@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,10 +40,10 @@ func TestStaleReadPublishesNothingAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, p := &slowReader{new(table)}, new(model)
 				p.takes = func(broker.Message) time.Duration { return 300 * time.Millisecond }
-				left := fails
+				var left atomic.Int64
+				left.Store(int64(fails))
 				p.publish = func(broker.Message) error {
-					if left > 0 {
-						left--
+					if left.Add(-1) >= 0 {
 						return errors.New("not now")
 					}
 					return nil
@@ -85,10 +87,9 @@ func TestReadThatEndsHalfwayHoldsNoRow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := &brokenReader{new(table)}, new(model)
-		failed := make(map[string]bool)
+		var failed sync.Map
 		p.publish = func(m broker.Message) error {
-			if !failed[m.UUID] {
-				failed[m.UUID] = true
+			if _, again := failed.LoadOrStore(m.UUID, true); !again {
 				return errTopic
 			}
 			return nil
