@@ -66,13 +66,13 @@ func (a *App) newForwarder() *outbox.Forwarder {
 			if parked != nil {
 				a.hooks.parked(row.Message, parked.Error())
 			}
-			if trace != nil && (len(a.handling) == 0 || isReceipt(row.Message)) {
+			if trace != nil && (len(a.handling) == 0 || outbox.IsReceipt(row.Message)) {
 				trace(at, topic, row, parked)
 			}
 		},
 		Published: func(at time.Time, events []*message.Message) {
-			if slices.ContainsFunc(events, isReceipt) {
-				if events = slices.DeleteFunc(slices.Clone(events), isReceipt); len(events) == 0 {
+			if slices.ContainsFunc(events, outbox.IsReceipt) {
+				if events = slices.DeleteFunc(slices.Clone(events), outbox.IsReceipt); len(events) == 0 {
 					return
 				}
 			}
@@ -105,16 +105,12 @@ func (v *verifiedShards) Own(ctx context.Context) (lease outbox.Lease, err error
 	return lease, err
 }
 
-func isReceipt(m *message.Message) bool {
-	return envelope.IsReceipt(m.Metadata.Get(envelope.HeaderType))
-}
-
 // eventTopic returns the topic of an event or a receipt by the tenant in its headers. The
 // topic is empty for a receipt that is left from a time when receipts were wanted: brokers
 // refuse it, so it is parked.
 func eventTopic(r broker.Routing) func(*message.Message) string {
 	return func(event *message.Message) string {
-		if isReceipt(event) {
+		if outbox.IsReceipt(event) {
 			return r.ReceiptsOf(timer.TenantID(event.Metadata.Get(envelope.HeaderTenantID)))
 		}
 		return r.EventsOf(timer.TenantID(event.Metadata.Get(envelope.HeaderTenantID)))

@@ -63,7 +63,7 @@ func (h Handler) withDefaults() Handler {
 func (f *Forwarder) handler(row Row) *Handler {
 	call := row.Message.Metadata.Get(envelope.HeaderServiceCallID)
 	for i := range f.opt.Handlers { // the longest prefix first
-		if strings.HasPrefix(call, f.opt.Handlers[i].Prefix) && !isReceipt(row.Message) {
+		if strings.HasPrefix(call, f.opt.Handlers[i].Prefix) && !IsReceipt(row.Message) {
 			return &f.opt.Handlers[i]
 		}
 	}

@@ -403,7 +403,7 @@ func (b *backlog) observe(rows []Row, appended int, last bool) {
 	for _, row := range rows {
 		if row.Seq > b.newest {
 			b.newest = row.Seq
-			if !envelope.IsReceipt(row.Message.Metadata.Get(envelope.HeaderType)) {
+			if !IsReceipt(row.Message) {
 				b.seen++
 			}
 		}

@@ -104,7 +104,7 @@ func (p *pipeline) dispatch(rows []Row) (toBroker []Row, messages []broker.Messa
 			d.Destination, d.Reason = "damaged", readable(row.Err)
 		case h != nil:
 			p.handOver(now, h, row)
-		case len(p.opt.Handlers) > 0 && !isReceipt(row.Message):
+		case len(p.opt.Handlers) > 0 && !IsReceipt(row.Message):
 			d = Deferral{Place: row.Place, Destination: row.Message.Metadata.Get(envelope.HeaderServiceCallID), Reason: unclaimed, RetryAt: now, Untried: true, Unclaimed: true}
 		case !row.Deferred && p.unanswered.has(now, topic):
 			d.Destination, d.Reason = topic, "the topic did not answer in time"
@@ -121,8 +121,9 @@ func (p *pipeline) dispatch(rows []Row) (toBroker []Row, messages []broker.Messa
 	return toBroker, messages
 }
 
-// isReceipt reports whether a message is a receipt, which the broker gets in any case.
-func isReceipt(m *message.Message) bool {
+// IsReceipt reports whether a message of the outbox is a receipt, which the broker gets in any
+// case, and not an event.
+func IsReceipt(m *message.Message) bool {
 	return envelope.IsReceipt(m.Metadata.Get(envelope.HeaderType))
 }
 
@@ -238,7 +239,7 @@ func (u *unanswered) note(now time.Time, timedOut bool, messages []broker.Messag
 		if !timedOut || err == nil || errors.Is(err, broker.ErrRefused) || errors.Is(err, broker.ErrUnavailable) {
 			continue
 		}
-		if _, part := errors.AsType[broker.PartitionError](err); part && !envelope.IsReceipt(messages[i].Metadata.Get(envelope.HeaderType)) {
+		if _, part := errors.AsType[broker.PartitionError](err); part && !IsReceipt(messages[i].Message) {
 			continue
 		}
 		if u.at == nil {
