@@ -35,12 +35,12 @@ type pipeline struct {
 	timeout   atomic.Int64  // of the next publish, as a duration
 	rows      atomic.Int64  // in flight
 	freed     chan struct{} // holds one: rows are no longer in flight
-	patience  *time.Ticker  // ticks when calls of handlers may have waited for long
+	longWaits *time.Ticker  // ticks when calls of handlers may have waited for long
 	publishes sync.WaitGroup
 }
 
 func newPipeline(s *sender, finish func(outcome)) *pipeline {
-	p := &pipeline{sender: s, finish: finish, freed: make(chan struct{}, 1), patience: time.NewTicker(maxWait)}
+	p := &pipeline{sender: s, finish: finish, freed: make(chan struct{}, 1), longWaits: time.NewTicker(maxWait)}
 	p.timeout.Store(int64(maxTimeout))
 	return p
 }
@@ -54,7 +54,7 @@ func (p *pipeline) vacancy(ctx context.Context) int {
 		}
 		select {
 		case <-p.freed:
-		case <-p.patience.C:
+		case <-p.longWaits.C:
 			p.makeRoom(maxWait)
 		case <-ctx.Done():
 		}
@@ -98,27 +98,30 @@ func (p *pipeline) dispatch(rows []Row) (toBroker []Row, messages []broker.Messa
 	now := p.clock.Now()
 	var o outcome
 	for _, row := range rows {
-		d := Deferral{Place: row.Place, RetryAt: now.Add(retry.Publish.After(row.Attempts + 1))}
 		switch topic, h := p.topic(row.Message), p.handler(row); {
 		case row.Err != nil: // a person has to repair or delete it
-			d.Destination, d.Reason = "damaged", readable(row.Err)
+			o.deferred = append(o.deferred, deferral(now, row, "damaged", readable(row.Err), retry.Publish))
 		case h != nil:
 			p.handOver(now, h, row)
 		case len(p.opt.Handlers) > 0 && !IsReceipt(row.Message):
-			d = Deferral{Place: row.Place, Destination: row.Message.Metadata.Get(envelope.HeaderServiceCallID), Reason: unclaimed, RetryAt: now, Untried: true, Unclaimed: true}
+			o.deferred = append(o.deferred, Deferral{
+				Place: row.Place, Destination: row.Message.Metadata.Get(envelope.HeaderServiceCallID), Reason: unclaimed, RetryAt: now, Untried: true, Unclaimed: true,
+			})
 		case !row.Deferred && p.unanswered.has(now, topic):
-			d.Destination, d.Reason = topic, "the topic did not answer in time"
+			o.deferred = append(o.deferred, deferral(now, row, topic, "the topic did not answer in time", retry.Publish))
 		default:
 			toBroker, messages = append(toBroker, row), append(messages, broker.Message{Topic: topic, Message: row.Message})
-		}
-		if d.Reason != "" {
-			o.deferred = append(o.deferred, d)
 		}
 	}
 	if len(o.deferred) > 0 {
 		p.end(now, 0, o)
 	}
 	return toBroker, messages
+}
+
+// deferral returns when a row that failed once more is tried again, by a policy.
+func deferral(now time.Time, row Row, destination, reason string, policy retry.Policy) Deferral {
+	return Deferral{Place: row.Place, Destination: destination, Reason: reason, RetryAt: now.Add(policy.After(row.Attempts + 1))}
 }
 
 // IsReceipt reports whether a message of the outbox is a receipt, which the broker gets in any
@@ -169,17 +172,18 @@ func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Han
 			p.failing.note(now, now, row, nil)
 		}
 	case errors.Is(err, broker.ErrUnavailable) && h == nil, errors.Is(err, ErrNotBegun):
-		o.unsent, o.away = append(o.unsent, row.Place), err
+		o.unsent, o.away, o.first = append(o.unsent, row.Place), err, cmp.Or(o.first, row.Message)
 	case h != nil && (errors.Is(err, timer.ErrInvalid) || row.Attempts+1 >= h.Attempts),
 		h == nil && errors.Is(err, broker.ErrRefused) && p.refused(row.Seq) >= p.opt.MaxAttempts:
 		p.failing.note(now, now, row, nil) // its row is parked
 		o.parked = append(o.parked, refusal{row: row, err: err, handled: h != nil})
 	default:
 		o.first = cmp.Or(o.first, row.Message)
-		d := Deferral{Place: row.Place, Destination: destination(topic, err), Reason: readable(err), RetryAt: now.Add(retry.Publish.After(row.Attempts + 1))}
+		to, policy := destination(topic, err), retry.Publish
 		if h != nil {
-			d.Destination, d.RetryAt = h.destination(row), now.Add(h.policy().After(row.Attempts+1))
+			to, policy = h.destination(row), h.policy()
 		}
+		d := deferral(now, row, to, readable(err), policy)
 		p.failing.note(now, d.RetryAt, row, err)
 		o.deferred = append(o.deferred, d)
 	}

@@ -156,7 +156,7 @@ func (r *report) add(log *slog.Logger, now time.Time, o outcome) {
 	}
 	switch {
 	case o.away != nil && o.handled:
-		log.Warn("events can't be handed over, will retry each", "error", o.away)
+		log.Warn("events can't be handed over, will retry each", append(first, "error", o.away)...)
 	case o.away != nil:
 		log.Warn("the broker is unavailable, events wait in the outbox", "error", o.away)
 	case o.handled:

@@ -88,7 +88,7 @@ func (s *sender) run(ctx context.Context) error {
 	for _, p := range []*pipeline{head, retries} {
 		p.makeRoom(0)
 		p.publishes.Wait()
-		p.patience.Stop()
+		p.longWaits.Stop()
 	}
 	close(s.published)
 	settling.Wait()

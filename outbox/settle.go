@@ -25,7 +25,7 @@ type outcome struct {
 	unsent   []Place            // no longer in flight, and not settled either
 	away     error              // why the broker, or the handler, could take nothing at all
 	deferred []Deferral
-	first    *message.Message // the first deferred event, for the log; nil if it can't be read
+	first    *message.Message // the first event that failed or is unsent, for the log; nil if it can't be read
 	parked   []refusal
 	handled  bool // by a handler of this process, not the broker
 }

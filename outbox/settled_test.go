@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -87,6 +88,32 @@ func TestParkedEventsFloodNoLog(t *testing.T) {
 		}
 		if lines != 2 || counted != 1000 {
 			t.Errorf("%d lines, the last counts %d, want 2 and 1000:\n%s", lines, counted, log.String())
+		}
+	})
+}
+
+// TestAHandlerThatCannotBeginNamesItsEvent has the transaction of a handler fail to begin.
+func TestAHandlerThatCannotBeginNamesItsEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, h := new(table), newHandled()
+		var log logbuf.Buffer
+		f := outbox.New(outbox.Single(l), new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{
+			Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+				if h.note(row) < 3 {
+					return false, fmt.Errorf("%w: too many connections", outbox.ErrNotBegun)
+				}
+				return false, nil
+			}}},
+		})
+		stop := start(t, f)
+		l.append("acme/order-1")
+		f.Appended(1)
+		l.emptied()
+		stop()
+		want := `msg="events can't be handed over, will retry each" tenant_id=acme service_call_id=order-1 correlation_id="" event_id=id-1 error=`
+		if got := log.String(); strings.Count(got, want) != 1 {
+			t.Errorf("want one line with %s, got\n%s", want, got)
 		}
 	})
 }

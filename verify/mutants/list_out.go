@@ -39,7 +39,7 @@ var publishing = []mutant{
 	},
 	{
 		"B1", "a destination that fails is retried without a pause",
-		[]change{in("outbox", "pipeline.*", instead("retry.Publish.After", "0*$"))},
+		[]change{in("outbox", "deferral", instead("policy.After", "0*$"))},
 		forwarding,
 	},
 	{
