@@ -19,6 +19,11 @@ type Changer struct {
 // Changes are the statements of a [Changer], in the words of a database.
 type Changes struct{ Pause, Resume, DiscardParked, ForgetParked string }
 
+// ChangesOf returns the changes that a database has, by their names.
+func ChangesOf(query func(name string) string) Changes {
+	return Changes{Pause: query("pause"), Resume: query("resume"), DiscardParked: query("discard_parked"), ForgetParked: query("forget_parked")}
+}
+
 // PauseFiring keeps a pause.
 func (c *Changer) PauseFiring(ctx context.Context, p timer.Pause) error {
 	p, err := p.Kept()

@@ -26,6 +26,17 @@ type Statements struct {
 	Overdue, Parked, Upcoming Question
 }
 
+// StatementsOf returns the statements that a database has, by their names.
+func StatementsOf(query func(name string) string) Statements {
+	both := func(name string) Question { return Question{query(name), query(name + "_tenant")} }
+	return Statements{
+		Get: query("get"), Correlated: query("correlated"), Delivery: query("delivery"), Unclaimed: query("unclaimed"), Firing: query("firing"),
+		Counts: query("counts"), Stats: query("stats"), TenantCounts: query("tenant_counts"), Noted: query("noted"),
+		RegisteredBefore: query("registered_before"),
+		Overdue:          both("overdue"), Parked: both("parked"), Upcoming: both("upcoming"),
+	}
+}
+
 // A Question has two statements that ask the same: about all tenants, and about one.
 type Question struct{ All, Tenant string }
 

@@ -64,20 +64,11 @@ var (
 	sqlFiredOutbox     = outbox.OnBoth(query("fired_outbox"))
 )
 
-// statements are the statements that only read, and that every database has.
-var statements = store.Statements{
-	Get: query("get"), Correlated: query("correlated"), Delivery: query("delivery"), Unclaimed: query("unclaimed"), Firing: query("firing"),
-	Counts: query("counts"), Stats: query("stats"), TenantCounts: query("tenant_counts"), Noted: query("noted"),
-	RegisteredBefore: query("registered_before"),
-	Overdue:          store.Question{All: query("overdue"), Tenant: query("overdue_tenant")},
-	Parked:           store.Question{All: query("parked"), Tenant: query("parked_tenant")},
-	Upcoming:         store.Question{All: query("upcoming"), Tenant: query("upcoming_tenant")},
-}
-
-// changes are the statements that change something for an operator, and that every database has.
-var changes = store.Changes{
-	Pause: query("pause"), Resume: query("resume"), DiscardParked: query("discard_parked"), ForgetParked: query("forget_parked"),
-}
+// Every database has statements of these names.
+var (
+	statements = store.StatementsOf(query)
+	changes    = store.ChangesOf(query)
+)
 
 // appendRows is how many events a statement adds to the outbox at most.
 const appendRows = 50
