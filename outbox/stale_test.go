@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -14,21 +15,20 @@ import (
 	"github.com/event-service-agent/timer-service/outbox"
 )
 
-// A slowReader is a table whose reads take up to a second: what they return is as old.
-type slowReader struct{ *table }
-
-func (s *slowReader) wait() { time.Sleep(rand.N(time.Second)) }
-
-func (s *slowReader) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
-	rows, err := s.table.Head(ctx, after, limit)
-	s.wait()
-	return rows, err
+// A reader is a table whose reads end as a function says, with what they have read before.
+type reader struct {
+	*table
+	ends func() error
 }
 
-func (s *slowReader) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
-	rows, err := s.table.Deferred(ctx, now, from, limit, each)
-	s.wait()
-	return rows, err
+func (r *reader) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
+	rows, err := r.table.Head(ctx, after, limit)
+	return rows, cmp.Or(err, r.ends())
+}
+
+func (r *reader) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
+	rows, err := r.table.Deferred(ctx, now, from, limit, each)
+	return rows, cmp.Or(err, r.ends())
 }
 
 // TestStaleReadPublishesNothingAgain has rows published and deleted, or deferred,
@@ -38,7 +38,8 @@ func TestStaleReadPublishesNothingAgain(t *testing.T) {
 	for name, fails := range map[string]int{"rows that are deleted": 0, "rows that are deferred first": 30} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l, p := &slowReader{new(table)}, new(model)
+				slow := func() error { time.Sleep(rand.N(time.Second)); return nil }
+				l, p := &reader{new(table), slow}, new(model)
 				p.takes = func(broker.Message) time.Duration { return 300 * time.Millisecond }
 				var left atomic.Int64
 				left.Store(int64(fails))
@@ -62,31 +63,17 @@ func TestStaleReadPublishesNothingAgain(t *testing.T) {
 	}
 }
 
-// A brokenReader is a table whose reads end halfway, now and then: they return some rows, and
-// an error.
-type brokenReader struct{ *table }
-
-func (b *brokenReader) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
-	rows, err := b.table.Head(ctx, after, limit)
-	if rand.N(3) == 0 && err == nil {
-		err = errors.New("the connection was lost")
-	}
-	return rows, err
-}
-
-func (b *brokenReader) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
-	rows, err := b.table.Deferred(ctx, now, from, limit, each)
-	if rand.N(3) == 0 && err == nil {
-		err = errors.New("the connection was lost")
-	}
-	return rows, err
-}
-
 // TestReadThatEndsHalfwayHoldsNoRow has rows come back with an error: they are read again.
 func TestReadThatEndsHalfwayHoldsNoRow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, p := &brokenReader{new(table)}, new(model)
+		halfway := func() error {
+			if rand.N(3) == 0 {
+				return errors.New("the connection was lost")
+			}
+			return nil
+		}
+		l, p := &reader{new(table), halfway}, new(model)
 		var failed sync.Map
 		p.publish = func(m broker.Message) error {
 			if _, again := failed.LoadOrStore(m.UUID, true); !again {
