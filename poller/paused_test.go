@@ -87,6 +87,34 @@ func TestAPauseOfAnotherInstanceHoldsWithinASecond(t *testing.T) {
 	}
 }
 
+// TestAPauseHoldsAfterTheBatchUnderWay, though a poller that fires one batch after the other
+// reads the pauses twice a second only.
+func TestAPauseHoldsAfterTheBatchUnderWay(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.due("acme", 400, 0, 0)
+		var p *poller.Poller
+		ready, reads, fired := make(chan struct{}), 0, 0
+		p = b.poll(poller.Options{
+			Batch: 20,
+			Paused: func(ctx context.Context, now time.Time) (timer.Pauses, error) {
+				<-ready
+				reads++
+				return b.store.Firing(ctx, now)
+			},
+			Reached: func(events []timer.DueTimeReached) {
+				if fired += len(events); fired == 60 {
+					b.pause("", time.Time{})
+					p.Refresh()
+				}
+			},
+		})
+		close(ready)
+		if n := b.after(100 * time.Millisecond); n != 60 || reads != 2 {
+			b.Errorf("%d fired, with %d reads of the pauses", n, reads)
+		}
+	})
+}
+
 // TestAPauseHoldsFromTheStartOn: it outlives the instance that was asked, and is also read
 // after the poller has waited for leave to fire.
 func TestAPauseHoldsFromTheStartOn(t *testing.T) {

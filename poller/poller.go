@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/option"
@@ -26,8 +27,8 @@ type Options struct {
 	// called once for each poll; by default timers may always fire.
 	Await func(context.Context) bool
 	Full  func() bool // whether the outbox is full: then nothing fires; default never
-	// Paused returns the pauses that people have set, at a time. It is called in each poll; by
-	// default there are none.
+	// Paused returns the pauses that people have set, at a time. It is called at most twice a
+	// second, and after [Poller.Refresh]; by default there are none.
 	Paused func(context.Context, time.Time) (timer.Pauses, error)
 	// Reference returns the time of another clock, or errors.ErrUnsupported if it can never
 	// do so; default none.
@@ -65,12 +66,15 @@ type Poller struct {
 	gate    gate
 	guard   guard
 	outbox  backpressure
-	pauses  timer.Pauses // that the last poll read
 	apart   apart
 	status  status
 	waited  time.Duration // how long Await took in the current poll
 	cleared time.Time     // see [Status]
 	booked  booked
+
+	pauses     timer.Pauses  // that were read last
+	pausesRead time.Duration // when they were read
+	refresh    atomic.Bool   // they are read in the next poll
 }
 
 // New returns a Poller. It starts nothing: call [Poller.Run].
@@ -99,7 +103,7 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 		began := clock.Now()
 		opt.Elapsed = func() time.Duration { return clock.Now().Sub(began) }
 	}
-	return &Poller{
+	p := &Poller{
 		store: store, clock: clock, log: log, opt: opt,
 		gate:   gate{wake: make(chan struct{}, 1)},
 		guard:  guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
@@ -107,6 +111,8 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 		apart:  apart{until: make(map[timer.TenantID]time.Time)},
 		booked: booked{times: make(map[int64]bool)},
 	}
+	p.refresh.Store(true)
+	return p
 }
 
 // Run fires timers until ctx is done, then finishes the open transaction within a second, and
