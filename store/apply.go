@@ -11,6 +11,9 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// ErrDropped says that the database took commands without an error, and did not write each row.
+var ErrDropped = timer.Invalid(timer.ReasonRefused, "not every timer was written: a trigger on timer_schedules may drop rows")
+
 // A Kind says which messages an [Application] applies.
 type Kind int
 

@@ -34,15 +34,19 @@ func (s *Store) apply(ctx context.Context, a *store.Application) ([]timer.Result
 }
 
 // repeat calls try, and calls it again if a timer was purged meanwhile, or if a service call is
-// missing for the first time: from then on they are looked up first.
+// missing for the first time: from then on they are looked up first. A timer that is missing
+// each time was not purged, but never written.
 func (s *Store) repeat(try func() error) (err error) {
 	for range applyTries {
 		err = try()
 		if isMissing(err) {
 			s.referenced.Store(true)
 		} else if !errors.Is(err, errPurged) {
-			break
+			return err
 		}
+	}
+	if errors.Is(err, errPurged) {
+		err = store.ErrDropped
 	}
 	return err
 }
@@ -99,8 +103,8 @@ func (t *transaction) put(ctx context.Context, a *store.Application, groups []*s
 	}
 	n := 0
 	err = t.rows(ctx, sqlAgain[a.Kind], []any{store.JSON(a.Rows(changed))}, store.Scan(&n))
-	if err == nil && n != len(changed) {
-		err = fmt.Errorf("%d of %d timers were changed, though no other transaction can have changed them", n, len(changed))
+	if err == nil && n != len(changed) { // though no other transaction can have changed them
+		err = store.ErrDropped
 	}
 	return refused(err, changed)
 }

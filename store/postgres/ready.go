@@ -60,9 +60,9 @@ func (s *Store) Prepare(ctx context.Context) error {
 func (s *Store) CheckServer(ctx context.Context) error {
 	var number int64
 	var version, synchronous, fsync string
-	var unlogged, hidden, denied string // what is denied fails by itself
+	var unlogged, hidden, denied, dropping string // what is denied fails by itself
 	if err := readTx(ctx, s.db, step{text: sqlServer, each: store.Scan(&number, &version, &synchronous, &fsync)},
-		step{text: sqlTables, each: store.Scan(&unlogged, &hidden, &denied)}); err != nil {
+		step{text: sqlTables, each: store.Scan(&unlogged, &hidden, &denied, &dropping)}); err != nil {
 		return err
 	}
 	switch {
@@ -70,6 +70,8 @@ func (s *Store) CheckServer(ctx context.Context) error {
 		return fmt.Errorf("%w: a crash of the server empties tables that are UNLOGGED: %s: ALTER each TABLE … SET LOGGED", timer.ErrFatal, unlogged)
 	case hidden != "":
 		return fmt.Errorf("%w: row-level security hides rows from the role: %s: disable it for these tables, or give the role BYPASSRLS", timer.ErrFatal, hidden)
+	case dropping != "":
+		return fmt.Errorf("%w: rules, or triggers BEFORE each row, may drop rows in silence: %s: drop these; a host's triggers belong on timer_schedules", timer.ErrFatal, dropping)
 	}
 	return judge(number, version, synchronous, fsync, s.opt.Durability)
 }
@@ -225,8 +227,8 @@ var (
 // Denied returns the names of the tables, with commas between them, that the role may not
 // read or change although it needs to.
 func (r *Reader) Denied(ctx context.Context) (tables string, err error) {
-	var unlogged, hidden string
-	err = r.rows(ctx, "find what the role may do", sqlTables, nil, store.Scan(&unlogged, &hidden, &tables))
+	var unlogged, hidden, dropping string
+	err = r.rows(ctx, "find what the role may do", sqlTables, nil, store.Scan(&unlogged, &hidden, &tables, &dropping))
 	return tables, err
 }
 

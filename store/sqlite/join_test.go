@@ -117,6 +117,33 @@ func TestReferenceNeedsForeignKeys(t *testing.T) {
 	}
 }
 
+// TestTriggersThatMayDropRowsAreRefused tries a trigger on each of our own tables. On
+// timer_schedules a host may have triggers: a row that one of them drops is no success.
+func TestTriggersThatMayDropRowsAreRefused(t *testing.T) {
+	t.Parallel()
+	db := openHost(t)
+	for _, table := range []string{"timer_outbox", "timer_outbox_deferred", "timer_outbox_parked", "timer_counts", "timer_database", "timer_firing", "timer_positions", "timer_schema"} {
+		exec(t, db, `CREATE TRIGGER trap BEFORE INSERT ON `+table+` BEGIN SELECT RAISE(IGNORE); END`)
+		s := sqlite.New(db, sqlite.Options{})
+		if err := s.Prepare(t.Context()); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "may drop rows in silence: trap on "+table) {
+			t.Errorf("%s: %v", table, err)
+		}
+		must(t, s.Close())
+		exec(t, db, `DROP TRIGGER trap`)
+	}
+	s := sqlite.New(db, sqlite.Options{})
+	defer s.Close()
+	scheduled(t, s, "known")
+	exec(t, db, `CREATE TRIGGER trap_new BEFORE INSERT ON timer_schedules BEGIN SELECT RAISE(IGNORE); END;
+		CREATE TRIGGER trap_known BEFORE UPDATE ON timer_schedules BEGIN SELECT RAISE(IGNORE); END`)
+	for _, call := range []timer.ServiceCallID{"known", "new"} {
+		c := timer.CancelTimer{Key: schedule(call).Key, Version: timer.Version{TimestampMS: 2, CommandID: "cancel"}}
+		if results, err := s.Cancel(t.Context(), noon, c); err != nil || !errors.Is(results[0].Err, timer.ErrInvalid) {
+			t.Errorf("%s was dropped: %v, %v, want it refused", call, results, err)
+		}
+	}
+}
+
 // TestReferenceKeepsWhatIsThere checks that only the table changes, and by the
 // foreign key only; not even a table of the host that refers to ours notices.
 func TestReferenceKeepsWhatIsThere(t *testing.T) {

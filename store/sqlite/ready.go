@@ -56,6 +56,13 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 	if err := s.renumber(ctx); err != nil {
 		return nil, err
 	}
+	var triggers string
+	if err := s.db.QueryRowContext(ctx, sqlTriggers).Scan(&triggers); err != nil {
+		return nil, err
+	}
+	if triggers != "" {
+		return nil, fmt.Errorf("%w: triggers may drop rows in silence: %s: drop these; a host's triggers belong on timer_schedules", timer.ErrFatal, triggers)
+	}
 	r := &readiness{file: file}
 	if r.statements, err = prepare(ctx, s.db, writing); err == nil {
 		r.polls, err = prepare(ctx, s.reads, polling)

@@ -127,8 +127,12 @@ func (t *transaction) write(ctx context.Context, a *store.Application, groups []
 	if len(changed) < putRows {
 		text = repeatValues(sqlPut[a.Kind], len(changed))
 	}
-	if _, err := t.ExecContext(ctx, text, args...); err != nil {
+	n, err := t.change(ctx, text, args...)
+	if err != nil {
 		return err
+	}
+	if n != int64(len(changed)) {
+		return store.ErrDropped
 	}
 	for _, g := range changed {
 		c := t.count(g.Key.TenantID)

@@ -48,6 +48,7 @@ var (
 	sqlPurge           = query("purge")
 	sqlAppend          = query("append")
 	sqlNumbered        = query("numbered")
+	sqlTriggers        = query("triggers")
 	sqlRenumber        = query("renumber")
 	sqlHead            = query("head")
 	sqlDelete          = outbox.OnBoth(query("delete"))
