@@ -23,14 +23,17 @@ import (
 type flood struct{ bodies [][]byte }
 
 func (f *flood) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {
-	w := inflight.New(ctx, inflight.Options{})
-	go func() {
+	w, err := inflight.NewSubscriptions(inflight.NewTerm()).Open(ctx, inflight.Options{})
+	if err != nil {
+		return nil, err
+	}
+	w.Run(func(intake context.Context) {
 		for _, body := range f.bodies {
 			w.Add(parcel{body}, 1)
 		}
-		<-ctx.Done()
+		<-intake.Done()
 		w.Close()
-	}()
+	})
 	return w.Messages(), nil
 }
 

@@ -137,19 +137,18 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 // subscribed, and that are not acked.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	g, err := s.group(topic)
-	if err != nil || !s.Join() {
-		return nil, ErrClosed
+	if err != nil {
+		return nil, err
 	}
-	intake, stop := s.Until(ctx)
-	w := inflight.New(intake, inflight.Options{})
-	go func() {
-		defer s.broker.term.Done()
+	w, err := s.Open(ctx, inflight.Options{})
+	if err != nil {
+		return nil, err
+	}
+	w.Run(func(intake context.Context) {
 		g.deliver(intake, w)
 		w.Close()
-		stop()
-		s.Left()
-		g.requeue(s.Drain(w, 0, 0, nil))
-	}()
+		g.requeue(w.Drain(0, 0, nil))
+	})
 	return w.Messages(), nil
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/option"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // A Delivery is a message that a driver received from its server. At most one of
@@ -61,24 +62,23 @@ type Delivery interface {
 type Options struct {
 	Messages int // most messages in flight; default 4096
 	Bytes    int // most bytes of messages in flight; a larger message is in flight alone; default 64 MiB
-	Ahead    int // most messages in flight that wait for a handler; default 64
 }
 
-// A Window has the messages that one subscription has in flight.
+// A Window has the messages that one subscription has in flight. Make it with
+// [Subscriptions.Open].
 type Window struct {
-	ctx      context.Context // ends with the subscription
+	of       *Subscriptions
+	ctx      context.Context // ends with the intake
 	cancel   context.CancelFunc
-	out      chan *message.Message
-	slots    *semaphore.Weighted // a slot for each message in flight
-	bytes    *semaphore.Weighted // bytes of the messages in flight
+	out      chan *message.Message // it is never full, since each message in it has a slot
+	slots    *semaphore.Weighted   // a slot for each message in flight
+	bytes    *semaphore.Weighted   // bytes of the messages in flight
 	maxBytes int
 	expired  chan struct{}  // closed when acks have no effect any more
 	work     sync.WaitGroup // goroutines that settle or hold messages
 
-	gate   sync.RWMutex // held for reading while sending to out
-	closed bool
-
 	mu       sync.Mutex
+	closed   bool
 	flights  []*flight  // messages in flight, the oldest first
 	settling bool       // whether settle runs
 	left     []Delivery // messages that handlers still had when the window expired
@@ -93,30 +93,44 @@ type flight struct {
 	over       bool // it was acked, nacked or returned, or the window has expired
 }
 
-// New returns a Window. The context of each message is derived from ctx. When
-// ctx is done no more are delivered, and the driver calls [Window.Close].
-func New(ctx context.Context, opt Options) *Window {
+// Open returns the window of a new subscription. The context of each message is derived
+// from ctx. The intake ends with ctx, with [Subscriptions.Close] and with the term; then no
+// more are delivered, and the function of [Window.Run] calls [Window.Close]. Open returns
+// [ErrClosed] if the subscriber is closed or the term has ended.
+func (s *Subscriptions) Open(ctx context.Context, opt Options) (*Window, error) {
+	if !s.join() {
+		return nil, ErrClosed
+	}
 	opt.Messages = option.Positive(opt.Messages, 4096)
 	opt.Bytes = option.Positive(opt.Bytes, 64<<20)
-	opt.Ahead = option.Positive(opt.Ahead, 64)
 	w := &Window{
-		out:      make(chan *message.Message, min(opt.Ahead, opt.Messages)),
+		of:       s,
+		out:      make(chan *message.Message, opt.Messages),
 		slots:    semaphore.NewWeighted(int64(opt.Messages)),
 		bytes:    semaphore.NewWeighted(int64(opt.Bytes)),
 		maxBytes: opt.Bytes,
 		expired:  make(chan struct{}),
 	}
-	w.ctx, w.cancel = context.WithCancel(ctx)
-	return w
+	w.ctx, w.cancel = pause.WhileBoth(ctx, s.ctx)
+	return w, nil
+}
+
+// Run calls run in a goroutine, with a context that ends with the intake. It is called once
+// for each window, and run closes and drains the window. The end of the term waits for it.
+func (w *Window) Run(run func(intake context.Context)) {
+	go func() {
+		defer w.of.term.Done()
+		run(w.ctx)
+	}()
 }
 
 // Messages returns the channel of the messages, which [Window.Close] closes.
 func (w *Window) Messages() <-chan *message.Message { return w.out }
 
 // Add delivers a message. Deliveries is how often it has been delivered, this time
-// included. Add waits while the window is full, or while as many messages wait for a
-// handler as may. It returns false if the message was not delivered: either it is stale,
-// or the intake ended first, and the message was returned to the server.
+// included. Add waits while the window is full. It returns false if the message was not
+// delivered: either it is stale, or the intake ended first, and the message was returned to
+// the server.
 func (w *Window) Add(d Delivery, deliveries int) bool {
 	if w.acquire(d) {
 		if w.deliver(d, deliveries) {
@@ -131,18 +145,17 @@ func (w *Window) Add(d Delivery, deliveries int) bool {
 }
 
 // Close ends the intake: it closes Messages, and returns the messages in it to the server.
-// Messages that a handler has can still be acked.
+// Messages that a handler has can still be acked. A second call does nothing.
 func (w *Window) Close() {
 	w.cancel()
-	w.gate.Lock()
-	defer w.gate.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.closed {
 		return
 	}
 	w.closed = true
 	close(w.out)
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.of.open.Done()
 	for msg := range w.out {
 		f := w.flights[slices.IndexFunc(w.flights, func(f *flight) bool { return f.msg == msg })]
 		f.over = true
@@ -153,11 +166,16 @@ func (w *Window) Close() {
 	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool { return f.over })
 }
 
-// Wait waits until nothing is in flight, ctx is done, or gone is closed, which may be nil.
-// Messages that were acked before are acked at the server when it returns; a later ack or
-// nack has no effect. It returns the messages that handlers still have. It is called once,
-// after Close.
-func (w *Window) Wait(ctx context.Context, gone <-chan struct{}) (left []Delivery) {
+// Drain waits, after Close, until nothing is in flight. A message can be acked for a time
+// after the subscriber was closed, and for another time after the end of the term, but only
+// until gone is closed, since the connection is lost then; gone may be nil. Messages that were
+// acked before are acked at the server when Drain returns; a later ack or nack has no effect.
+// Drain returns the messages that handlers still have. It is called once.
+func (w *Window) Drain(afterClose, afterTerm time.Duration, gone <-chan struct{}) (left []Delivery) {
+	closing, stopClosing := pause.Outlive(w.of.ctx, 0, afterClose)
+	defer stopClosing()
+	ending, stopEnding := pause.Outlive(w.of.term.ctx, 0, afterTerm)
+	defer stopEnding()
 	idle := make(chan struct{})
 	go func() {
 		defer close(idle)
@@ -165,7 +183,8 @@ func (w *Window) Wait(ctx context.Context, gone <-chan struct{}) (left []Deliver
 	}()
 	select {
 	case <-idle:
-	case <-ctx.Done():
+	case <-closing.Done():
+	case <-ending.Done():
 	case <-gone:
 	}
 	close(w.expired)
@@ -190,25 +209,21 @@ func (w *Window) Settled() func() bool {
 // deliver queues a message for a handler. It returns false if the intake ended
 // first, or if the message is stale.
 func (w *Window) deliver(d Delivery, deliveries int) bool {
-	w.gate.RLock()
-	defer w.gate.RUnlock()
-	if w.closed || w.ctx.Err() != nil || d.Stale() {
+	if d.Stale() {
 		return false
 	}
 	msg := d.Message()
 	msg.Metadata[broker.MetaDelivery] = strconv.Itoa(deliveries)
 	ctx, end := context.WithCancel(w.ctx)
-	f := &flight{delivery: d, end: end, msg: msg, deliveries: deliveries}
 	msg.SetContext(ctx)
-	select {
-	case w.out <- msg:
-	case <-w.ctx.Done():
-		f.end()
-		return false
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.flights = append(w.flights, f)
+	if w.ctx.Err() != nil {
+		end()
+		return false
+	}
+	w.out <- msg
+	w.flights = append(w.flights, &flight{delivery: d, end: end, msg: msg, deliveries: deliveries})
 	if !w.settling {
 		w.settling = true
 		w.work.Go(w.settle)

@@ -49,6 +49,16 @@ func (d *delivery) want(t *testing.T, acked, returned int32) {
 	}
 }
 
+// open opens the window of a subscription that ctx ends.
+func open(ctx context.Context, t *testing.T, opt inflight.Options) *inflight.Window {
+	t.Helper()
+	w, err := inflight.NewSubscriptions(inflight.NewTerm()).Open(ctx, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // add adds deliveries one after the other and returns a channel that is closed
 // when all are added or refused.
 func add(w *inflight.Window, all ...*delivery) <-chan struct{} {
@@ -98,12 +108,12 @@ func settle() {
 // end closes the window, and waits until nothing is in flight.
 func end(w *inflight.Window) {
 	w.Close()
-	w.Wait(context.Background(), nil)
+	w.Drain(0, 0, nil)
 }
 
 func TestMessagesWaitForNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := inflight.New(t.Context(), inflight.Options{})
+		w := open(t.Context(), t, inflight.Options{})
 		first, second := &delivery{body: "first"}, &delivery{body: "second"}
 		add(w, first, second)
 		a := next(t, w, "first")
@@ -123,7 +133,7 @@ func TestMessagesWaitForNoOther(t *testing.T) {
 
 func TestSettledIsAboutWhatWasInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := inflight.New(t.Context(), inflight.Options{})
+		w := open(t.Context(), t, inflight.Options{})
 		if !w.Settled()() {
 			t.Error("nothing is in flight, and not settled")
 		}
@@ -154,7 +164,7 @@ func TestSettledIsAboutWhatWasInFlight(t *testing.T) {
 
 func TestARetryOfTheServerLeavesTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := inflight.New(t.Context(), inflight.Options{Messages: 1})
+		w := open(t.Context(), t, inflight.Options{Messages: 1})
 		failing, second := &delivery{body: "failing", byServer: true}, &delivery{body: "second"}
 		add(w, failing, second)
 		next(t, w, "failing").Nack()
@@ -175,7 +185,7 @@ func TestAFullWindowWaits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				w := inflight.New(ctx, opt)
+				w := open(ctx, t, opt)
 				all := make([]*delivery, 6)
 				for i := range all {
 					all[i] = &delivery{body: fmt.Sprintf("%04d", i)}
@@ -207,7 +217,7 @@ func TestAFullWindowWaits(t *testing.T) {
 				cancel()
 				<-stopped
 				w.Close()
-				w.Wait(context.Background(), stopped)
+				w.Drain(0, 0, stopped)
 				for i, want := range [][2]int32{{1, 0}, {1, 0}, {1, 0}, {1, 0}, {0, 0}, {0, 1}} {
 					all[i].want(t, want[0], want[1])
 				}
@@ -218,7 +228,7 @@ func TestAFullWindowWaits(t *testing.T) {
 
 func TestAMessageLargerThanTheWindowIsAloneInIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := inflight.New(t.Context(), inflight.Options{Bytes: 4})
+		w := open(t.Context(), t, inflight.Options{Bytes: 4})
 		add(w, &delivery{body: "large message"}, &delivery{body: "x"})
 		large := next(t, w, "large message")
 		none(t, w)
@@ -233,7 +243,7 @@ func TestAMessageLargerThanTheWindowIsAloneInIt(t *testing.T) {
 func TestHeldMessagesTakeNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, good = 1000, 100
-		w := inflight.New(t.Context(), inflight.Options{Messages: n / 10})
+		w := open(t.Context(), t, inflight.Options{Messages: n / 10})
 		all := make([]*delivery, n+good)
 		for i := range all {
 			all[i] = &delivery{body: strings.Repeat("x", 1+i%2)}
@@ -267,7 +277,7 @@ func TestHeldMessagesTakeNoSlot(t *testing.T) {
 
 func TestCloseReturnsWhatNoHandlerHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := inflight.New(t.Context(), inflight.Options{})
+		w := open(t.Context(), t, inflight.Options{})
 		had, waits, nacked, late, after := &delivery{body: "had"}, &delivery{body: "waits"},
 			&delivery{body: "nacked"}, &delivery{body: "late"}, &delivery{body: "nacked after the end"}
 		add(w, had, nacked, after, waits)
@@ -290,7 +300,7 @@ func TestCloseReturnsWhatNoHandlerHas(t *testing.T) {
 		had.want(t, 0, 0)
 		m.Ack()
 		again.Nack()
-		w.Wait(context.Background(), nil)
+		w.Drain(0, 0, nil)
 		had.want(t, 1, 0)
 		after.want(t, 0, 1)
 	})
@@ -298,14 +308,14 @@ func TestCloseReturnsWhatNoHandlerHas(t *testing.T) {
 
 func TestWaitGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := inflight.New(t.Context(), inflight.Options{})
+		w := open(t.Context(), t, inflight.Options{})
 		d := &delivery{body: "forgotten"}
 		add(w, d)
 		m := next(t, w, "forgotten")
 		w.Close()
 		stop := make(chan struct{})
 		close(stop)
-		w.Wait(context.Background(), stop)
+		w.Drain(0, 0, stop)
 		synctest.Wait()
 		if m.Context().Err() == nil {
 			t.Error("the context of a message outlives its window")
@@ -321,7 +331,7 @@ func TestWaitGivesUp(t *testing.T) {
 func TestWhatWasAckedBeforeTheEndIsAcked(t *testing.T) {
 	t.Parallel()
 	const n = 1000
-	w := inflight.New(t.Context(), inflight.Options{})
+	w := open(t.Context(), t, inflight.Options{})
 	all := make([]*delivery, n)
 	for i := range all {
 		all[i] = &delivery{body: fmt.Sprint(i)}
@@ -337,7 +347,7 @@ func TestWhatWasAckedBeforeTheEndIsAcked(t *testing.T) {
 	for _, m := range taken {
 		m.Ack()
 	}
-	w.Wait(context.Background(), stop)
+	w.Drain(0, 0, stop)
 	for _, d := range all {
 		d.want(t, 1, 0)
 	}
@@ -345,7 +355,7 @@ func TestWhatWasAckedBeforeTheEndIsAcked(t *testing.T) {
 
 func TestStaleMessagesAreNotDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := inflight.New(t.Context(), inflight.Options{Messages: 1})
+		w := open(t.Context(), t, inflight.Options{Messages: 1})
 		first, second, third := &delivery{body: "first"}, &delivery{body: "second"}, &delivery{body: "third"}
 		second.stale.Store(true)
 		add(w, first, second, third)
@@ -367,7 +377,7 @@ func TestStaleMessagesAreNotDelivered(t *testing.T) {
 func TestNothingIsLostBetweenAddAndClose(t *testing.T) {
 	t.Parallel()
 	const most = 50
-	w := inflight.New(t.Context(), inflight.Options{Messages: most})
+	w := open(t.Context(), t, inflight.Options{Messages: most})
 	all := make([]*delivery, 3000)
 	for i := range all {
 		all[i] = &delivery{body: strings.Repeat("x", i%100), byServer: i%2 == 0}
@@ -401,7 +411,7 @@ func TestNothingIsLostBetweenAddAndClose(t *testing.T) {
 		})
 	}
 	work.Wait()
-	w.Wait(context.Background(), nil)
+	w.Drain(0, 0, nil)
 	for i, d := range all {
 		got := d.acked.Load() + d.returned.Load()
 		if d.byServer && d.retried.Load() > 0 {

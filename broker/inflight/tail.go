@@ -45,21 +45,21 @@ type Tail struct {
 // delivers the messages that listeners receive until ctx is done, the subscriber is closed
 // or the term ends.
 func (t Tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	if !t.Join() {
+	if !t.join() {
 		return nil, ErrClosed
 	}
 	l, err := t.Listen(ctx, topic)
 	if err != nil {
-		t.Left()
+		t.open.Done()
 		t.term.Done()
 		return nil, fmt.Errorf("tail %.200s: %w", topic, err)
 	}
 	out := make(chan *message.Message)
 	go func() {
 		defer t.term.Done()
-		defer t.Left()
+		defer t.open.Done()
 		defer close(out)
-		ctx, stop := t.Until(ctx)
+		ctx, stop := pause.WhileBoth(ctx, t.ctx)
 		defer stop()
 		send := func(msg *message.Message) bool {
 			msg.SetContext(ctx)

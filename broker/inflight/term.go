@@ -3,7 +3,6 @@ package inflight
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
@@ -53,7 +52,7 @@ func (t *Term) count(ctx context.Context, groups ...*sync.WaitGroup) bool {
 // Go runs f as a piece of work. It is called from work that is counted already.
 func (t *Term) Go(f func()) { t.work.Go(f) }
 
-// Done ends a piece of work of Begin or of [Subscriptions.Join].
+// Done ends a piece of work of Begin.
 func (t *Term) Done() { t.work.Done() }
 
 // Until returns a context that ends with ctx, or with the term. Stop ends it too, and
@@ -76,7 +75,7 @@ type Subscriptions struct {
 	term  *Term
 	ctx   context.Context // ends with Close, or with the term
 	close context.CancelFunc
-	open  sync.WaitGroup // subscriptions that may still send
+	open  sync.WaitGroup // subscriptions whose channels are not closed
 }
 
 // NewSubscriptions returns Subscriptions without any subscription.
@@ -86,32 +85,9 @@ func NewSubscriptions(t *Term) *Subscriptions {
 	return s
 }
 
-// Join counts one subscription, until it calls Left, and then [Term.Done]. It
-// returns false if the subscriber is closed or the term has ended.
-func (s *Subscriptions) Join() bool { return s.term.count(s.ctx, &s.term.work, &s.open) }
-
-// Left is called by a subscription after it has closed its channel.
-func (s *Subscriptions) Left() { s.open.Done() }
-
-// Until returns a context that ends with ctx, with the subscriber, or with the
-// term. Stop ends it too, and must be called.
-func (s *Subscriptions) Until(ctx context.Context) (_ context.Context, stop func()) {
-	return pause.WhileBoth(ctx, s.ctx)
-}
-
-// Drain waits until nothing of a closed window is in flight. A message can be acked for a
-// time after Close of the subscriber, and for another time after the end of the term, but
-// only until gone is closed, since the connection is lost then; gone may be nil. Drain
-// returns the messages that handlers still have then.
-func (s *Subscriptions) Drain(w *Window, afterClose, afterTerm time.Duration, gone <-chan struct{}) (left []Delivery) {
-	closing, stopClosing := pause.Outlive(s.ctx, 0, afterClose)
-	defer stopClosing()
-	ending, stopEnding := pause.Outlive(s.term.ctx, 0, afterTerm)
-	defer stopEnding()
-	waiting, stop := pause.WhileBoth(closing, ending)
-	defer stop()
-	return w.Wait(waiting, gone)
-}
+// join counts one subscription as open and as work of the term. It returns false if the
+// subscriber is closed or the term has ended.
+func (s *Subscriptions) join() bool { return s.term.count(s.ctx, &s.term.work, &s.open) }
 
 // Close ends all subscriptions and waits until their channels are closed.
 func (s *Subscriptions) Close() error {

@@ -21,13 +21,6 @@ type subscriber struct {
 	role   string
 }
 
-// A subscription is one call of Subscribe.
-type subscription struct {
-	*subscriber
-	group  *group
-	window *inflight.Window
-}
-
 // Subscribe delivers the messages of a topic that the role has not acked yet. The topic
 // may hold the wildcard. Subscribe returns an error only after Close, or if the topic is
 // invalid.
@@ -35,31 +28,22 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if err := checkFilter(topic); err != nil {
 		return nil, err
 	}
-	if !s.Join() {
-		return nil, ErrClosed
+	window, err := s.Open(ctx, inflight.Options{})
+	if err != nil {
+		return nil, err
 	}
-	ctx, stop := s.Until(ctx)
-	sub := &subscription{
-		subscriber: s,
-		window:     inflight.New(ctx, inflight.Options{}),
-		group:      s.broker.join(groupID{s.role, topic}),
-	}
-	go func() {
-		defer s.broker.term.Done()
-		defer stop()
-		sub.run(ctx)
-	}()
-	return sub.window.Messages(), nil
+	g := s.broker.join(groupID{s.role, topic})
+	window.Run(func(ctx context.Context) { g.fill(ctx, window) })
+	return window.Messages(), nil
 }
 
-// run fills the window until ctx is done. Then it closes the window, and waits for
-// messages in flight.
-func (s *subscription) run(ctx context.Context) {
-	defer context.AfterFunc(ctx, s.group.wake)()
-	for d := s.group.take(ctx); d != nil; d = s.group.take(ctx) {
-		s.window.Add(d, d.count+1)
+// fill fills the window of a subscription until ctx is done. Then it closes the window, and
+// waits for messages in flight.
+func (g *group) fill(ctx context.Context, window *inflight.Window) {
+	defer context.AfterFunc(ctx, g.wake)()
+	for d := g.take(ctx); d != nil; d = g.take(ctx) {
+		window.Add(d, d.count+1)
 	}
-	s.window.Close()
-	s.Left()
-	s.group.leave(s.Drain(s.window, closeWait, 0, nil))
+	window.Close()
+	g.leave(window.Drain(closeWait, 0, nil))
 }

@@ -32,7 +32,6 @@ const (
 // gives it to the handler.
 type subscription struct {
 	broker  *Broker
-	to      *subscriber
 	topic   string
 	durable string
 	window  *inflight.Window
@@ -48,21 +47,11 @@ type subscription struct {
 	returned []*delivery   // to be returned to the server, since no handler got them before the end
 }
 
-func newSubscription(ctx context.Context, to *subscriber, durable, topic string) *subscription {
-	return &subscription{
-		broker: to.broker, to: to, topic: topic, durable: durable,
-		window:  inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
-		barrier: make(chan *natsgo.Msg),
-		unfit:   make(chan struct{}, 1),
-		held:    make(map[position]*delivery),
-		freed:   make(chan struct{}, 1),
-	}
-}
-
 // run delivers messages until ctx is done. Then it closes the window, and waits for
 // messages in flight until the broker ends, or for a while after the subscriber was
 // closed.
 func (s *subscription) run(ctx context.Context) {
+	defer s.broker.setOpen(s, false)
 	finished := make(chan struct{})
 	var parts sync.WaitGroup
 	defer parts.Wait()
@@ -74,12 +63,11 @@ func (s *subscription) run(ctx context.Context) {
 
 	s.consume(ctx)
 	s.window.Close()
-	s.to.Left()
 	for _, d := range s.returned { // earlier, the server would send them here again
 		s.sent(d.nak(0))
 	}
 
-	s.to.Drain(s.window, settleWait, 0, nil)
+	s.window.Drain(settleWait, 0, nil)
 }
 
 // keepAlive notifies the server that messages are in progress, until done is closed.
@@ -184,19 +172,20 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if err := checkFilter(topic); err != nil {
 		return nil, err
 	}
-	if !s.Join() {
-		return nil, inflight.ErrClosed
+	window, err := s.Open(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes})
+	if err != nil {
+		return nil, err
 	}
-	ctx, stop := s.Until(ctx)
-	sub := newSubscription(ctx, s, durable(s.role, topic), topic)
+	sub := &subscription{
+		broker: s.broker, topic: topic, durable: durable(s.role, topic), window: window,
+		barrier: make(chan *natsgo.Msg),
+		unfit:   make(chan struct{}, 1),
+		held:    make(map[position]*delivery),
+		freed:   make(chan struct{}, 1),
+	}
 	s.broker.setOpen(sub, true)
-	go func() {
-		defer s.broker.term.Done()
-		defer stop()
-		defer s.broker.setOpen(sub, false)
-		sub.run(ctx)
-	}()
-	return sub.window.Messages(), nil
+	window.Run(sub.run)
+	return window.Messages(), nil
 }
 
 // ConsumerName returns the name of the durable consumer of a role and a topic.

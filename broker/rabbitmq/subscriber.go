@@ -9,7 +9,6 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/internal/retry"
@@ -51,27 +50,17 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if err := checkName(topic); err != nil {
 		return nil, err
 	}
-	if !s.Join() {
-		return nil, connection.ErrClosed
+	window, err := s.Open(ctx, inflight.Options{Messages: prefetch, Bytes: maxInFlight})
+	if err != nil {
+		return nil, err
 	}
-	intake, end := s.Until(ctx)
-	sub := &subscription{
-		broker: s.broker,
-		topic:  topic,
-		queue:  s.broker.queueOf(s.role, topic),
-		window: inflight.New(intake, inflight.Options{Messages: prefetch, Bytes: maxInFlight}),
-		to:     s,
-	}
+	sub := &subscription{broker: s.broker, topic: topic, queue: s.broker.queueOf(s.role, topic), window: window}
 	sub.retries = newRetries(sub)
 	s.broker.setOpen(sub, true)
 	sub.fails(errNotBegun)
 	_ = s.broker.ensureQueues(ctx, sub.queue) // if it fails, the subscription tries again
-	go func() {
-		defer s.broker.term.Done()
-		defer end()
-		sub.run(intake)
-	}()
-	return sub.window.Messages(), nil
+	window.Run(sub.run)
+	return window.Messages(), nil
 }
 
 // errNotBegun says that a subscription is new and gets no messages yet.
@@ -90,7 +79,6 @@ func (b *Broker) setOpen(sub *subscription, open bool) {
 // flow stops no other subscription when its messages are too large.
 type subscription struct {
 	broker  *Broker
-	to      *subscriber
 	topic   string
 	queue   queue
 	window  *inflight.Window
@@ -108,7 +96,6 @@ func (s *subscription) run(ctx context.Context) {
 	s.broker.setOpen(s, false)
 	s.broker.failures.Set(s, nil)
 	s.window.Close()
-	s.to.Left()
 	var gone chan struct{}
 	if c != nil {
 		gone = c.conn.gone
@@ -119,7 +106,7 @@ func (s *subscription) run(ctx context.Context) {
 		r.cancel()
 		defer r.close()
 	}
-	s.to.Drain(s.window, ackWait, lastAcks, gone)
+	s.window.Drain(ackWait, lastAcks, gone)
 }
 
 // open begins to consume on a new connection.

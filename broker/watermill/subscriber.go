@@ -63,17 +63,16 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 // Subscribe subscribes at the pair, and retries for ever if that fails. It waits for the
 // first attempt for at most [Options.SubscribeTimeout].
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	if !s.Join() {
-		return nil, inflight.ErrClosed
+	w, err := s.Open(ctx, inflight.Options{})
+	if err != nil {
+		return nil, err
 	}
-	intake, stop := s.Until(ctx)
-	w := inflight.New(intake, inflight.Options{})
-	sub := &subscription{subscriber: s, topic: topic, window: w, intake: intake, deliveries: make(map[string]int)}
+	sub := &subscription{subscriber: s, topic: topic, window: w, deliveries: make(map[string]int)}
 	tried := make(chan struct{})
-	go func() {
-		defer s.broker.term.Done()
-		sub.run(ctx, stop, sync.OnceFunc(func() { close(tried) }))
-	}()
+	w.Run(func(intake context.Context) {
+		sub.intake = intake
+		sub.run(sync.OnceFunc(func() { close(tried) }))
+	})
 	late := time.NewTimer(s.broker.opt.SubscribeTimeout)
 	defer late.Stop()
 	select {
@@ -86,14 +85,12 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 // run delivers messages until the intake ends. The subscription of the pair ends when no
 // message is in flight any more, or the subscriber is closed. Until then messages can be
 // acked. It calls tried after the first attempt to subscribe.
-func (s *subscription) run(ctx context.Context, stop, tried func()) {
-	pair, end := context.WithCancel(context.WithoutCancel(ctx))
+func (s *subscription) run(tried func()) {
+	pair, end := context.WithCancel(context.WithoutCancel(s.intake))
 	defer end()
 	in := s.feed(pair, tried)
 	s.window.Close()
-	stop()
-	s.Left()
-	s.Drain(s.window, 0, 0, nil)
+	s.window.Drain(0, 0, nil)
 	s.held.Wait()
 	s.broker.failures.Set(s, nil)
 	var draining sync.WaitGroup

@@ -63,7 +63,7 @@ var deliveries = []mutant{
 	},
 	{
 		"I15", "while the store is down commands fill the memory",
-		[]change{in("broker/inflight", "New", instead("semaphore.NewWeighted", "semaphore.NewWeighted(1 << 40)"))},
+		[]change{in("broker/inflight", "Subscriptions.Open", instead("semaphore.NewWeighted", "semaphore.NewWeighted(1 << 40)"))},
 		inflight,
 	},
 }
