@@ -16,7 +16,7 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 		_, away := b.Interruptions()
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		g := b.groups[b.opt.Routing.Subscription()][role]
+		g := b.groups[groupID{b.opt.Routing.Subscription(), role}]
 		if away != nil || g == nil {
 			return false, away
 		}

@@ -74,16 +74,15 @@ func DefaultRouting() broker.Routing { return broker.PlainRouting() }
 type Broker struct {
 	opt     Options
 	begun   atomic.Bool
-	running atomic.Bool
 	term    *inflight.Term      // ends with Run
 	pending *semaphore.Weighted // limits messages that are queued, held or in flight
 
 	mu          sync.Mutex
-	published   uint64                       // messages so far
-	groups      map[string]map[string]*group // by topic and role
-	tails       map[string]map[tail]bool     // by topic
-	deadLetters []deadLetter                 // newest dead letters, oldest first
-	owners      map[string]broker.Owner      // by role
+	published   uint64 // messages so far
+	groups      map[groupID]*group
+	tails       map[listener]bool
+	deadLetters []deadLetter            // newest dead letters, oldest first
+	owners      map[string]broker.Owner // by role
 }
 
 // New returns a Broker. It starts nothing: call [Broker.Run]. It logs nothing, and has
@@ -96,8 +95,8 @@ func New(opt Options, _ *slog.Logger) *Broker {
 		opt:     opt,
 		term:    inflight.NewTerm(),
 		pending: semaphore.NewWeighted(int64(opt.Pending)),
-		groups:  make(map[string]map[string]*group),
-		tails:   make(map[string]map[tail]bool),
+		groups:  make(map[groupID]*group),
+		tails:   make(map[listener]bool),
 		owners:  make(map[string]broker.Owner),
 	}
 }
@@ -111,16 +110,14 @@ func (b *Broker) Run(ctx context.Context) error {
 	if !b.begun.CompareAndSwap(false, true) {
 		return errors.New("the broker has been run already")
 	}
-	b.running.Store(true)
 	<-ctx.Done()
-	b.running.Store(false)
 	b.term.End()
 	return nil
 }
 
 // Ready returns nil while Run runs.
 func (b *Broker) Ready(context.Context) error {
-	if !b.running.Load() {
+	if !b.begun.Load() || b.term.Context().Err() != nil {
 		return ErrNotRunning
 	}
 	return nil
@@ -134,7 +131,7 @@ func (b *Broker) Publisher() broker.Publisher { return publisher{b} }
 
 // Subscriber returns a subscriber for a role.
 func (b *Broker) Subscriber(role string) message.Subscriber {
-	return &subscriber{Subscriptions: inflight.NewSubscriptions(b.term), broker: b, role: role, groups: make(map[string]*group)}
+	return &subscriber{Subscriptions: inflight.NewSubscriptions(b.term), broker: b, role: role, groups: make(map[groupID]*group)}
 }
 
 // Tail returns a subscriber for messages that are published from now on.
@@ -167,7 +164,7 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 		switch {
 		case m.Topic == "":
 			results[i] = fmt.Errorf("%w: the topic is empty", broker.ErrRefused)
-		case !p.running.Load():
+		case p.Ready(ctx) != nil:
 			results[i] = ErrNotRunning
 		case p.pending.Acquire(waiting, 1) == nil:
 			p.queue(m)
@@ -193,13 +190,17 @@ func (b *Broker) queue(m broker.Message) {
 	defer b.mu.Unlock()
 	b.published++
 	sent.Metadata[broker.MetaPosition] = strconv.FormatUint(b.published, 10)
-	groups := b.groups[m.Topic]
-	e.unsettled.Store(int32(len(groups)) + 1)
-	for _, g := range groups {
-		g.push(&delivery{entry: e, group: g})
+	e.unsettled.Store(1) // until all groups have the message
+	for id, g := range b.groups {
+		if id.topic == m.Topic {
+			e.unsettled.Add(1)
+			g.push(&delivery{entry: e, group: g})
+		}
 	}
-	for t := range b.tails[m.Topic] {
-		t.offer(sent)
+	for l := range b.tails {
+		if l.topic == m.Topic {
+			l.offer(sent)
+		}
 	}
 	if tenant, ok := b.opt.Routing.DeadLetterOf(m.Topic, sent); ok {
 		b.keep(deadLetter{tenant, sent})

@@ -25,6 +25,9 @@ func (e *entry) settle() {
 	}
 }
 
+// A groupID identifies a group.
+type groupID struct{ topic, role string }
+
 // A group holds the messages of a topic that a role has not acked. The subscribers of the
 // role share it.
 type group struct {
@@ -122,28 +125,24 @@ type subscriber struct {
 	*inflight.Subscriptions
 	broker *Broker
 	role   string
-	closed bool              // guarded by the mu of the broker
-	groups map[string]*group // groups that it keeps, by topic; guarded by the mu of the broker
+	groups map[groupID]*group // groups that it keeps; guarded by the mu of the broker
 }
 
 // SubscribeInitialize keeps messages of a topic for the role from now on, as
 // Subscribe does.
 func (s *subscriber) SubscribeInitialize(topic string) error {
-	_, err := s.group(topic)
-	return err
+	s.group(topic)
+	return nil
 }
 
 // Subscribe delivers messages that were published to a topic since the role first
 // subscribed, and that are not acked.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	g, err := s.group(topic)
-	if err != nil {
-		return nil, err
-	}
 	w, err := s.Open(ctx, inflight.Options{})
 	if err != nil {
 		return nil, err
 	}
+	g := s.group(topic)
 	w.Run(func(intake context.Context) {
 		g.deliver(intake, w)
 		w.Close()
@@ -153,27 +152,20 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 }
 
 // group returns the group of the role for a topic, and keeps it until Close.
-func (s *subscriber) group(topic string) (*group, error) {
-	b := s.broker
+func (s *subscriber) group(topic string) *group {
+	b, id := s.broker, groupID{topic, s.role}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.closed {
-		return nil, ErrClosed
-	}
-	if g, ok := s.groups[topic]; ok {
-		return g, nil
-	}
-	if b.groups[topic] == nil {
-		b.groups[topic] = make(map[string]*group)
-	}
-	g, ok := b.groups[topic][s.role]
-	if !ok {
+	g := b.groups[id]
+	if g == nil {
 		g = &group{broker: b, queue: make(chan *delivery, b.opt.Pending), open: make(map[*delivery]bool)}
-		b.groups[topic][s.role] = g
+		b.groups[id] = g
 	}
-	g.users++
-	s.groups[topic] = g
-	return g, nil
+	if s.groups[id] == nil {
+		s.groups[id] = g
+		g.users++
+	}
+	return g
 }
 
 // Close ends all subscriptions and waits until their channels are closed. Messages in
@@ -183,13 +175,12 @@ func (s *subscriber) Close() error {
 	b := s.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.closed = true
-	for topic, g := range s.groups {
-		delete(s.groups, topic)
+	for id, g := range s.groups {
+		delete(s.groups, id)
 		if g.users--; g.users > 0 {
 			continue
 		}
-		delete(b.groups[topic], s.role)
+		delete(b.groups, id)
 		g.discarded = true
 		for len(g.queue) > 0 {
 			(<-g.queue).discard()

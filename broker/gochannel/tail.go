@@ -14,39 +14,33 @@ const tailBuffer = 8192
 
 // listen begins to collect messages that are published to a topic.
 func (b *Broker) listen(_ context.Context, topic string) (inflight.Listener, error) {
-	l := listener{make(tail, tailBuffer), b, topic}
+	l := listener{b, topic, make(chan *message.Message, tailBuffer)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.tails[topic] == nil {
-		b.tails[topic] = make(map[tail]bool)
-	}
-	b.tails[topic][l.tail] = true
+	b.tails[l] = true
 	return l, nil
 }
 
-// A tail holds the messages that its reader has not read yet.
-type tail chan *message.Message
-
-// offer adds a message, unless the reader is too far behind.
-func (t tail) offer(msg *message.Message) {
-	select {
-	case t <- msg:
-	default:
-	}
-}
-
-// A listener reads a tail.
+// A listener receives what is published to a topic.
 type listener struct {
-	tail
 	broker *Broker
 	topic  string
+	in     chan *message.Message // messages that the reader has not read yet
+}
+
+// offer adds a message, unless the reader is too far behind.
+func (l listener) offer(msg *message.Message) {
+	select {
+	case l.in <- msg:
+	default:
+	}
 }
 
 // Receive sends copies of the messages.
 func (l listener) Receive(ctx context.Context, send func(*message.Message) bool) {
 	for {
 		select {
-		case msg := <-l.tail:
+		case msg := <-l.in:
 			if !send(msg.Copy()) {
 				return
 			}
@@ -56,9 +50,9 @@ func (l listener) Receive(ctx context.Context, send func(*message.Message) bool)
 	}
 }
 
-// Close ends the tail.
+// Close ends the listener.
 func (l listener) Close() {
 	l.broker.mu.Lock()
 	defer l.broker.mu.Unlock()
-	delete(l.broker.tails[l.topic], l.tail)
+	delete(l.broker.tails, l)
 }
