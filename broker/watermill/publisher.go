@@ -67,8 +67,8 @@ func (p publisher) batch(messages []broker.Message, queue []int) int {
 // call publishes some messages of one topic with one call.
 func (p publisher) call(ctx context.Context, messages []broker.Message, some []int) error {
 	topic := messages[some[0]].Topic
-	if !p.running.Load() {
-		return ErrNotRunning
+	if _, away := p.Interruptions(); away != nil {
+		return away
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()

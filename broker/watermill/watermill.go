@@ -91,7 +91,6 @@ type Broker struct {
 	log         *slog.Logger
 	term        *inflight.Term
 	begun       atomic.Bool
-	running     atomic.Bool
 	calls       chan struct{}     // slots for calls of the publisher
 	failures    inflight.Failures // why subscriptions get no messages
 }
@@ -133,9 +132,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	if !b.begun.CompareAndSwap(false, true) {
 		return errors.New("the broker has been run already")
 	}
-	b.running.Store(true)
 	<-ctx.Done()
-	b.running.Store(false)
 	b.term.End()
 	return nil
 }
@@ -143,8 +140,8 @@ func (b *Broker) Run(ctx context.Context) error {
 // Ready returns nil while Run runs, every subscription is open and
 // [Options.Ready] returns nil.
 func (b *Broker) Ready(ctx context.Context) error {
-	if !b.running.Load() {
-		return ErrNotRunning
+	if _, away := b.Interruptions(); away != nil {
+		return away
 	}
 	if err := b.failures.Err(); err != nil {
 		return err
@@ -183,7 +180,7 @@ func (b *Broker) CatchUp(context.Context, string) error { return errors.ErrUnsup
 // Interruptions returns 0, since a pair does not report that its connection is lost. The
 // broker is away while Run does not run.
 func (b *Broker) Interruptions() (int64, error) {
-	if !b.running.Load() {
+	if !b.begun.Load() || b.term.Context().Err() != nil {
 		return 0, ErrNotRunning
 	}
 	return 0, nil
