@@ -156,39 +156,30 @@ func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
 	}
 }
 
-// flushTimeout is how long the end of Run waits for the server to read acks and other
-// messages that were sent. A server that does not answer must not delay a stop.
-const flushTimeout = 500 * time.Millisecond
-
-// closeTimeout is how long the end of Run waits for the client library, which holds its
-// lock while it connects.
-const closeTimeout = 250 * time.Millisecond
+// closeTimeout is how long the end of Run waits for the server to read acks and other
+// messages that were sent, and for the client library, which holds its lock while it connects.
+const closeTimeout = 750 * time.Millisecond
 
 // closeSession flushes acks and other messages that were sent, and closes the connection.
 // A goroutine makes the calls, so that closeSession returns within the time that a stop
 // may take.
 func closeSession(s *session) {
-	closed := make(chan struct{})
+	closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	go func() { // it ends as soon as the library unlocks its lock
-		defer close(closed)
+		defer cancel()
 		if !s.lost() {
 			// The publisher of an owned connection ends with it. Cleaning that up may leave a
 			// goroutine that had not begun (nats.go v1.55).
 			if !s.owned {
 				s.js.CleanupPublisher()
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
-			defer cancel()
-			_ = s.conn.FlushWithContext(ctx) // if an ack is lost now, its message is redelivered
+			_ = s.conn.FlushWithContext(closing) // if an ack is lost now, its message is redelivered
 		}
 		if s.owned {
 			s.conn.Close()
 		}
 	}()
-	select {
-	case <-closed:
-	case <-time.After(flushTimeout + closeTimeout):
-	}
+	<-closing.Done()
 }
 
 // watch returns when the connection is lost, or ctx is done.

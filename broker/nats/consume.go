@@ -98,14 +98,27 @@ func leave(conn *natsgo.Conn, inbox *natsgo.Subscription) {
 	<-ending.Done()
 }
 
-// consumer makes or finds the durable consumer.
+// consumer finds the durable consumer, or makes it if it is absent, unless only an
+// administrator may. It refuses an existing one that is unfit, and changes nothing in it.
 func (s *subscription) consumer(ctx context.Context, ses *session) error {
-	created, err := s.broker.ensureConsumer(ctx, ses, s.durable, s.topic)
-	if err == nil && !s.broker.opt.Client { // a client may lack the permission
-		_, err = s.broker.lookUpStream(ctx, ses)
+	b, want := s.broker, consumerConfig(s.durable, s.topic)
+	info, err := b.lookUpConsumer(ctx, ses, s.durable)
+	switch {
+	case !errors.Is(err, jetstream.ErrConsumerNotFound):
+	case b.opt.Verify:
+		err = errMissing
+	default:
+		info, err = b.makeConsumer(ctx, ses, want)
+	}
+	if err != nil {
+		return fmt.Errorf("consumer %s of stream %s: %w", s.durable, b.opt.Stream, err)
+	}
+	err = verifyConsumer(info.Config, want)
+	if err == nil && !b.opt.Client { // a client may lack the permission
+		_, err = b.lookUpStream(ctx, ses)
 	}
 	if err == nil {
-		s.renew(created)
+		s.renew(info.Created)
 	}
 	return err
 }
@@ -311,25 +324,6 @@ func consumerConfig(durable, topic string) jetstream.ConsumerConfig {
 		MaxDeliver:    -1, // a limit would park messages silently
 		MaxAckPending: -1, // messages that wait for a retry count against it, too
 	}
-}
-
-// ensureConsumer finds the durable consumer, or makes it if it is absent, unless only an
-// administrator may. It refuses an existing one that is unfit, and changes nothing in it.
-// It returns when the consumer was created.
-func (b *Broker) ensureConsumer(ctx context.Context, s *session, durable, topic string) (time.Time, error) {
-	want := consumerConfig(durable, topic)
-	info, err := b.lookUpConsumer(ctx, s, durable)
-	switch {
-	case !errors.Is(err, jetstream.ErrConsumerNotFound):
-	case b.opt.Verify:
-		err = errMissing
-	default:
-		info, err = b.makeConsumer(ctx, s, want)
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("consumer %s of stream %s: %w", durable, b.opt.Stream, err)
-	}
-	return info.Created, verifyConsumer(info.Config, want)
 }
 
 // follow polls the consumer until ctx is done. It reads how far the role has acked its

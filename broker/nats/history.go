@@ -75,39 +75,31 @@ func (b *Broker) History() (broker.History, string) { return b, "" }
 // Logs returns the stream, if it is there.
 func (b *Broker) Logs(ctx context.Context, role string) (logs []broker.Log, err error) {
 	err = b.withSession(ctx, func(ctx context.Context, s *session) error {
-		found, err := b.lookUpLog(ctx, s, role)
-		if err == nil {
-			logs = []broker.Log{found}
+		consumer, err := b.lookUpConsumer(ctx, s, b.commandsOf(role))
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return fmt.Errorf("consumer %s: %w", b.commandsOf(role), err)
 		}
+		stream, err := b.lookUpStream(ctx, s) // asked after the consumer, so that Last >= Delivered
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", b.opt.Stream, err)
+		}
+		oldest, err := b.oldestCommand(ctx, s)
+		logs = []broker.Log{{
+			Name:      b.logOf(stream.Created),
+			Acked:     number(consumer.AckFloor.Stream),
+			Delivered: number(consumer.Delivered.Stream),
+			Pending:   int64(consumer.NumAckPending),
+			Last:      number(stream.State.LastSeq),
+			Oldest:    oldest,
+			Bytes:     number(stream.State.Bytes),
+			MaxBytes:  max(0, stream.Config.MaxBytes),
+		}}
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
 	}
 	return logs, err
-}
-
-// lookUpLog returns the stream as a log of commands.
-func (b *Broker) lookUpLog(ctx context.Context, s *session, role string) (found broker.Log, err error) {
-	consumer, err := b.lookUpConsumer(ctx, s, b.commandsOf(role))
-	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return found, fmt.Errorf("consumer %s: %w", b.commandsOf(role), err)
-	}
-	stream, err := b.lookUpStream(ctx, s) // asked after the consumer, so that Last >= Delivered
-	if err != nil {
-		return found, fmt.Errorf("stream %s: %w", b.opt.Stream, err)
-	}
-	found = broker.Log{
-		Name:      b.logOf(stream.Created),
-		Acked:     number(consumer.AckFloor.Stream),
-		Delivered: number(consumer.Delivered.Stream),
-		Pending:   int64(consumer.NumAckPending),
-		Last:      number(stream.State.LastSeq),
-		Bytes:     number(stream.State.Bytes),
-		MaxBytes:  max(0, stream.Config.MaxBytes),
-	}
-	found.Oldest, err = b.oldestCommand(ctx, s)
-	return found, err
 }
 
 // oldestCommand returns when the oldest command of the stream was stored, zero if there

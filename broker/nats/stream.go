@@ -147,20 +147,16 @@ func (b *Broker) create(ctx context.Context, s *session) (*streamInfo, error) {
 	if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another instance was faster
 		return b.lookUpStream(ctx, s)
 	}
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == codeSubjectOverlap || api.ErrorCode == codeInvalidConfig) {
-		return nil, fmt.Errorf("%w: %w; name the stream that holds the subjects %s, or choose other topics",
+	api, refused := errors.AsType[*jetstream.APIError](err)
+	switch {
+	case !refused:
+	case api.ErrorCode == codeSubjectOverlap, api.ErrorCode == codeInvalidConfig:
+		err = fmt.Errorf("%w: %w; name the stream that holds the subjects %s, or choose other topics",
 			errUnfit, err, strings.Join(subjects(b.opt.Routing), ", "))
+	case slices.Contains(noSpace, api.ErrorCode):
+		err = fmt.Errorf("%w: the server has no space for a stream of %d bytes: set nats_max_bytes to less, or give it more (max_file_store)", err, b.maxBytes())
 	}
-	return nil, b.tooLarge(err)
-}
-
-// tooLarge adds advice to an error that says that the server has no space for the stream.
-func (b *Broker) tooLarge(err error) error {
-	api, ok := errors.AsType[*jetstream.APIError](err)
-	if ok && slices.Contains(noSpace, api.ErrorCode) {
-		return fmt.Errorf("%w: the server has no space for a stream of %d bytes: set nats_max_bytes to less, or give it more (max_file_store)", err, b.maxBytes())
-	}
-	return err
+	return nil, err
 }
 
 // Codes of JetStream errors for which the client library has no names.
