@@ -99,8 +99,10 @@ type Change struct {
 // DeadLetters gives access to the dead letters that wait at a broker.
 type DeadLetters interface {
 	// VisitDeadLetters calls visit with each dead letter of a tenant that exists when the
-	// visit begins, oldest first. If visit returns true the dead letter is removed for good.
-	// The tenant "" means all; the error is [ErrNameTenant] if the broker can't visit all.
+	// visit begins, oldest first. Where tenants share a topic it calls visit with those of the
+	// others, too: [Routing.DeadLetterOf] tells whose they are. If visit returns true the dead
+	// letter is removed for good. The caller has validated the tenant: see [ValidateVisit]. The
+	// tenant "" means all; the error is [ErrNameTenant] if the broker can't visit all.
 	// Run must be running. The visit ends at the first error, of ctx, the broker or visit,
 	// and returns it. Dead letters that were not removed stay.
 	VisitDeadLetters(ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error)) error

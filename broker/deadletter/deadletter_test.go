@@ -3,6 +3,7 @@ package deadletter_test
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,7 +98,7 @@ func TestListEndsWithTheErrorOfTheReader(t *testing.T) {
 
 func TestRefusesATenantThatIsNone(t *testing.T) {
 	t.Parallel()
-	for i, tenant := range []timer.TenantID{"*", "a.b", "-"} {
+	for i, tenant := range []timer.TenantID{"*", ">", "a b", "a.b", "a*", "-", "\r\n", timer.TenantID(strings.Repeat("t", 5_000))} {
 		s := threeTenants()
 		_, err := deadletter.New(s).Discard(t.Context(), deadletter.Filter{Tenant: tenant}, nil)
 		if !errors.Is(err, timer.ErrInvalid) || len(s.kept) != 5 {

@@ -8,44 +8,34 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A deadLetter is a dead letter of a tenant.
-type deadLetter struct {
-	tenant timer.TenantID
-	msg    *message.Message // visits get copies
-}
-
 // keep stores a dead letter, and drops the oldest if there are too many. The caller holds
 // mu.
-func (b *Broker) keep(d deadLetter) {
+func (b *Broker) keep(d *message.Message) {
 	b.deadLetters = append(b.deadLetters, d)
 	b.deadLetters = b.deadLetters[max(0, len(b.deadLetters)-b.opt.DeadLetters):]
 }
 
-// VisitDeadLetters calls visit with each dead letter of a tenant, or of all, that is
-// stored when the visit begins, oldest first. See [broker.DeadLetters] for the contract.
+// VisitDeadLetters calls visit with each dead letter, of all tenants, that is stored when the
+// visit begins, oldest first. See [broker.DeadLetters] for the contract.
 func (b *Broker) VisitDeadLetters(
-	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
+	ctx context.Context, _ timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
-	if err := cmp.Or(broker.ValidateVisit(tenant), b.Ready(ctx), ctx.Err()); err != nil {
+	if err := cmp.Or(b.Ready(ctx), ctx.Err()); err != nil {
 		return err
 	}
 	b.mu.Lock()
 	kept := slices.Clone(b.deadLetters)
 	b.mu.Unlock()
 	for _, d := range kept {
-		if tenant != "" && tenant != d.tenant {
-			continue
-		}
-		seen := d.msg.Copy()
-		seen.Payload = bytes.Clone(d.msg.Payload) // visit may write into it
+		seen := d.Copy()
+		seen.Payload = bytes.Clone(d.Payload) // visit may write into it
 		remove, err := visit(seen)
 		if err == nil && remove {
 			b.mu.Lock()
-			b.deadLetters = slices.DeleteFunc(slices.Clone(b.deadLetters), func(o deadLetter) bool { return o.msg == d.msg })
+			b.deadLetters = slices.DeleteFunc(slices.Clone(b.deadLetters), func(o *message.Message) bool { return o == d })
 			b.mu.Unlock()
 		}
 		if err := cmp.Or(err, ctx.Err()); err != nil {

@@ -81,7 +81,7 @@ type Broker struct {
 	published   uint64 // messages so far
 	groups      map[groupID]*group
 	tails       map[listener]bool
-	deadLetters []deadLetter            // newest dead letters, oldest first
+	deadLetters []*message.Message      // newest dead letters, oldest first; visits get copies
 	owners      map[string]broker.Owner // by role
 }
 
@@ -202,8 +202,8 @@ func (b *Broker) queue(m broker.Message) {
 			l.offer(sent)
 		}
 	}
-	if tenant, ok := b.opt.Routing.DeadLetterOf(m.Topic, sent); ok {
-		b.keep(deadLetter{tenant, sent})
+	if _, ok := b.opt.Routing.DeadLetterOf(m.Topic, sent); ok {
+		b.keep(sent)
 	}
 	e.settle()
 }

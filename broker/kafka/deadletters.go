@@ -22,9 +22,6 @@ const removeTimeout = 20 * time.Second
 func (b *Broker) VisitDeadLetters(
 	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
-	if err := broker.ValidateVisit(tenant); err != nil {
-		return err
-	}
 	err := b.visit(ctx, tenant, visit)
 	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return fmt.Errorf("visit dead letters: %w", classify(err))
@@ -62,11 +59,7 @@ func (b *Broker) visit(
 			if offset, there := last[idOf(r.Record)]; !there || offset != r.Offset {
 				continue
 			}
-			deadLetter := unmarshal(r.Record)
-			if owner, _ := b.opt.Routing.DeadLetterOf(r.Topic, deadLetter); tenant != "" && owner != tenant {
-				continue
-			}
-			remove, err := visit(deadLetter)
+			remove, err := visit(unmarshal(r.Record))
 			if err == nil && remove {
 				err = b.remove(ctx, remover, r.Record)
 			}

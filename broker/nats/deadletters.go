@@ -24,15 +24,8 @@ import (
 func (b *Broker) VisitDeadLetters(
 	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
-	if err := broker.ValidateVisit(tenant); err != nil {
-		return err
-	}
 	return b.readTopic(ctx, b.opt.Routing.DeadLettersOf(cmp.Or(tenant, "*")), nil, nil, func(batch []broker.Stored) error {
 		for _, m := range batch {
-			owner, ok := b.opt.Routing.DeadLetterOf(m.Message.Metadata[broker.MetaTopic], m.Message)
-			if !ok || tenant != "" && owner != tenant {
-				continue // it is another tenant's, in a topic that all share
-			}
 			remove, err := visit(m.Message)
 			if err == nil && remove {
 				err = b.remove(ctx, m.Number)

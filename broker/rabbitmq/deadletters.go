@@ -31,9 +31,6 @@ const returnTimeout = time.Second
 func (b *Broker) VisitDeadLetters(
 	ctx context.Context, tenant timer.TenantID, visit func(*message.Message) (remove bool, err error),
 ) error {
-	if err := broker.ValidateVisit(tenant); err != nil {
-		return err
-	}
 	if tenant == "" && strings.Contains(b.opt.Routing.DeadLetters, "{tenant}") {
 		return broker.ErrNameTenant
 	}
@@ -54,7 +51,7 @@ func (b *Broker) VisitDeadLetters(
 	defer end()
 	// When this connection ends, the server requeues the messages that were not removed.
 	err := b.connected(outliving, "dead letters", func(conn *serverConn) (err error) {
-		v := visitor{routing: b.opt.Routing, topic: topic, tenant: tenant, visit: visit}
+		v := visitor{topic: topic, visit: visit}
 		if v.channel, err = conn.Channel(); err != nil {
 			return err
 		}
@@ -75,9 +72,7 @@ func (b *Broker) VisitDeadLetters(
 // A visitor goes through a queue once.
 type visitor struct {
 	channel *amqp.Channel
-	routing broker.Routing
 	topic   string
-	tenant  timer.TenantID // "" for all tenants
 	visit   func(*message.Message) (remove bool, err error)
 	number  int // number of the last dead letter, from 1
 	left    int // dead letters behind the first, when the first was taken
@@ -118,9 +113,6 @@ func (v *visitor) next() (more bool, err error) {
 		v.left = queue.Messages
 	}
 	deadLetter.Metadata[broker.MetaPosition] = strconv.Itoa(v.number)
-	if whose, _ := v.routing.DeadLetterOf(v.topic, deadLetter); v.tenant != "" && whose != v.tenant {
-		return true, nil // it is another tenant's, in a queue that all share
-	}
 	remove, err := v.visit(deadLetter)
 	if remove && err == nil {
 		err = v.channel.Ack(in.DeliveryTag, false)

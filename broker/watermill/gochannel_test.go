@@ -35,7 +35,7 @@ func lacks(more map[string]string) map[string]string {
 		"A visit removes for good what its function says, and only that",
 		"A dead letter that comes during a visit is for the next one",
 		"An error of a visit ends it, and so does its context; the rest stays",
-		"A visit sees the dead letters of all tenants, or asks for one; and of no wrong one",
+		"A visit sees the dead letters of all tenants, or asks for one",
 		"A visit sees hostile dead letters, and can remove them",
 		"A visit sees many dead letters",
 	} {
