@@ -110,7 +110,6 @@ func promises(t *testing.T, f Features, open Open, lacks map[string]string, time
 		{"A nacked message is delivered again after 1 s, 5 s, 25 s, 25 s, for ever", true, f.FakeTime, retryDelays},
 		{"A handler names the delay of a retry", true, true, namedDelays},
 		{"Messages that wait for their retry hold back no other", true, true, waitingRetries},
-		{"While the store is down a message comes at most five times a minute, and none is lost", true, true, storeDown},
 		{"A message that takes minutes is delivered once while its subscriber lives", true, f.FakeTime, slowHandler},
 
 		{"The headers of an event arrive unchanged, and no others", false, true, headersArrive},

@@ -2,12 +2,9 @@ package brokertest
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
 )
@@ -129,94 +126,6 @@ func waitingRetries(w *world) {
 		w.Errorf("the last of those that waited came after %v, want about a minute", waited)
 	}
 	none(w, messages, 5*time.Minute)
-}
-
-// minRetry is how soon a message comes again after its first nack, at the least: 0.8 s,
-// rounded by a clock.
-const minRetry = 790 * time.Millisecond
-
-// A calm watches that no message comes again too soon after its nack. It sets no limit to
-// how late one comes, which depends on the machine.
-type calm struct {
-	world  *world
-	nacked map[string]time.Time // when each message was, the last time; by body
-	soon   map[string]int       // how often each came too soon
-}
-
-func newCalm(w *world) *calm {
-	return &calm{world: w, nacked: make(map[string]time.Time), soon: make(map[string]int)}
-}
-
-// nack nacks a message, and reports whether that was nacked before. A real server may
-// take a message for lost before it has the nack, and sends it once more then.
-func (c *calm) nack(msg *message.Message) (again bool) {
-	body := string(msg.Payload)
-	at, again := c.nacked[body]
-	if waited := time.Since(at); again && waited < minRetry {
-		if c.soon[body]++; c.world.fake || c.soon[body] > 1 {
-			c.world.Fatalf("message %s, delivery %s, came again %v after its nack, want %v at least", body, msg.Metadata.Get(broker.MetaDelivery), waited, minRetry)
-		}
-		again = false
-	}
-	c.nacked[body] = time.Now()
-	msg.Nack()
-	return again
-}
-
-// storeDown nacks everything, as handlers do while the store is down, and acks
-// everything when it is up again. A real server has more messages than are in flight at
-// once, and the store is up as soon as some have come again.
-func storeDown(w *world) {
-	topic := w.topic()
-	messages := w.subscribe(w, "reader", topic)
-	n := fewer(6000, 3000)
-	if w.fake {
-		n = 1000
-	}
-	all := many(n)
-	for part := range slices.Chunk(all, 1000) {
-		w.publish(w, topic, part...)
-	}
-	calm := newCalm(w)
-	if w.fake {
-		const during, most = time.Minute, 5 // at 0, 1, 6, 31 and 56 s, or a little sooner
-		deliveries := make(map[string]int)
-		for late := time.After(during); late != nil; {
-			select {
-			case msg := <-messages:
-				deliveries[string(msg.Payload)]++
-				calm.nack(msg)
-			case <-late:
-				late = nil
-			}
-		}
-		for body, times := range deliveries {
-			if times > most {
-				w.Fatalf("message %s was delivered %d times within %v, want at most %d", body, times, during, most)
-			}
-		}
-		if len(deliveries) == 0 {
-			w.Error("nothing was delivered")
-		}
-	} else {
-		const enough = 300 // of what came again; a broker with one message in flight has one a second
-		again, late := 0, time.After(2*time.Second)
-		for over := false; again == 0 || !over && again < enough; {
-			if calm.nack(Next(w, messages)) {
-				again++
-			}
-			select {
-			case <-late:
-				over = true
-			default:
-			}
-		}
-	}
-	for body, times := range drain(w, messages, n) {
-		if times > 1 && w.fake {
-			w.Errorf("message %s was delivered %d times after the store was up", body, times)
-		}
-	}
 }
 
 // slowHandler holds messages for longer than any limit of a broker. What a

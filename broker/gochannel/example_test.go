@@ -9,7 +9,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // running returns a broker that runs until stop is called.
@@ -45,24 +44,4 @@ func ExampleBroker_Subscriber() {
 	// Output:
 	// [<nil>]
 	// an event, delivery 1
-}
-
-func ExampleBroker_VisitDeadLetters() {
-	b, stop := running()
-	defer stop()
-
-	dead := message.NewMessage("id", []byte("not JSON"))
-	dead.Metadata.Set("tenantId", "acme")
-	b.Publisher().Publish(context.Background(), broker.Message{Topic: b.Routing().DeadLettersOf("acme"), Message: dead})
-	for range 2 {
-		err := b.VisitDeadLetters(context.Background(), timer.TenantID(""), func(deadLetter *message.Message) (remove bool, err error) {
-			fmt.Printf("%s\n", deadLetter.Payload)
-			return true, nil
-		})
-		fmt.Println(err)
-	}
-	// Output:
-	// not JSON
-	// <nil>
-	// <nil>
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
@@ -111,26 +110,6 @@ func end(w *inflight.Window) {
 	w.Drain(0, 0, nil)
 }
 
-func TestMessagesWaitForNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := open(t.Context(), t, inflight.Options{})
-		first, second := &delivery{body: "first"}, &delivery{body: "second"}
-		add(w, first, second)
-		a := next(t, w, "first")
-		b := next(t, w, "second")
-		b.Ack()
-		settle()
-		second.want(t, 1, 0)
-		first.want(t, 0, 0)
-		if a.Context().Err() != nil || b.Context().Err() == nil {
-			t.Errorf("contexts: %v of a message in flight, %v of one that was acked", a.Context().Err(), b.Context().Err())
-		}
-		a.Ack()
-		end(w)
-		first.want(t, 1, 0)
-	})
-}
-
 func TestSettledIsAboutWhatWasInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := open(t.Context(), t, inflight.Options{})
@@ -158,23 +137,6 @@ func TestSettledIsAboutWhatWasInFlight(t *testing.T) {
 		end(w)
 		if !later() {
 			t.Error("what Close returns is not settled")
-		}
-	})
-}
-
-func TestARetryOfTheServerLeavesTheWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := open(t.Context(), t, inflight.Options{Messages: 1})
-		failing, second := &delivery{body: "failing", byServer: true}, &delivery{body: "second"}
-		add(w, failing, second)
-		next(t, w, "failing").Nack()
-		next(t, w, "second").Ack()
-		time.Sleep(time.Hour)
-		none(t, w)
-		end(w)
-		failing.want(t, 0, 0)
-		if failing.retried.Load() == 0 {
-			t.Error("the server was not asked to retry")
 		}
 	})
 }
@@ -238,43 +200,6 @@ func TestAMessageLargerThanTheWindowIsAloneInIt(t *testing.T) {
 	})
 }
 
-// TestHeldMessagesTakeNoSlot holds ten times as many messages as may be in
-// flight, all for longer than the test needs.
-func TestHeldMessagesTakeNoSlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n, good = 1000, 100
-		w := open(t.Context(), t, inflight.Options{Messages: n / 10})
-		all := make([]*delivery, n+good)
-		for i := range all {
-			all[i] = &delivery{body: strings.Repeat("x", 1+i%2)}
-		}
-		added := add(w, all...)
-		began := time.Now()
-		for i := range all {
-			if m := <-w.Messages(); i < n {
-				broker.RetryAfter(m, time.Minute)
-				m.Nack()
-			} else {
-				m.Ack()
-			}
-		}
-		<-added
-		if waited := time.Since(began); waited != 0 {
-			t.Errorf("the good ones waited %v", waited)
-		}
-		for range n {
-			(<-w.Messages()).Ack()
-		}
-		if waited := time.Since(began); waited != time.Minute {
-			t.Errorf("the others came after %v, want a minute", waited)
-		}
-		end(w)
-		for _, d := range all {
-			d.want(t, 1, 0)
-		}
-	})
-}
-
 func TestCloseReturnsWhatNoHandlerHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := open(t.Context(), t, inflight.Options{})
@@ -303,26 +228,6 @@ func TestCloseReturnsWhatNoHandlerHas(t *testing.T) {
 		w.Drain(0, 0, nil)
 		had.want(t, 1, 0)
 		after.want(t, 0, 1)
-	})
-}
-
-func TestWaitGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := open(t.Context(), t, inflight.Options{})
-		d := &delivery{body: "forgotten"}
-		add(w, d)
-		m := next(t, w, "forgotten")
-		w.Close()
-		stop := make(chan struct{})
-		close(stop)
-		w.Drain(0, 0, stop)
-		synctest.Wait()
-		if m.Context().Err() == nil {
-			t.Error("the context of a message outlives its window")
-		}
-		m.Ack()
-		synctest.Wait()
-		d.want(t, 0, 0)
 	})
 }
 

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -128,23 +127,6 @@ func TestLogThatWasCutKeepsWhatIsBelow(t *testing.T) {
 	}
 	if p.low() != 15 || p.busy() {
 		t.Errorf("the position is %d, and something is in flight: %v", p.low(), p.busy())
-	}
-}
-
-// TestEveryBatchThatIsSkippedIsNamed has one poll return two batches that are too large.
-func TestEveryBatchThatIsSkippedIsNamed(t *testing.T) {
-	t.Parallel()
-	member, err := kgo.NewClient()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer member.Close()
-	large := func(number int32, offset int64) kgo.FetchPartition {
-		return kgo.FetchPartition{Partition: number, Err: &kgo.ErrDecompressTooLarge{Topic: "topic", Partition: number, Offset: offset, NextOffset: offset + 1}}
-	}
-	err = skipTooLarge(member, kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "topic", Partitions: []kgo.FetchPartition{large(0, 41), large(1, 57)}}}}})
-	if !errors.Is(err, kgo.ErrMaxDecompress) || !strings.Contains(err.Error(), "offset 41") || !strings.Contains(err.Error(), "offset 57") {
-		t.Errorf("error %v, want both offsets", err)
 	}
 }
 

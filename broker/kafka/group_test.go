@@ -125,41 +125,6 @@ func TestTopicThatIsMadeAgainIsRead(t *testing.T) {
 	})
 }
 
-// TestPartitionsThatAreAddedAreRead adds partitions to a topic that is
-// subscribed to.
-func TestPartitionsThatAreAddedAreRead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c, dialer := virtual(t)
-		r := routing()
-		b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}})
-		topic := r.EventsOf("acme")
-		one(t, c, topic)
-		messages, _ := subscribe(t, b, topic)
-		cl := client(t, c, dialer, kgo.RecordPartitioner(kgo.ManualPartitioner()))
-		if _, err := kadm.NewClient(cl).UpdatePartitions(t.Context(), 4, topic); err != nil {
-			t.Fatal(err)
-		}
-		want := make(map[string]bool)
-		for n := range int32(4) {
-			body := fmt.Sprint("partition ", n)
-			want[body] = true
-			until(t, "a record that is stored", func() bool {
-				return cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Partition: n, Value: []byte(body)}).FirstErr() == nil
-			})
-		}
-		got := make(map[string]bool)
-		for range want {
-			msg := <-messages
-			got[string(msg.Payload)] = true
-			msg.Ack()
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
-}
-
 // TestForeignRecordsArrive publishes records as other clients do: without headers, without a
 // key, with a header twice, without a value, compressed.
 func TestForeignRecordsArrive(t *testing.T) {

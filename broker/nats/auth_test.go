@@ -269,12 +269,3 @@ func TestNothingIsSentWithoutTLSIfAnAuthorityIsNamed(t *testing.T) {
 		return strings.Contains(err.Error(), natsgo.ErrSecureConnWanted.Error())
 	})
 }
-
-func TestOneOfSeveralServersIsEnough(t *testing.T) {
-	t.Parallel()
-	s := guarded(t, &server.Options{Users: []*server.User{{Username: "timer", Password: "right"}}})
-	b := ready(t, nats.Options{
-		URL: "nats://127.0.0.1:1, " + s.ClientURL(), Security: nats.Security{Username: "timer", Password: "right"},
-	})
-	publish(t, b, "it works")
-}

@@ -3,27 +3,10 @@ package rabbitmq
 import (
 	"bytes"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 )
-
-func TestHeadersCountAsMemory(t *testing.T) {
-	t.Parallel()
-	const large = 100_000
-	text := strings.Repeat("x", large)
-	for name, value := range map[string]any{
-		"text": text, "bytes": []byte(text), "table": amqp.Table{"a": text}, "name": amqp.Table{text: nil}, "list": []any{int32(1), text},
-	} {
-		d := &delivery{in: amqp.Delivery{Headers: amqp.Table{name: value}, Body: []byte(text)}}
-		if got := d.Bytes(); got < 2*large || got > 3*large {
-			t.Errorf("%s: %d bytes, want about %d", name, got, 2*large)
-		}
-	}
-}
 
 // TestHeadersWaitInTheNetwork sends headers without bodies until the filter reads no more.
 func TestHeadersWaitInTheNetwork(t *testing.T) {
