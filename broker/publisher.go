@@ -110,6 +110,18 @@ func All(n int, err error) []error {
 	return results
 }
 
+// CleanName returns text with '_' for each character but letters, digits, '-' and '_',
+// which every broker takes in a name.
+func CleanName(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, text)
+}
+
 // CheckName returns an [ErrRefused] unless a topic may have a name: at most most bytes of
 // visible ASCII, with none of the prefixes that belong to the server. Kind is what the
 // broker calls a topic.

@@ -11,13 +11,6 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// keep stores a dead letter, and drops the oldest if there are too many. The caller holds
-// mu.
-func (b *Broker) keep(d *message.Message) {
-	b.deadLetters = append(b.deadLetters, d)
-	b.deadLetters = b.deadLetters[max(0, len(b.deadLetters)-b.opt.DeadLetters):]
-}
-
 // VisitDeadLetters calls visit with each dead letter, of all tenants, that is stored when the
 // visit begins, oldest first. See [broker.DeadLetters] for the contract.
 func (b *Broker) VisitDeadLetters(

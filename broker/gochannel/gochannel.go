@@ -203,7 +203,8 @@ func (b *Broker) queue(m broker.Message) {
 		}
 	}
 	if _, ok := b.opt.Routing.DeadLetterOf(m.Topic, sent); ok {
-		b.keep(sent)
+		b.deadLetters = append(b.deadLetters, sent)
+		b.deadLetters = b.deadLetters[max(0, len(b.deadLetters)-b.opt.DeadLetters):]
 	}
 	e.settle()
 }

@@ -38,9 +38,6 @@ func (o *outages) OnBrokerE2E(server kgo.BrokerMetadata, key int16, e2e kgo.Brok
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.broken == nil {
-		o.broken = make(map[int32]bool)
-	}
 	if err != nil && !o.broken[server.NodeID] {
 		o.Add(1)
 	}

@@ -150,6 +150,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 	b := &Broker{
 		opt: opt, log: log,
 		term:    inflight.NewTerm(),
+		outages: outages{broken: make(map[int32]bool)},
 		topics:  make(map[string]topicState),
 		written: make(map[partition]*writtenLog),
 		groups:  make(map[groupID]*group),

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -31,10 +32,7 @@ type repeated struct{ last string }
 // isNew reports whether an error is to be logged. Err is nil if the last attempt
 // succeeded. Errors after the end of ctx are not logged.
 func (r *repeated) isNew(ctx context.Context, err error) bool {
-	text, last := "", r.last
-	if err != nil {
-		text = err.Error()
-	}
-	r.last = text
-	return text != "" && text != last && ctx.Err() == nil
+	last := r.last
+	r.last = fmt.Sprint(err)
+	return err != nil && r.last != last && ctx.Err() == nil
 }

@@ -35,7 +35,7 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 
 // commandsOf returns the name of the consumer of a role's commands.
 func (b *Broker) commandsOf(role string) string {
-	return durable(role, b.opt.Routing.Subscription())
+	return ConsumerName(role, b.opt.Routing.Subscription())
 }
 
 // withSession calls fn with a context that ends when the connection is lost; the error is
@@ -58,7 +58,7 @@ func (b *Broker) catchUp(ctx context.Context, session *session, durable string) 
 	var subs []*subscription
 	var last uint64 // sequence
 	err := pause.Until(ctx, func() (ok bool, err error) {
-		if subs = b.subscriptions(durable); len(subs) > 0 {
+		if subs = b.subscriptions(func(s *subscription) bool { return s.durable == durable }); len(subs) > 0 {
 			last, err = b.lastCommand(ctx, session)
 		}
 		return len(subs) > 0, err
@@ -105,12 +105,12 @@ func (b *Broker) setOpen(s *subscription, open bool) {
 	}
 }
 
-// subscriptions returns the subscriptions that have found the consumer.
-func (b *Broker) subscriptions(durable string) (subs []*subscription) {
+// subscriptions returns the subscriptions that fit, and that have found their consumer.
+func (b *Broker) subscriptions(fits func(*subscription) bool) (subs []*subscription) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.open {
-		if s.durable == durable && s.begun() {
+		if fits(s) && s.begun() {
 			subs = append(subs, s)
 		}
 	}

@@ -140,13 +140,13 @@ func TestSettingsOfTheClientLibraryAreReviewed(t *testing.T) {
 
 func TestEveryRoleAndTopicHasAConsumerOfItsOwn(t *testing.T) {
 	t.Parallel()
-	if got := durable("timer-service", "timer.commands"); got != "timer-service_timer-commands" {
+	if got := ConsumerName("timer-service", "timer.commands"); got != "timer-service_timer-commands" {
 		t.Errorf("the default is %s", got) // positions are kept under it: it must not change
 	}
 	seen := make(map[string][2]string)
 	for _, role := range []string{"a", "a_b", "a-b", "a.b", "a b", "", "é", strings.Repeat("r", 300), strings.Repeat("r", 301)} {
 		for _, topic := range []string{"b", "b.c", "b-c", "b_c", "b.*", "b.any", "b.>", "b.all", "c", "b_c.d", strings.Repeat("t", 300)} {
-			name := durable(role, topic)
+			name := ConsumerName(role, topic)
 			if was, ok := seen[name]; ok {
 				t.Errorf("%q and %q share the consumer %s", was, [2]string{role, topic}, name)
 			}

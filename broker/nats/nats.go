@@ -156,7 +156,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 	opt.URL = cmp.Or(opt.URL, natsgo.DefaultURL)
 	opt.Name = cmp.Or(opt.Name, defaultName)
 	opt.Role = cmp.Or(opt.Role, defaultName)
-	opt.Inbox = cmp.Or(opt.Inbox, "_INBOX_"+token(opt.Name))
+	opt.Inbox = cmp.Or(opt.Inbox, "_INBOX_"+broker.CleanName(opt.Name))
 	opt.Routing = cmp.Or(opt.Routing, DefaultRouting())
 	opt.Stream = cmp.Or(opt.Stream, "svc")
 	opt.MaxBytes = option.Positive(opt.MaxBytes, defaultMaxBytes)

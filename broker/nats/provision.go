@@ -69,7 +69,7 @@ type object struct {
 
 func (b *Broker) objects(ctx context.Context, s *session) []object {
 	stream, owners, topic := b.streamConfig(), b.ownerConfig(), b.opt.Routing.Subscription()
-	consumer := consumerConfig(durable(b.opt.Role, topic), topic)
+	consumer := consumerConfig(ConsumerName(b.opt.Role, topic), topic)
 	return []object{
 		{
 			broker.Change{

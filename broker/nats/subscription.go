@@ -177,7 +177,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, err
 	}
 	sub := &subscription{
-		broker: s.broker, topic: topic, durable: durable(s.role, topic), window: window,
+		broker: s.broker, topic: topic, durable: ConsumerName(s.role, topic), window: window,
 		barrier: make(chan *natsgo.Msg),
 		unfit:   make(chan struct{}, 1),
 		held:    make(map[position]*delivery),
@@ -188,30 +188,16 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	return window.Messages(), nil
 }
 
-// ConsumerName returns the name of the durable consumer of a role and a topic.
-func ConsumerName(role, topic string) string { return durable(role, topic) }
-
-// durable names the consumer of a role and a topic. It is stable, since the
-// position of the role is kept under it.
-func durable(role, topic string) string {
+// ConsumerName returns the name of the durable consumer of a role and a topic. It is stable,
+// since the position of the role is kept under it.
+func ConsumerName(role, topic string) string {
 	name := strings.NewReplacer(".", "-", "*", "any", ">", "all").Replace(topic)
-	clean := token(role) + "_" + token(name)
+	clean := broker.CleanName(role) + "_" + broker.CleanName(name)
 	if clean == role+"_"+name && !strings.Contains(role, "_") && !strings.ContainsAny(topic, "_-*>") && len(clean) <= maxDurable {
 		return clean
 	}
 	sum := sha256.Sum256([]byte(role + "\n" + topic)) // without it two topics could share a position
 	return clean[:min(len(clean), maxDurable)] + "-" + hex.EncodeToString(sum[:4])
-}
-
-// token replaces the characters that the name of a consumer can't have.
-func token(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
-			return r
-		}
-		return '_'
-	}, s)
 }
 
 // A position identifies a message. The time distinguishes messages of a server that came back

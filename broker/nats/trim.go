@@ -30,8 +30,8 @@ func aboveThreshold(info *jetstream.StreamInfo, limit int64) bool {
 // commands are subscribed to: while a lost database is recovered, no subscription exists,
 // and the recovery needs acked messages.
 func (b *Broker) trim(s *session) {
-	role := b.commandsConsumer()
-	if role == "" || b.trimming.Load() || !b.term.Begin() {
+	subs := b.subscriptions(func(s *subscription) bool { return s.topic == b.opt.Routing.Subscription() })
+	if len(subs) == 0 || b.trimming.Load() || !b.term.Begin() {
 		return
 	}
 	b.trimming.Store(true)
@@ -40,7 +40,7 @@ func (b *Broker) trim(s *session) {
 		defer b.trimming.Store(false)
 		ctx, stop := b.term.Until(s)
 		defer stop()
-		blocked, err := b.removeConsumed(ctx, s, role)
+		blocked, err := b.removeConsumed(ctx, s, subs[0].durable)
 		if err != nil {
 			blocked = obstacle{reason: err.Error()}
 		}
@@ -48,19 +48,6 @@ func (b *Broker) trim(s *session) {
 			b.obstacles.Note(1, []any{"stream", b.opt.Stream, "because", blocked.reason}, blocked.attrs...)
 		}
 	}()
-}
-
-// commandsConsumer returns the consumer of a subscription to the commands, or "" if there
-// is none.
-func (b *Broker) commandsConsumer() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for s := range b.open {
-		if s.topic == b.opt.Routing.Subscription() && s.begun() {
-			return s.durable
-		}
-	}
-	return ""
 }
 
 // An obstacle is a reason why messages can't be removed. Reason is empty if there is none.

@@ -221,13 +221,7 @@ const maxRole = 40
 // ownName returns the name of the queue of a role and a topic. It is stable, since the
 // queue outlives the service.
 func ownName(topic, role string) string {
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
-			return r
-		}
-		return '_'
-	}, role)
+	clean := broker.CleanName(role)
 	if clean == role && role != "" && len(role) <= maxRole {
 		return topic + "." + role
 	}
