@@ -102,13 +102,7 @@ func Join(results []error) error {
 }
 
 // All returns n results that are all err.
-func All(n int, err error) []error {
-	results := make([]error, n)
-	for i := range results {
-		results[i] = err
-	}
-	return results
-}
+func All(n int, err error) []error { return slices.Repeat([]error{err}, n) }
 
 // CleanName returns text with '_' for each character but letters, digits, '-' and '_',
 // which every broker takes in a name.

@@ -47,7 +47,7 @@ func newKeeper(b *Broker) *connection.Keeper[*kgo.Client] {
 				if answered {
 					b.outages.Add(1)
 				}
-				return fmt.Errorf("%w with Kafka: %w", ErrNotConnected, b.explain(err))
+				return fmt.Errorf("%w with Kafka: %w", connection.ErrNotConnected, b.explain(err))
 			}
 			return err
 		},

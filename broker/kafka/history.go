@@ -12,13 +12,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/connection"
 )
 
 // History returns b, since Kafka keeps messages that were acked.
 func (b *Broker) History() (broker.History, string) { return b, "" }
 
 // ask calls f with a client for requests about topics and groups, for at most apiTimeout. An
-// error of f that is not the answer of a server becomes an [ErrNotConnected].
+// error of f that is not the answer of a server becomes a [connection.ErrNotConnected].
 func (b *Broker) ask(ctx context.Context, f func(context.Context, *kadm.Client) error) error {
 	client, err := b.keeper.Current()
 	if err != nil {
@@ -29,13 +30,13 @@ func (b *Broker) ask(ctx context.Context, f func(context.Context, *kadm.Client) 
 	return unanswered(ctx, f(asking, kadm.NewClient(client)))
 }
 
-// unanswered makes an error an [ErrNotConnected], unless the cluster has answered or
+// unanswered makes an error a [connection.ErrNotConnected], unless the cluster has answered or
 // ctx is done.
 func unanswered(ctx context.Context, err error) error {
 	if _, answered := errors.AsType[*kerr.Error](err); err == nil || answered || ctx.Err() != nil {
 		return err
 	}
-	return fmt.Errorf("%w with Kafka: %w", ErrNotConnected, err)
+	return fmt.Errorf("%w with Kafka: %w", connection.ErrNotConnected, err)
 }
 
 // Logs returns the partitions of the commands. Delivered is the committed offset, since

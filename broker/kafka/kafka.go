@@ -75,14 +75,6 @@ import (
 	"github.com/event-service-agent/timer-service/internal/option"
 )
 
-var (
-	// ErrNotConnected says that no broker of the cluster answers now. The driver goes on
-	// trying.
-	ErrNotConnected = connection.ErrNotConnected
-	// ErrClosed says that the broker's Run has ended, or the subscriber was closed.
-	ErrClosed = connection.ErrClosed
-)
-
 // Options tune a [Broker]. The zero value is ready to use with a cluster on this
 // machine.
 type Options struct {

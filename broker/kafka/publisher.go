@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/connection"
 )
 
 const (
@@ -224,7 +225,7 @@ func (c *call) collect(ctx context.Context, first, next time.Duration) error {
 			err := ping(ctx, c.client)
 			switch {
 			case err != nil && ctx.Err() == nil:
-				return fmt.Errorf("%w: %w: %w", ErrNotConnected, errNoAnswer, err)
+				return fmt.Errorf("%w: %w: %w", connection.ErrNotConnected, errNoAnswer, err)
 			case len(c.settled) == 0:
 				return fmt.Errorf("%w of its partition", errNoAnswer)
 			}
@@ -286,7 +287,7 @@ func classify(err error) error {
 	case ofBatch(err), errors.Is(err, kerr.InvalidTopicException):
 		return fmt.Errorf("%w: %w", broker.ErrRefused, err)
 	case errors.Is(err, kgo.ErrClientClosed):
-		return fmt.Errorf("%w: %w", ErrClosed, err)
+		return fmt.Errorf("%w: %w", connection.ErrClosed, err)
 	}
 	return err
 }
