@@ -19,7 +19,8 @@ import (
 	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
-// stopTimeout is the longest wait for the end of what the server is sending.
+// stopTimeout is the longest wait, when a subscription ends, for messages that the server
+// is still sending.
 const stopTimeout = time.Second
 
 // consume receives messages until ctx is done, and starts over after each failure. After a
@@ -37,7 +38,7 @@ func (s *subscription) consume(ctx context.Context) {
 		}
 		s.failed++
 		err = fmt.Errorf("consume %s with consumer %s: %w", s.topic, s.durable, err)
-		if !errors.Is(err, broker.ErrUnavailable) { // else the keeper says so
+		if !errors.Is(err, broker.ErrUnavailable) { // the keeper reports that the broker is unavailable
 			s.broker.failures.Set(s, err)
 		}
 		wait := retry.Verify.After(s.failed)
@@ -151,7 +152,7 @@ func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan
 			}
 			return cause(permitted, connection.ErrNotConnected)
 		case <-silence.C:
-			if p.open > 0 && len(in) == 0 { // else nothing was asked for, since the window was full
+			if p.open > 0 && len(in) == 0 { // while the window is full nothing is asked for, and no heartbeat comes
 				return errSilent
 			}
 		case <-s.unfit:
@@ -214,8 +215,8 @@ func (s *subscription) empty(p *puller, in <-chan *natsgo.Msg) (n int, err error
 
 const (
 	pullBytes = 8 << 20 // bytes asked for at once, unless one message may be larger
-	// pullExpires is how long the server keeps a request. For as long it sends messages to
-	// a process that is frozen.
+	// pullExpires is how long the server keeps a request. If the process freezes, the
+	// server still sends it messages for so long.
 	pullExpires   = 5 * time.Second
 	pullHeartbeat = 2 * time.Second // how often the server confirms that it keeps a request
 )
@@ -240,9 +241,10 @@ type pullRequest struct {
 	Heartbeat time.Duration `json:"idle_heartbeat"`
 }
 
-// ask asks for as many messages as capacity allows. While messages are still to come it
-// waits until the next request is large. A message that is larger than maxBytes is asked
-// for alone: the server may have taken larger messages when it was published.
+// ask asks for as many messages as capacity allows. While an earlier request is open, it
+// asks for a quarter of maxHeld or more, so that a request is not made for each message.
+// A message that is larger than maxBytes is asked for alone: the server may have taken
+// larger messages when it was published.
 func (p *puller) ask(capacity int) error {
 	n := capacity - p.open
 	if n <= 0 || p.open > 0 && (p.large || n < maxHeld/4) {
@@ -297,7 +299,8 @@ func (p *puller) status(m *natsgo.Msg) error {
 	return nil
 }
 
-// came notes that n of the messages asked for came, or will not come.
+// came notes that n messages of the open requests have arrived, or will not come because
+// the server has ended their request.
 func (p *puller) came(n int) { p.open = max(p.open-n, 0) }
 
 const (

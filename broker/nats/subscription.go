@@ -35,16 +35,18 @@ type subscription struct {
 	topic   string
 	durable string
 	window  *inflight.Window
-	barrier chan *natsgo.Msg // an answer that came behind what waits in the inbox
+	barrier chan *natsgo.Msg // receiveAll sends an answer here; pull first reads all messages that wait in the inbox
 	unfit   chan struct{}    // signals that someone has changed the consumer
-	failed  int              // failures in a row since something was received; only the receiving goroutine uses it
 
-	mu       sync.Mutex
-	held     map[position]*delivery
-	bytes    int           // bytes of the held messages
-	freed    chan struct{} // signals that a message was settled
-	created  time.Time     // when the consumer was created; zero before it was found
-	returned []*delivery   // to be returned to the server, since no handler got them before the end
+	// Only the receiving goroutine uses these.
+	failed   int         // failures in a row since something was received
+	returned []*delivery // to be returned to the server, since no handler got them before the end
+
+	mu      sync.Mutex
+	held    map[position]*delivery
+	bytes   int           // bytes of the held messages
+	freed   chan struct{} // signals that a message was settled
+	created time.Time     // when the consumer was created; zero before it was found
 }
 
 // run delivers messages until ctx is done. Then it closes the window, and waits for

@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // A Server is a NATS server with JetStream in this process. Unless SyncLazily is
-// set, what it has acked survives a power cut. After its disk was full it restarts
+// set, messages that it has acked survive a power cut. After its disk was full it restarts
 // by itself.
 type Server struct {
 	dir    string
