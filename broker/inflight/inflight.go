@@ -252,7 +252,7 @@ func (w *Window) settle() {
 		select {
 		case <-oldest.Acked():
 		case <-oldest.Nacked():
-		case <-w.expired: // every message is over then
+		case <-w.expired: // then w.over returns all messages
 		case <-time.After(settleInterval):
 			all = true
 		}
@@ -283,14 +283,15 @@ func (w *Window) over(all bool) (over []*flight, oldest *message.Message) {
 	return over, oldest
 }
 
-// isOver notes and reports whether a message was acked or nacked, or can't be any more.
+// isOver reports whether a message was acked or nacked, or the window has expired, so that
+// neither has an effect any more. It records that in the flight.
 func (w *Window) isOver(f *flight) bool {
 	f.over = isClosed(f.msg.Acked()) || isClosed(f.msg.Nacked()) || isClosed(w.expired)
 	return f.over
 }
 
-// finish acts on the ack or nack of a message. Without one, when the window has expired, the
-// server keeps the message as it is.
+// finish acts on the ack or nack of a message. If the window expired before either came, the
+// message stays unacked at the server, and [Window.Wait] returns its delivery.
 func (w *Window) finish(f *flight) {
 	f.end()
 	switch {
