@@ -37,7 +37,7 @@ func (h *Handlers) router() (*message.Router, error) {
 	router.AddMiddleware(h.begin)
 	router.AddMiddleware(h.opt.Middleware...)
 	router.AddMiddleware(middleware.CorrelationID, h.receive, poison, h.refuse, h.retry, h.breakCircuit, h.recoverer)
-	if len(h.opt.Middleware) == 0 { // else receive decodes what that may have changed
+	if len(h.opt.Middleware) == 0 { // a host's middleware may change a message, so receive decodes it after that
 		router.AddSubscriberDecorators(h.decodeEarly)
 	}
 	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", atWork{h}, func(msg *message.Message) ([]*message.Message, error) {
@@ -93,7 +93,8 @@ func (h *Handlers) newDelivery(msg *message.Message) *delivery {
 	return d
 }
 
-// receive decodes a message, unless that was done, and reports at the end what became of it.
+// receive decodes a message, unless decodeEarly has done so, and reports the outcome when its
+// handling has ended.
 func (h *Handlers) receive(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) (_ []*message.Message, err error) {
 		d := deliveryOf(msg)
@@ -299,7 +300,8 @@ func (h *Handlers) allow(d *delivery) (err error) {
 	return err
 }
 
-// allowed passes on the results of commands that were allowed. There are none if they failed.
+// allowed tells the limiter the results of commands that it has allowed. Without results the
+// commands failed, and the limiter gives their tokens back.
 func (h *Handlers) allowed(d *delivery, results ...timer.Result) {
 	if h.opt.Quotas != nil {
 		h.opt.Quotas.Done(d.schedules[0].TenantID, len(d.schedules), results...)

@@ -131,7 +131,7 @@ func (d *delivery) decisions(watch func(Decision)) {
 	for i, call := range calls {
 		decided(i, call, time.Time{})
 	}
-	if d.results == nil && d.commands() == 0 { // it is not known which
+	if d.results == nil && d.commands() == 0 { // the timers of the message are not known
 		decided(0, d.origin.ServiceCallID, time.Time{})
 	}
 }
