@@ -50,7 +50,7 @@ type Application struct {
 type Group struct {
 	Key           timer.Key
 	Before, After timer.Status // of the timer
-	Place         string       // of the row of a known timer, where the store needs it
+	Place         string       // address of the row of a known timer, by which PostgreSQL finds it again (ctid); empty on SQLite
 	commands      []int        // in the order given
 	winner        int          // the last one that changed the timer; -1 if none did
 }
@@ -184,7 +184,7 @@ func (a *Application) Receipts(first, end int) []timer.Receipt {
 // or none of them. If the database refuses a step, the commands are applied in two halves, and
 // so on until a single message is refused. Valid commands are refused only if the host has
 // given the table constraints or triggers of its own. Together calls a function that takes
-// several steps.
+// several steps; in a host's transaction it encloses them in a savepoint.
 func (a *Application) Apply(step func(first, end int) error, together func(steps func() error) error) ([]timer.Result, error) {
 	if err := a.applyFrom(0, len(a.Results), step, together); err != nil {
 		return nil, err

@@ -1,7 +1,8 @@
-// Package store holds what is the same for every database: what commands change
-// ([Application]), what one statement answers or changes ([Reader], [Changer]), group commit
-// ([Batch]), retention ([Retention]) and transfer. The databases themselves are in
-// store/sqlite and store/postgres; store/storetest is their contract as tests.
+// Package store holds the parts of a store that do not depend on the database. [Application]
+// decides which timers a command changes. [Reader] and [Changer] run questions and changes of
+// one statement. [Batch] lets commands share a commit, and [Retention] deletes finished timers.
+// Export and import are here, too. The databases are in store/sqlite and store/postgres;
+// store/storetest is their contract as tests.
 package store
 
 import (
@@ -28,7 +29,7 @@ type BatchOptions struct {
 // and again, which also delays a broker on the same disk.
 const (
 	batchThreshold = 32                   // commands of a commit after which the next one waits
-	batchingDelay  = 3 * time.Millisecond // how long
+	batchingDelay  = 3 * time.Millisecond // how long it waits
 )
 
 // A transaction outlives the context of the caller that began it, since others share it. These
@@ -38,12 +39,14 @@ const (
 	stopTimeout   = time.Second      // after all callers were canceled, which means that the service stops
 )
 
-// A Batch is a [timer.Store] around a store that lets concurrent commands share
-// a commit: those that arrive while one commit is being synced make up the next.
-// A command alone is not delayed. The caller that comes first begins a commit for all callers that
-// have come. Then one of the callers that came meanwhile does the same for them. A commit has a
-// goroutine of its own, for which the store's Close waits: a caller whose context ends returns at
-// once, since the commit may wait for a transaction of that very caller.
+// A Batch is a [timer.Store] around a store that lets concurrent commands share a commit:
+// the commands that arrive while one commit is being synced make up the next. A command
+// that is alone is not delayed. The first caller begins a commit for all callers that wait,
+// and after it one of the callers that came meanwhile does the same.
+//
+// A commit runs in a goroutine of its own, for which the store's Close waits. So a caller
+// whose context ends can return at once. It must not wait for the commit: the commit may be
+// waiting for a transaction that this caller has open.
 type Batch struct {
 	timer.Store
 	schedules group[timer.ScheduleTimer]
@@ -110,7 +113,7 @@ type group[C any] struct {
 	apply func(context.Context, time.Time, ...C) ([]timer.Result, error)
 	limit int
 	slots chan struct{} // holds one for each call that has a commit of its own
-	lead  chan struct{} // holds one during a commit, and while the next one is to wait a little
+	lead  chan struct{} // holds one during a commit, and during the batching delay after it
 
 	mu      sync.Mutex
 	waiting []*call[C]
@@ -150,7 +153,7 @@ func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer
 	return c.results, c.err
 }
 
-// isDone reports whether the commands were applied, or were not and never will be.
+// isDone reports whether the call has its results, or its error.
 func (c *call[C]) isDone() bool {
 	select {
 	case <-c.done:
@@ -184,8 +187,9 @@ func (g *group[C]) leave(ctx context.Context, c *call[C]) error {
 // errUnfinished is the error of callers if the goroutine of their commit ends early, by a panic.
 var errUnfinished = errors.New("the shared commit did not finish")
 
-// commit applies the commands that have gathered, in most cases with those of the caller whose
-// context it gets, and lets the next caller lead.
+// commit applies the waiting commands, up to the limit, in one transaction. Ctx is the context
+// of the caller that began the commit. The commands of that caller are mostly among them, but
+// the commit before may have applied them already. When it ends, another caller may begin one.
 func (g *group[C]) commit(ctx context.Context) {
 	batch, commands := g.take()
 	defer func() {
@@ -241,7 +245,7 @@ func (g *group[C]) take() (batch []*call[C], commands int) {
 func (g *group[C]) applyAll(ctx context.Context, batch []*call[C], commands []C) {
 	now := batch[0].now
 	for _, c := range batch {
-		c.err = errUnfinished // until it is known better
+		c.err = errUnfinished // unless apply returns
 		c.shared = len(batch) > 1
 		commands = append(commands, c.commands...)
 		if c.now.After(now) {

@@ -2,8 +2,9 @@ package store
 
 import "strings"
 
-// decided are the columns of a timer that say where it stands, and traveling the columns
-// that travel from the command to the event. Both stores read and write them in this order.
+// decided are the columns with the key, the version, the state and the times of a timer.
+// traveling are the columns that go from the command to the event unchanged. Both stores
+// read and write all of them in this order, and a new column is named here.
 const (
 	decided   = "tenant_id, service_call_id, command_at, command_id, state, registered_at, due_at, expires_at, reached_at, canceled_at"
 	traveling = "correlation_id, traceparent, tracestate, data"
@@ -16,7 +17,7 @@ const (
 //	{traveling}            the columns that travel with a timer
 //	{traveling = c.}       each of these set to the one of the table c
 //	{traveling text}       each of these with its type
-//	{values}               an argument for each of all
+//	{values}               a placeholder for each of all columns
 func Columns(text string) string {
 	all := decided + ", " + traveling
 	return strings.NewReplacer(

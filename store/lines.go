@@ -90,7 +90,7 @@ func (s *stamp) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A fieldError is what is wrong with a field; the name of the field precedes it.
+// A fieldError says why a field is not valid. The name of the field precedes it in the error.
 type fieldError string
 
 // Error returns the text.
@@ -133,8 +133,9 @@ func newTrailerLine(s Summary) *trailerLine {
 	return &trailerLine{Kind: kindTrailer, Scheduled: s.Timers.Scheduled, Reached: s.Timers.Reached, Expired: s.Timers.Expired, Canceled: s.Timers.Canceled, SHA256: s.SHA256}
 }
 
-// newTimerLine returns the line of a timer. Of one that is Canceled it has what keeps
-// older commands from taking effect: what an import leaves of it.
+// newTimerLine returns the line of a timer. The line of a Canceled timer has the key, the
+// state and the version alone: these keep older commands from taking effect, and an import
+// stores nothing else of it.
 func newTimerLine(e *timer.Entry) *timerLine {
 	l := &timerLine{
 		Kind: kindTimer, TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, State: e.State, TimestampMS: e.TimestampMS, CommandID: e.CommandID,

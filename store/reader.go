@@ -170,9 +170,9 @@ func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
 	return n, err
 }
 
-// Between returns the bounds of the service calls that a filter matches: they come after
-// the one and before the other. No service call has the character DEL, and all that it may
-// have come before that.
+// Between returns the bounds of the service calls that a filter matches: each of them is
+// greater than after and less than before. The bounds use the character DEL, which no service
+// call has, and which is greater than all characters that a service call may have.
 func Between(f timer.Filter) (after, before string) {
 	const del = "\x7f"
 	if last := len(f.Prefix) - 1; last >= 0 {
