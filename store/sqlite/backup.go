@@ -59,7 +59,7 @@ func known(version int64, err error) error {
 	return nil
 }
 
-// Contents are what a database holds, read row by row.
+// Contents are the numbers of rows in a database, counted row by row.
 type Contents struct {
 	SchemaVersion int64
 	timer.Counts

@@ -126,7 +126,7 @@ func dsn(path, mode string, pragmas []string) string {
 	return u.String()
 }
 
-// An owner is what is known of a file beside its mode.
+// An owner identifies a file, and says whether this process may change its mode.
 type owner struct {
 	ours          bool // this process may change its mode
 	links         uint64
@@ -142,7 +142,7 @@ const (
 	openForOthers = "others may read or write %s (mode %04o): run chmod 600 on it, as its owner"
 )
 
-// databaseFiles are what the names of a database's files end with.
+// databaseFiles are the suffixes of the names of a database's files.
 var databaseFiles = []string{"", logSuffix, "-shm", "-journal"}
 
 // Usable returns why [Open] would not open a database at a path, nor make one, as far as

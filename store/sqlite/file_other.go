@@ -7,6 +7,6 @@ import "os"
 // ownerOf returns nothing: this system has no such owners.
 func ownerOf(os.FileInfo) (o owner, known bool) { return o, false }
 
-// access and readWrite return nothing: what SQLite says has to do.
+// access and readWrite return nil: the error of SQLite has to do.
 func access(string) error    { return nil }
 func readWrite(string) error { return nil }

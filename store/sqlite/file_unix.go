@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerOf returns what the system knows of a file beside its mode.
+// ownerOf returns the owner of a file, and false if the system does not tell.
 func ownerOf(info os.FileInfo) (o owner, known bool) {
 	s, known := info.Sys().(*syscall.Stat_t)
 	if !known {

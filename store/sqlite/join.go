@@ -19,13 +19,13 @@ const (
 	rollBackTo = "ROLLBACK TO timers"
 )
 
-// What a host is to do with a transaction that can't be joined.
+// These tell a host how to begin a transaction that the store can join.
 const (
 	beginLocked = "begin it on a handle that was opened with sqlite.DSN, so that it has the write lock from its beginning, or use Transact"
 	beginThere  = "begin it on the database of the timers"
 )
 
-// Join returns what applies commands in a transaction of the host's, which must be on
+// Join returns commands that are applied in a transaction of the host's, which must be on
 // the same file. From the first call to its end the transaction has the write lock of
 // the file: all others wait, in this process and elsewhere, for as long as their busy
 // timeout says.

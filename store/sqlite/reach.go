@@ -13,8 +13,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// maxWalk is how many tenants with due timers are looked at in one transaction, at most:
-// that takes about as long as a commit (10 ms).
+// maxWalk is the most tenants with due timers that one transaction examines. So many take
+// about as long as a commit (10 ms).
 const maxWalk = 10_000
 
 // NextDue returns the earliest due time after the one given, of all Scheduled
@@ -49,7 +49,7 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 			return nil, err
 		}
 	}
-	if due.seen == 0 && !backlogged { // a next due time that has passed is wrong: without this the poller would ask again at once
+	if due.seen == 0 && !backlogged { // timer_counts has a next due time that has passed, for no timer: uncorrected, the poller would poll again at once
 		_, err := t.ExecContext(ctx, sqlCorrectNextDue, ms)
 		return nil, err
 	}
@@ -101,8 +101,8 @@ func (t *transaction) walk(ctx context.Context, ms int64, limit int, due *batch)
 // errEnough ends a visit.
 var errEnough = errors.New("enough")
 
-// visit shows the tenants that a statement returns, until look returns false, and says
-// how many there were.
+// visit calls look for each tenant that a statement returns, until look returns false. It
+// returns the number of calls.
 func (t *transaction) visit(ctx context.Context, look func(tenant string) bool, text string, args ...any) (n int, err error) {
 	err = each(ctx, t, func(row store.Scanner) error {
 		var tenant string

@@ -11,8 +11,9 @@ import (
 // CommitPositions makes transactions that apply commands, or settle events, note positions.
 func (s *Store) CommitPositions(positions func() []timer.Position) { s.positions.SetCurrent(positions) }
 
-// noting is [Store.writing] for a transaction that notes the positions as they are at its
-// begin.
+// noting is [Store.writing] for transactions that apply commands or settle events. It also
+// writes the positions in the broker's logs, as they are when the transaction begins, so
+// that a copy of the database says how far it has come.
 func (s *Store) noting(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
 	var advances []store.Advance
 	err := s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {

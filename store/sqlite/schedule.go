@@ -14,8 +14,11 @@ import (
 
 // A commands applies [timer.Commands] in steps, each in a transaction or a savepoint.
 type commands struct {
-	within   func(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error // runs fn in a step
-	together func(ctx context.Context, doing string, steps func() error) error                           // calls steps, which takes several
+	// within runs fn in a step: in a transaction, or in a savepoint of a host's transaction.
+	within func(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error
+	// together calls steps, which takes several. In a host's transaction a savepoint encloses
+	// them, so that all or none take effect.
+	together func(ctx context.Context, doing string, steps func() error) error
 }
 
 // Schedule applies commands, those of one key in the order given. They share a transaction
@@ -39,8 +42,9 @@ func (c commands) apply(ctx context.Context, a *store.Application) ([]timer.Resu
 // nothingMore is for a step that applies commands and does nothing more.
 func nothingMore(context.Context, *transaction) error { return nil }
 
-// step applies commands, and does more in the same step. It tries again if a service call is
-// missing for the first time: from then on they are looked up first.
+// step applies commands, and calls more in the same step. When the foreign key to the host's
+// service calls refuses a row for the first time, step runs once more: from then on apply
+// looks service calls up before it writes.
 func (c commands) step(ctx context.Context, a *store.Application, first, end int, more func(context.Context, *transaction) error) (err error) {
 	for range 2 {
 		err = c.within(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
@@ -153,7 +157,7 @@ func orNull[T comparable](value T) any {
 // outboxCount stands for the tenant in the row that counts the outbox.
 const outboxCount timer.TenantID = ""
 
-// A count is what a transaction changed for a tenant.
+// A count is the difference that a transaction makes to the counts of a tenant.
 type count struct {
 	timer.Counts
 	outbox int64
@@ -169,8 +173,9 @@ func (t *transaction) count(tenant timer.TenantID) *count {
 	return c
 }
 
-// writeCounts writes what has changed, one row for each tenant however many of its timers
-// changed, and finds the tenant's next due time again. Deletes are counted by a trigger.
+// writeCounts adds the differences to the counts, with one statement for each tenant however
+// many of its timers changed. The statement finds the tenant's next due time again. A trigger
+// counts deletes.
 func (t *transaction) writeCounts(ctx context.Context) error {
 	for tenant, c := range t.counts {
 		if *c == (count{}) {

@@ -97,7 +97,7 @@ type Store struct {
 
 	positions store.Positions
 
-	lastTenant string // where the last round of fair batches ended; of the owner of the turn
+	lastTenant string // the tenant at which the last walk ended, see walk; only the owner of the turn uses it
 }
 
 // Open opens or creates the file, takes its lock, migrates it, and returns a
@@ -223,7 +223,7 @@ type transaction struct {
 	store *Store
 	tx    *sql.Tx
 	known map[string]*sql.Stmt // prepared statements of the database, by text; may be nil
-	used  map[string]*sql.Stmt // those of tx, by text; nil if not prepared
+	used  map[string]*sql.Stmt // the same statements in tx, by text; nil for a text that is not prepared
 
 	counts map[timer.TenantID]*count
 }
@@ -274,7 +274,7 @@ func arguments(args []any) []any {
 	return args
 }
 
-// transact is writing whose errors do not say what was being done.
+// transact does the work of [Store.writing]. Its errors do not say what was being done.
 func (s *Store) transact(ctx context.Context, fn func(context.Context, *transaction) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -324,7 +324,8 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	return nil
 }
 
-// in returns a transaction that a host began, without prepared statements.
+// in returns a transaction on one that was begun, here or by a host, without prepared
+// statements.
 func (s *Store) in(tx *sql.Tx) *transaction {
 	return &transaction{store: s, tx: tx, used: make(map[string]*sql.Stmt, 4), counts: make(map[timer.TenantID]*count)}
 }
@@ -422,8 +423,8 @@ func classify(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// Explain returns the error, or, if SQLite could not open or write the file at a
-// path because the system does not permit it, what the system says.
+// Explain returns err, unless the system does not permit SQLite to open or write the file at
+// the path: then it returns an error that names the file and the permission.
 func Explain(path string, err error) error {
 	switch codeOf(err) & 0xff {
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
@@ -434,12 +435,12 @@ func Explain(path string, err error) error {
 	return err
 }
 
-// isConstraint reports whether a statement was refused because of what it would
-// have written.
+// isConstraint reports whether a constraint or a trigger of the database refused a
+// statement.
 func isConstraint(err error) bool { return codeOf(err)&0xff == sqlite3.SQLITE_CONSTRAINT }
 
-// isMissing reports whether a row was refused because what it refers to is not
-// there.
+// isMissing reports whether a foreign key refused a row, because the row that it refers to
+// does not exist.
 func isMissing(err error) bool { return codeOf(err) == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY }
 
 // codeOf returns SQLite's extended result code, or 0.

@@ -82,7 +82,7 @@ func (s *Store) Claim(ctx context.Context, prefix string, limit int) (claimed in
 	})
 }
 
-// Hasten has all deferred rows due now.
+// Hasten makes all deferred rows due now.
 func (s *Store) Hasten(ctx context.Context, now time.Time) error {
 	_, err := s.change(ctx, "hasten events", sqlHasten, now)
 	return err

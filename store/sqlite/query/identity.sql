@@ -1,3 +1,3 @@
--- Which database this is. The table has one row.
+-- Read the id of this database. The table has one row.
 SELECT id
   FROM timer_database

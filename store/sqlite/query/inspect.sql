@@ -1,5 +1,5 @@
--- What a copy holds, counted anew: a copy of any version of the schema has these
--- tables. Scans them.
+-- Count the rows of a copy, and not by timer_counts, which may be what is damaged. Copies of
+-- all versions of the schema have these tables. Scans them.
 SELECT count(*) FILTER (WHERE state = 'Scheduled'),
        count(*) FILTER (WHERE state = 'Reached'),
        count(*) FILTER (WHERE state = 'Expired'),

@@ -1,5 +1,4 @@
--- What is known of the broker's logs: whether the database is empty but for positions,
--- and the positions.
+-- Report whether the database is empty except for positions, and read the positions.
 SELECT NOT EXISTS (SELECT 1 FROM timer_schedules)
        AND NOT EXISTS (SELECT 1 FROM timer_outbox)
        AND NOT EXISTS (SELECT 1 FROM timer_outbox_deferred)

@@ -1,4 +1,4 @@
--- How many timers of all tenants are due before ?1, up to ?2, and the earliest due time.
+-- Count the timers of all tenants that are due before ?1, up to ?2, and read the earliest due time.
 -- Walks the tenants with due timers by idx_timer_counts_next_due, and ?2 entries of
 -- idx_timer_schedules_tenant_due.
 SELECT count(*), (SELECT min(next_due) FROM timer_counts WHERE next_due < ?1)

@@ -1,4 +1,4 @@
--- How many timers of tenant ?3 are due before ?1, up to ?2, and the earliest due
+-- Count the timers of tenant ?3 that are due before ?1, up to ?2, and read the earliest due
 -- time. Seeks idx_timer_schedules_tenant_due.
 SELECT count(*), min(due_at)
   FROM (SELECT due_at

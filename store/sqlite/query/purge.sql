@@ -1,4 +1,4 @@
--- Forget the oldest ?2 of what was over before ?1. Seeks
+-- Delete the ?2 timers that finished first, if that was before ?1. Seeks
 -- idx_timer_schedules_over.
 DELETE FROM timer_schedules
  WHERE rowid IN (

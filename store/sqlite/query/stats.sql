@@ -1,4 +1,4 @@
--- Totals for operators, from a row a tenant.
+-- Add up the counts of all tenants for operators.
 SELECT coalesce(sum(scheduled), 0), coalesce(sum(reached), 0), coalesce(sum(expired), 0), coalesce(sum(canceled), 0), coalesce(sum(outbox), 0),
        min(next_due),
        (SELECT min(appended_at)

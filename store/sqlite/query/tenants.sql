@@ -1,4 +1,4 @@
--- Tenants after ?2 with timers that are due, in order. Walks the tenants; rows come as
+-- List the tenants after ?2 that have timers due, in order. Walks the tenants; rows come as
 -- they are found.
 SELECT tenant_id
   FROM timer_counts

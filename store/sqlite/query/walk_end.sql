@@ -1,4 +1,4 @@
--- Where a walk over ?3 of a tenant's timers ends; nothing if there are fewer.
+-- Find the last service call of a walk over ?3 timers of a tenant. No row if there are fewer.
 -- Seeks the primary key.
 SELECT service_call_id
   FROM timer_schedules
