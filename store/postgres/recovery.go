@@ -47,7 +47,7 @@ func (t *transaction) note(advances []store.Advance) {
 	t.later(step{text: sqlNote, args: []any{logs, committed, observed, wasCommitted, wasObserved}})
 }
 
-// trimmed is what two calls of trim found, by log: where the rows are that it kept.
+// trimmed has the positions that two calls of trim kept, by log.
 type trimmed struct{ before, last map[string]timer.Position }
 
 // trim deletes the positions that others are ahead of, in the logs that have other positions

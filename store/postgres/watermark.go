@@ -13,9 +13,9 @@ import (
 // were scheduled, or that were skipped because another transaction was changing them.
 const fullInterval = time.Second
 
-// fullWait is how long NextDue waits for a read from the beginning, which takes long while a
-// transaction of somebody else holds a snapshot: it steps over all timers that have fired
-// since the snapshot was taken.
+// fullWait is how long NextDue waits for a read from the beginning. While another transaction
+// holds a snapshot, that read takes long: it steps over all timers that have fired since the
+// snapshot was taken.
 const fullWait = 20 * time.Millisecond
 
 // A watermark is the due time from which idx_timer_schedules_due_at is read. A timer that
