@@ -29,7 +29,7 @@ type Insert struct {
 // given, inside the caller's transaction. They keep the format while they wait,
 // whatever those appended later have. The time of the append is when the event
 // was reached. An event that is published again is a row and a message with an id of its own,
-// which no broker takes for a repetition; what it carries is as it was.
+// so that no broker drops it as a repetition; its body, with the id of the event, is the same.
 func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, events ...timer.DueTimeReached) error {
 	return add(ctx, tx, insert, events, func(e timer.DueTimeReached) encoded {
 		e.ID = envelope.EventID(e)
@@ -76,16 +76,16 @@ func add[T any](ctx context.Context, tx Tx, insert Insert, all []T, encode func(
 	return nil
 }
 
-// A schema is Watermill's adapter for our table, as far as its publisher needs
-// one. The embedded interface is nil: what a subscriber would need is not there,
-// since Watermill's holds a transaction while it publishes.
+// A schema is the part of Watermill's adapter for our table that its publisher needs. The
+// embedded interface is nil, because only Watermill's subscriber calls its methods. The
+// forwarder takes the place of that subscriber, which holds a transaction while it publishes.
 type schema struct {
 	watermillsql.SchemaAdapter
 	insert func(n int) string
 	rows   []encoded // rows of the messages that are published
 }
 
-// An encoded is what a row is made of.
+// An encoded holds the columns of a row.
 type encoded struct {
 	message *message.Message
 	headers []byte

@@ -148,9 +148,9 @@ type Table interface {
 	// transactions that commit late may have a lower number than rows read before.
 	Head(ctx context.Context, after int64, limit int) ([]Row, error)
 
-	// Deferred returns rows whose RetryAt is not after now, up to limit: of each
-	// destination the each earliest, destinations in their order from the one given.
-	// Rows that are Unclaimed are none of these.
+	// Deferred returns at most limit rows whose RetryAt is not after now. It visits the
+	// destinations by name, from the one given on, and takes at most each rows of a
+	// destination, those with the earliest RetryAt. It leaves out Unclaimed rows.
 	Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]Row, error)
 
 	// Delete removes rows.
@@ -159,14 +159,13 @@ type Table interface {
 	// Defer counts a failed attempt of rows that were tried, and keeps them away from Head from now on.
 	Defer(ctx context.Context, rows ...Deferral) error
 
-	// Claim moves rows that are Unclaimed, in the shard of whichever instance they were,
-	// to the end of the rows to be sent: up to limit rows whose service call has the
-	// prefix. Of several instances that claim a row one gets it. It returns how many
-	// rows it has moved, and writes nothing if there are none.
+	// Claim moves at most limit Unclaimed rows whose service call has the prefix, from any
+	// shard to the end of the rows to be sent. If several instances claim a row, one gets
+	// it. Claim returns how many rows it has moved, and writes nothing if there are none.
 	Claim(ctx context.Context, prefix string, limit int) (claimed int, err error)
 
-	// Hasten has all deferred rows due now, however long they were to wait, except those
-	// that are Unclaimed.
+	// Hasten makes all deferred rows due now, however long they were to wait, except
+	// Unclaimed rows.
 	Hasten(ctx context.Context, now time.Time) error
 
 	// Park takes a row out of the outbox for good and keeps it, with the reason,
@@ -198,7 +197,7 @@ func Single(t Table) Outbox { return Outbox{table: t} }
 // Sharded returns an outbox that instances share.
 func Sharded(s Shards) Outbox { return Outbox{shards: s} }
 
-// With returns the outbox with what takes events out of it: without, there is none.
+// With returns the outbox with a Taker. An outbox without one has no TakeEvent.
 func (o Outbox) With(t Taker) Outbox {
 	o.Taker = t
 	return o
@@ -215,12 +214,12 @@ type Options struct {
 	Interval    time.Duration // longest time between polls of the outbox; default 5s, with shards at most 500ms
 	Batch       int           // rows published at once; default 1000
 	MaxAttempts int           // publishes of a refused row before it is parked; default 5
-	Handlers    []Handler     // hand events to functions instead of the broker, of which each has another prefix; default none
+	Handlers    []Handler     // functions that get events in place of the broker, each with a prefix of its own; default none
 	Grace       time.Duration // how long calls of a Handler may go on after the end of Run's context; default that of a publish
 
-	// Published is called once for the events of a batch that the broker has acked,
-	// or a handler has handled, with the time of that, before their rows are deleted. Batches may overlap. It
-	// must not block, nor keep or change the events.
+	// Published is called once for a batch, before its rows are deleted, with the events that
+	// the broker has acked or a handler has handled, and the time of that. Batches may
+	// overlap. It must not block, nor keep or change the events.
 	Published func(at time.Time, events []*message.Message)
 
 	// Settled is called for each event that the broker has acked, or a handler has handled, with
@@ -328,9 +327,9 @@ func (f *Forwarder) Appended(rows int) {
 	}
 }
 
-// Waiting returns how many rows wait that it was notified of and has not read yet;
-// very many while it does not know how many were there before, or owns no shard.
-// Deferred rows do not count.
+// Waiting returns how many of the rows that it was notified of it has not read yet. It
+// returns [math.MaxInt] until it has read to the last row once, since older rows may wait
+// there, and while it owns no shard. Deferred rows do not count.
 func (f *Forwarder) Waiting() int {
 	if s := f.own.Load(); s != nil {
 		return s.backlog.waiting()

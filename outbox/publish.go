@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	slowPublish = 100 * time.Millisecond // after which the next batch no longer waits for a batch
+	slowPublish = 100 * time.Millisecond // how long the next batch waits for a batch at most
 	maxTimeout  = 10 * time.Second       // of a publish; a row without a result by then is deferred
 	minTimeout  = time.Second            // of a publish while some destination does not answer, see pipeline.adapt
 )
@@ -158,7 +158,8 @@ func (p *pipeline) done(rows []Row, messages []broker.Message, errs []error) (th
 	return through
 }
 
-// note adds the result of a row to an outcome: that of its publish, or of the handler given.
+// note adds the result of a row to an outcome. It is the result of a handler if that is given,
+// and of a publish if not.
 func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Handler, err error) {
 	switch {
 	case err == nil:
@@ -189,7 +190,8 @@ func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Han
 	}
 }
 
-// end settles an outcome. So many of its rows are no longer with their destination then.
+// end hands an outcome over to be settled. Rows is how many rows of it count as in flight in
+// the pipeline: they make room for others.
 func (p *pipeline) end(now time.Time, rows int, o outcome) {
 	if len(o.events) > 0 {
 		failpoint.Here("published")

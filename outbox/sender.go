@@ -281,8 +281,8 @@ func notify(c chan<- struct{}) {
 	}
 }
 
-// left reports whether there are rows at the head, and if not returns deferred ones. A table
-// that can't be read may have some.
+// left reports whether there are rows at the head. If there are none it returns deferred rows,
+// at most limit. If the table can't be read, it reports that there are rows, since there may be.
 func (s *sender) left(ctx context.Context, limit int) (head bool, deferred []Row) {
 	rows, err := s.table.Head(ctx, 0, 1)
 	if err == nil && len(rows) == 0 {
@@ -333,10 +333,11 @@ const rereadInterval = 50 * time.Millisecond
 // last 50 ms: at once, or 50 ms after the last reread. It does not publish again the rows
 // that are still in flight.
 type rereads struct {
-	on           bool        // several transactions append at once
-	timer        *time.Timer // fires when the next reread is to begin
-	last         time.Time   // when the last reread began
-	older, newer int64       // the last row that had been read when the reread before the last began, and the last
+	on    bool        // several transactions append at once
+	timer *time.Timer // fires when the next reread is to begin
+	last  time.Time   // when the last reread began
+	newer int64       // the last row that had been read when the last reread began
+	older int64       // the same of the reread before it
 }
 
 func newRereads(on bool) *rereads {

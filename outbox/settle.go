@@ -27,7 +27,7 @@ type outcome struct {
 	deferred []Deferral
 	first    *message.Message // the first event that failed or is unsent, for the log; nil if it can't be read
 	parked   []refusal
-	handled  bool // by a handler of this process, not the broker
+	handled  bool // the rows went to a handler of this process, not to the broker
 }
 
 // A refusal is a row that failed for the last time.
@@ -158,10 +158,10 @@ func (u *unmoved) last(now time.Time) error {
 const maxKept = 100
 
 // remove deletes rows that were acked. It tries as long as it takes, so that no row is
-// published again because of an error of the table. When it has failed more times while
-// the table can be read, the error may be about a single row. Then it deletes the rows in
-// halves, and leaves a row that can't be deleted alone for a while, unless many such rows
-// are left already.
+// published again because of an error of the table. If it still fails after as many retries
+// as more says, and the table can be read, the error may be about a single row. Then it
+// deletes the rows in halves, and leaves a row that can't be deleted alone for a while,
+// unless many such rows are left already.
 func (s *sender) remove(rows []Place, more int) {
 	for failures := 0; ; more-- {
 		ctx, cancel := context.WithTimeout(s.settling, tableTimeout)
