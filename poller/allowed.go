@@ -13,7 +13,7 @@ const (
 	apartMost = 10              // failures without a success, after which the database is at fault
 )
 
-// Apart holds the tenants that are skipped because the database refuses to mark their timers,
+// An apart holds the tenants that are skipped because the database refuses to mark their timers,
 // and the reason.
 type apart struct {
 	until map[timer.TenantID]time.Time

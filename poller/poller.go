@@ -216,7 +216,8 @@ func (p *Poller) await(ctx context.Context) bool {
 }
 
 // limited returns when to poll again while a tenant is over its rate or paused: when it may
-// fire again, or when the next timer is due, which may well belong to the same tenant.
+// fire again, or when the next timer is due. That timer may belong to the same tenant, so the
+// poller waits for minDelay at least.
 func (p *Poller) limited(ctx context.Context, done firing, latest time.Time) (wake, error) {
 	at, err := p.next(ctx, done.now, latest)
 	if done.again.Before(at) {
