@@ -58,8 +58,8 @@ const (
 	defaultMaxClockAhead   = 24 * time.Hour
 )
 
-// partTimeout is what the parts may take to end beside DrainTimeout: to give up a
-// publish or a statement that hangs.
+// partTimeout is how much longer than DrainTimeout the parts may take to end, if they have to
+// give up a publish or a statement that hangs.
 const partTimeout = outbox.StopTimeout + 500*time.Millisecond
 
 // StopTimeout returns how long [App.Run] takes at most to return after its

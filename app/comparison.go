@@ -9,7 +9,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A comparison is what a database and a broker know of each other when a service starts.
+// A comparison holds the positions of the broker's logs when a service starts: as the database
+// has noted them, and as the broker has them.
 type comparison struct {
 	empty bool                      // the database is new
 	noted map[string]timer.Position // by log: how much of it is in the database

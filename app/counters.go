@@ -128,15 +128,15 @@ type Lateness struct {
 	Events  int64                          // whose due time is known: all that the service made
 	Sum     time.Duration                  // of all
 	Max     time.Duration                  // the worst since the start
-	Buckets [len(latenessBounds) + 1]int64 // how many were at most so late, see [LatenessBounds], and later than before; the last: later than all
+	Buckets [len(latenessBounds) + 1]int64 // events by their lateness: up to a bound of [LatenessBounds], and later than the bound before; the last has no bound
 }
 
 // LatenessBounds returns the upper bounds of [Lateness].Buckets but the last, which
 // has none.
 func LatenessBounds() []time.Duration { return slices.Clone(latenessBounds[:]) }
 
-// Quantile returns what at least a share of the events were not later than, such as
-// 0.99 of them: the upper bound of a bucket, but at most Max.
+// Quantile returns a lateness that at least a share of the events, such as 0.99 of them, did
+// not exceed: the upper bound of a bucket, or Max if that is less.
 func (l Lateness) Quantile(share float64) time.Duration {
 	rank := share * float64(l.Events)
 	var seen int64

@@ -12,8 +12,7 @@ import (
 // counted at a time.
 const maxHeld = 100
 
-// A heldReader counts timers apart that are due and do not fire because people paused that, or
-// that wait for the fire rate of their tenant: they are no backlog of the service.
+// A heldReader is the reader of [App.Reader].
 type heldReader struct {
 	timer.Reader
 	limits  *quota.Limiter // nil: there are none
@@ -21,9 +20,9 @@ type heldReader struct {
 	cleared func() time.Time // when all other timers that were due had fired
 }
 
-// Reader reads timers of the store, for those who look after the service: what waits until
-// firing is resumed is counted apart, as [timer.Stats.Paused], and what waits for the fire
-// rate of its tenant, as [timer.Stats.Held].
+// Reader reads timers of the store for operators. It counts due timers that are no backlog of
+// the service apart: timers that wait until firing is resumed as [timer.Stats.Paused], and
+// timers that wait for the fire rate of their tenant as [timer.Stats.Held].
 func (a *App) Reader() timer.Reader {
 	return heldReader{a.store.Timers(), a.opt.Quotas, a.opt.Clock, func() time.Time { return a.poller.Status().Cleared }}
 }

@@ -11,15 +11,15 @@ import (
 )
 
 // Hooks are called when something happens, by many goroutines at once. They must not
-// block, nor keep or change what they are given. Those that are nil are not called.
+// block, nor keep or change their arguments. A hook that is nil is not called.
 type Hooks struct {
-	Handled   func(handlers.Result)                             // what became of a delivery
+	Handled   func(handlers.Result)                             // a delivery was handled
 	Committed func(commands int, took time.Duration, err error) // commands were written together
 	Polled    func(took time.Duration, err error)               // a poll has ended
 	Reached   func(events []timer.DueTimeReached)               // timers have fired, or expired: see [timer.DueTimeReached.State]
 	Published func(at time.Time, events []*message.Message)     // the broker has acked events, see [envelope.DueAt]
 	Parked    func(event *message.Message, reason string)       // an event was refused for good
-	Watch     func() func(handlers.Decision)                    // called once a delivery: returns what to call with what became of each of its commands, nil for nothing
+	Watch     func() func(handlers.Decision)                    // called once a delivery; it returns a function that is called with the outcome of each of its commands, or nil
 }
 
 // allHooks are called one after the other.

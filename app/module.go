@@ -14,8 +14,9 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Handler is what a module of an fx application calls [Timers.OnDue] or OnDueTx with,
-// in the group of values "timer_handlers". Either Handle or HandleTx is set.
+// A Handler holds the arguments of a call of [Timers.OnDue] or [Timers.OnDueTx]. The modules of
+// an fx application provide Handlers in the group of values "timer_handlers". Either Handle or
+// HandleTx is set.
 type Handler struct {
 	Prefix   string // of the service call ids
 	Handle   func(ctx context.Context, e timer.DueTimeReached) error
@@ -23,20 +24,20 @@ type Handler struct {
 	Options  OnDueOptions
 }
 
-// ProvideHandler provides the [Handler] that a constructor returns, which may take [*Timers]
-// as any other: so each module of an application brings its own handlers.
+// ProvideHandler provides the [Handler] that a constructor returns, so that each module of an
+// application brings its own handlers. The constructor may take [*Timers].
 func ProvideHandler(constructor any) fx.Option {
 	return fx.Provide(fx.Annotate(constructor, fx.ResultTags(`group:"timer_handlers"`)))
 }
 
-// handlersOf is what the modules of the application provide.
+// handlersOf has the handlers that the modules of the application provide.
 type handlersOf struct {
 	fx.In
 
 	All []Handler `group:"timer_handlers"`
 }
 
-// host is what the module takes from the application it runs in.
+// host has the values that the module takes from the application it runs in.
 type host struct {
 	fx.In
 

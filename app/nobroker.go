@@ -12,8 +12,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// noBroker stands for a broker that there is not: no command comes from it, what is
-// published to it is refused, and it never goes away.
+// noBroker takes the place of the broker in an app that has none. No command comes from it, it
+// refuses all messages, and it is always available.
 type noBroker struct{}
 
 var errNoBroker = fmt.Errorf("%w: there is no broker", broker.ErrRefused)

@@ -11,11 +11,11 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Pause stops firing on all instances, of a tenant or of all if [timer.Pause.TenantID] is
-// empty, until [App.Resume] or the end of the pause, also after a restart: here at once, but
-// for a batch that is firing meanwhile, on others within a second. Commands are taken as
-// ever. What is paused already stays so, until the end that is given now. Since is the time of
-// the call, whatever it was. The error wraps [timer.ErrInvalid] if the pause would be over.
+// Pause stops the firing of a tenant's timers, or of all timers if [timer.Pause.TenantID] is
+// empty, until [App.Resume] or the end of the pause, also after a restart. It takes effect at
+// once in this instance, except for a batch that is firing, and within a second in others.
+// Commands are still taken. A second Pause replaces the end of the first one. Since is set to
+// the time of the call. The error wraps [timer.ErrInvalid] if its end is in the past.
 func (a *App) Pause(ctx context.Context, p timer.Pause) error {
 	defer a.poller.Refresh()
 	p.Since = a.opt.Clock.Now()
@@ -30,8 +30,8 @@ func (a *App) Pause(ctx context.Context, p timer.Pause) error {
 	return nil
 }
 
-// mark has the broker keep what was decided about firing, for a database that is lost. A
-// broker that is away must not keep an operator from it.
+// mark leaves a pause or its end at the broker, from where a recovery of a lost database reads
+// it. If the broker is away it logs that: an operator can pause all the same.
 func (a *App) mark(ctx context.Context, tenant timer.TenantID, mark deadletter.Mark, headers map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()

@@ -17,9 +17,9 @@ import (
 
 // Times of an [owner].
 const (
-	ownInterval = 5 * time.Second        // between two looks at who owns the commands
-	ownRetry    = time.Second            // after one that failed
-	connecting  = 100 * time.Millisecond // after one while there is no connection
+	ownInterval = 5 * time.Second        // between two claims
+	ownRetry    = time.Second            // after a claim that failed
+	connecting  = 100 * time.Millisecond // after a claim that failed since there is no connection
 	sessionEnds = 15 * time.Second       // within which a server notices that a process has died
 )
 
@@ -90,7 +90,7 @@ func (o *owner) run(ctx context.Context) error {
 			o.wait()
 			wait = ownRetry
 			if errors.Is(err, broker.ErrUnavailable) {
-				wait = connecting // which says why by itself
+				wait = connecting // the connection logs the reason
 			} else if text := err.Error(); text != logged {
 				o.log.WarnContext(ctx, "can't tell which database owns the commands, and whether it is complete, will retry", "error", err)
 				logged = text

@@ -47,7 +47,7 @@ type recovery struct {
 	progress atomic.Pointer[RecoveryProgress] // nil if none is under way
 }
 
-// A database is what a recovery reads and changes.
+// A database has the parts of a store that a recovery uses.
 type database struct {
 	timer.Commands
 	timer.Recoverer

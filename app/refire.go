@@ -23,14 +23,13 @@ const (
 // errRefired ends the walk of [App.Refire] before the end of the timers.
 var errRefired = errors.New("all events were published again")
 
-// Refire has events published again that were published before, in the order in which their
-// timers fired, or expired: for a consumer that lost them, or for a broker that lost what it
-// had stored. An event keeps its id and its times; the message has an id of its own, so that no
+// Refire publishes events again, in the order in which their timers fired or expired, for a
+// consumer or a broker that has lost them. An event keeps its id and its times; the message has an id of its own, so that no
 // broker drops it, and a consumer that remembers the event does. Handlers of OnDue get it, too.
 //
-// It goes on until ctx ends: with its error it returns what was done, and the next call goes on
-// from [timer.Refired.Next]. What was canceled meanwhile has no event, and what was deleted, by
-// [Options.Retention] or [App.Forget], is gone. The error wraps [timer.ErrInvalid] if
+// If ctx ends first, Refire returns its error with the progress, and the next call goes on from
+// [timer.Refired.Next]. A timer that was deleted since, by [Options.Retention] or [App.Forget],
+// has no event any more. The error wraps [timer.ErrInvalid] if
 // [timer.Refire.Validate] says so.
 func (a *App) Refire(ctx context.Context, which timer.Refire) (r timer.Refired, err error) {
 	now := a.opt.Clock.Now()

@@ -13,7 +13,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A target is what a replay changes: a [database], or a [dryStore].
+// A target is changed by a replay. It is a [database] or a [dryStore].
 type target interface {
 	timer.Commands
 	List(ctx context.Context, f timer.Filter) (timer.Page, error)
@@ -21,10 +21,10 @@ type target interface {
 	setFiring(ctx context.Context, pauses timer.Pauses) error
 }
 
-// replay applies what the broker has behind positions: what operators decided, the commands
-// that were delivered before, and the events. It leaves out commands that became dead
-// letters, and what tenants had that were forgotten. It calls applied after each batch, with
-// what was read so far and its effect, and ends with the error of applied.
+// replay applies the messages that the broker has behind positions: marks of operators, then
+// commands that were delivered before, then events. It leaves out commands that became dead
+// letters, and commands and events of a tenant from before it was forgotten. After each batch
+// it calls applied with the numbers so far and the batch, and ends with an error of applied.
 func (r *recovery) replay(
 	ctx context.Context, to target, from []timer.Position, applied func(Recovered, broker.Kind, []broker.Stored) error,
 ) (done Recovered, err error) {
@@ -142,8 +142,8 @@ func placeOf(headers map[string]string, topic, position string) place {
 // Marks are what dead letters, and the marks of operators among them, say about commands.
 type marks struct {
 	dead      map[place]bool               // commands that became dead letters
-	forgotten map[timer.TenantID]time.Time // until when what a tenant had is forgotten
-	firing    timer.Pauses                 // what was last decided about firing, of tenants and of all: the zero value if it was resumed
+	forgotten map[timer.TenantID]time.Time // messages of a tenant from before this time are left out
+	firing    timer.Pauses                 // the last pause of each tenant, and of all; the zero value if firing was resumed
 }
 
 // readMarks reads the dead letters behind positions. In a log that holds both, a dead letter

@@ -85,12 +85,12 @@ func (t *Timers) CancelTx(ctx context.Context, tx *sql.Tx, keys ...timer.Key) er
 }
 
 // CancelWhereTx cancels many timers in a transaction of the host's, as CancelWhere does: at
-// most 10,000. By a prefix or a correlation id it finds what was committed before.
+// most 10,000. By a prefix or a correlation id it finds only timers that were committed before.
 func (t *Timers) CancelWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.TenantID, of timer.Selection) (timer.CancelCounts, error) {
 	return t.in(tx).CancelWhere(ctx, tenant, of)
 }
 
-// In returns what schedules and cancels in a transaction that a store has joined,
+// In returns a [Joined] that schedules and cancels in a transaction that a store has joined,
 // such as one of pgx: timers.In(store.JoinPgx(tx)).Schedule(ctx, …). After its commit
 // the next poll finds the timers, as after ScheduleTx.
 func (t *Timers) In(joined timer.Commands) Joined {
@@ -98,19 +98,19 @@ func (t *Timers) In(joined timer.Commands) Joined {
 }
 
 // Tx runs fn in a transaction of the database, commits if fn returns nil, and wakes
-// the poller for what was scheduled in it. It waits its turn with the transactions of
-// the store. In fn use what takes the tx: Schedule, Cancel and another Tx would wait for
-// this one, on PostgreSQL if they are about the same timers, until their context ends,
-// or half a minute.
+// the poller for the timers that were scheduled in it. It waits its turn with the
+// transactions of the store. In fn call the methods that take the tx. Schedule, Cancel and
+// another Tx would wait for this transaction (on PostgreSQL only if they are about the same
+// timers), until their context ends or for half a minute.
 func (t *Timers) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	return Tx(ctx, t, ofSQL{t.app.store}, func(tx *sql.Tx, _ Joined) error { return fn(tx) })
 }
 
-// Wake makes the poller poll now: for a host that commits what it has scheduled by
-// itself.
+// Wake makes the poller poll now. A host calls it after a commit of its own that scheduled
+// timers.
 func (t *Timers) Wake() { t.app.poller.Refresh() }
 
-// Counts are what a tenant has.
+// Counts are numbers of timers and events of a tenant.
 type Counts struct {
 	timer.Counts     // timers in each state
 	Failing      int // events that have failed for ten minutes or longer, in this process
@@ -138,7 +138,7 @@ func (t *Timers) Retry(ctx context.Context, seqs ...int64) (retried int, err err
 
 func (t *Timers) direct() Joined { return Joined{timers: t, commands: t.commands} }
 
-// in returns what joins a transaction of the host's.
+// in returns a Joined on a transaction of the host's.
 func (t *Timers) in(tx *sql.Tx) Joined {
 	j := t.In(t.app.store.Join(tx))
 	if b, ok := t.open.Load(tx); ok {
@@ -147,13 +147,13 @@ func (t *Timers) in(tx *sql.Tx) Joined {
 	return j
 }
 
-// ended says what a transaction of Tx has committed, or that it was rolled back.
+// ended is called when a transaction of Tx was committed or rolled back.
 func (t *Timers) ended(b *booked, committed bool) {
 	if committed {
 		t.direct().applied(b.due, b.decided)
 		return
 	}
-	for _, d := range b.decided { // what it scheduled does not wait
+	for _, d := range b.decided { // its timers do not wait, since it was rolled back
 		if quotas := t.app.opt.Quotas; quotas != nil {
 			quotas.Decremented(d.TenantID)
 		}
