@@ -29,7 +29,7 @@ func Decode(body []byte) (Message, error) {
 }
 
 // DecodeWith is [Decode] of a message with headers: get returns a header by its name, or "".
-// What the body does not say of correlation and trace is taken from them.
+// A correlation id or a trace that the body lacks is taken from the headers.
 func DecodeWith(body []byte, get func(name string) string) (Message, error) {
 	d := decoders.Get().(*decoder)
 	defer d.release()

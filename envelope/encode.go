@@ -108,7 +108,7 @@ func ScheduleMany(c timer.ScheduleTimers) []byte {
 	return insert(encode(body), "}}", "timers", append(list, ']'))
 }
 
-// firstOf returns the first of some commands, whose correlation and trace all have.
+// firstOf returns the first command, whose correlation id and trace are those of all.
 func firstOf(c timer.ScheduleTimers) timer.ScheduleTimer {
 	for _, first := range c.Commands {
 		return first
@@ -138,9 +138,9 @@ func formatExpiry(t time.Time) string {
 	return FormatTime(timer.RoundUp(t))
 }
 
-// Reached encodes an event, a [timer.TimerExpired] if its state is Expired. Its id is e.ID, or [EventID] if that is empty. Two
-// attempts at the same event differ in reachedAt, or expiredAt, and timestampMs only, which
-// are the same instant.
+// Reached encodes an event, as a [timer.TimerExpired] if its state is Expired. Its id is e.ID,
+// or [EventID] if that is empty. Two attempts at the same event differ only in timestampMs and
+// in reachedAt or expiredAt, which are the same instant.
 func Reached(e timer.DueTimeReached) []byte { return Format{}.Reached(e) }
 
 // data returns the data of a timer as they are written in the body, or "" if the

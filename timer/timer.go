@@ -140,7 +140,7 @@ func stateAt(at, expiresAt time.Time) State {
 type Entry struct {
 	Key
 	Version                 // of the newest command that took effect
-	State         State     //
+	State         State     // Scheduled, Reached, Expired or Canceled
 	CorrelationID string    // of the command that set the due time; may be empty
 	Trace         Trace     // of the command that set the due time; may be empty
 	Data          string    // of the command that set the due time; empty if it had none, or if Canceled
@@ -196,7 +196,7 @@ const (
 	WasCanceled                        // the timer was Canceled already; only its version moved
 	WasExpired                         // the timer has expired; Expired is final
 	WasTied                            // as WasStale, but the newer command has the same millisecond: the ids decided
-	outcomeSentinel                    //
+	outcomeSentinel                    // one more than the last outcome
 )
 
 var outcomeNames = [outcomeSentinel]string{
