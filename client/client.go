@@ -64,8 +64,8 @@ func (c *Client) Cancel(ctx context.Context, key timer.Key) (timer.Version, erro
 	return c.CancelTimer(ctx, timer.CancelTimer{Key: key})
 }
 
-// CancelTimer cancels as [Client.Cancel] does, with what the command has: a correlation
-// id, a version or a trace of its own.
+// CancelTimer cancels as [Client.Cancel] does, with the correlation id, the version and the
+// trace of the command, if it has them.
 func (c *Client) CancelTimer(ctx context.Context, command timer.CancelTimer) (timer.Version, error) {
 	now := c.opt.Clock.Now()
 	command.Version = c.versions.Complete(command.Version, now)
@@ -80,7 +80,7 @@ func (c *Client) CancelTimer(ctx context.Context, command timer.CancelTimer) (ti
 
 // CancelMany cancels many timers of a tenant that have not fired: by a prefix of their
 // service calls, by their correlation id, or by a list of up to 500 service calls. It
-// cancels what is there when the service handles it. It returns as [Client.Schedule] does.
+// cancels the timers that exist when the service handles it. It returns as [Client.Schedule] does.
 func (c *Client) CancelMany(ctx context.Context, tenant timer.TenantID, of timer.Selection) (timer.Version, error) {
 	command := timer.CancelTimers{
 		TenantID: tenant, Version: c.versions.Complete(timer.Version{}, c.opt.Clock.Now()), Of: of, Trace: c.opt.Trace(ctx),

@@ -19,9 +19,9 @@
 //
 //   - An error that wraps [timer.ErrInvalid] says what is wrong with a command, and
 //     nothing was sent. After any other error the broker may have it.
-//   - A nil error means what it means at the publisher: with one that waits for the ack
-//     of a durable broker the command is not lost. That the service takes it (tenants have
-//     quotas) is known later: see receipts and dead letters in docs/messages.md.
+//   - A nil error means that the publisher returned nil. If it waits for the ack of a durable
+//     broker, the command is not lost. Whether the service accepts it (tenants have quotas) is
+//     known later: see receipts and dead letters in docs/messages.md.
 //   - Commands of one Client take effect in the order in which they were made, those of
 //     one millisecond too. Of two processes the one with the later clock wins.
 //   - An event may come more than once, around a crash or an error of the broker.

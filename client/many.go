@@ -50,7 +50,7 @@ type pack struct {
 	bytes int
 }
 
-// A sender is what the timers of one message have in common.
+// A sender holds the fields that all timers of one message have in common.
 type sender struct {
 	tenant      timer.TenantID
 	correlation string

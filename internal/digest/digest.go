@@ -1,4 +1,5 @@
-// Package digest keeps a log short that is about things of which there may be any number.
+// Package digest bounds the lines of a log about things that may come in any number. It logs
+// the first thing of a kind at once, and counts the others for a minute.
 package digest
 
 import (
@@ -11,7 +12,7 @@ import (
 const (
 	interval = time.Minute
 	maxKinds = 50  // tenants come from outside, as many as anyone likes
-	others   = "*" // stands for what kinds beyond these are about
+	others   = "*" // stands for all kinds beyond maxKinds
 )
 
 // A Digest logs the first of a kind at once, and a minute later how many there were, if
@@ -22,8 +23,8 @@ type Digest struct {
 	mu    sync.Mutex
 	kinds map[string]*noted
 	order []*noted
-	more  int         // of kinds that are not in the map, which is full
-	name  any         // of what these are about
+	more  int         // things of kinds that are not in the map, which is full
+	name  any         // name of the first attribute of these kinds
 	end   *time.Timer // of the minute; nil while there is nothing to log in the end
 }
 

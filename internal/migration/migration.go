@@ -1,5 +1,4 @@
-// Package migration makes what applies the steps of a schema, the same for every
-// store.
+// Package migration applies the steps of a schema, in the same way for every store.
 package migration
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Table is ours alone, so that a host's own goose does not collide.
+// Table is the table of versions. Its name is ours alone, since a host may use goose, too.
 const Table = "timer_schema"
 
 // TableBefore is that of databases from before release 0.1.0.
@@ -22,7 +21,7 @@ const TableBefore = "timer_schema_version"
 var ErrBefore = fmt.Errorf("%w: the database is from before release 0.1.0: write its timers into a file with the program that made it (timer-service export), and import that into a new database (timer-service import)",
 	timer.ErrFatal)
 
-// NewProvider returns what applies the steps that a database lacks.
+// NewProvider returns a provider that applies the steps that a database lacks.
 func NewProvider(dialect goose.Dialect, db *sql.DB, steps fs.FS) (*goose.Provider, error) {
 	provider, err := provide(dialect, db, steps)
 	if err != nil {

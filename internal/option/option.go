@@ -1,4 +1,4 @@
-// Package option completes options of which less than nothing means the default, too.
+// Package option sets defaults of options. A value that is zero or negative means the default.
 package option
 
 import "cmp"
