@@ -94,9 +94,9 @@ type App struct {
 
 // New assembles an App. It starts nothing and touches no network: call
 // [App.Run]. The app closes neither the store nor the broker, which must be
-// running while the app is (see [Options].RunBroker). Without a broker, which is nil
-// then, no commands come in but those of [App.Timers], and [Timers.OnDue] must be
-// called. The error says what can't work together.
+// running while the app is (see [Options].RunBroker). If the broker is nil, commands come
+// only from [App.Timers], and [Timers.OnDue] must be called. The error names topics of the
+// broker that are not valid.
 func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) {
 	if b == nil {
 		b = noBroker{}

@@ -22,7 +22,8 @@ type Joined struct {
 	joins    bool    // the host's transaction is open meanwhile
 }
 
-// A booked is what becomes known with the commit of a transaction of [Tx].
+// A booked holds the effects of commands in a transaction of [Tx], which are reported after its
+// commit.
 type booked struct {
 	mu      sync.Mutex
 	due     time.Time // the earliest that was set; zero if none was
@@ -122,8 +123,8 @@ func (j Joined) cancel(ctx context.Context, now time.Time, commands ...timer.Can
 	return results, nil
 }
 
-// applied notes the earliest due time that commands have set, and what became of them. In a
-// transaction of [Tx] it is said after the commit.
+// applied reports the earliest due time that commands have set, and their outcomes: to the
+// poller and the hooks at once, or in a transaction of [Tx] after its commit.
 func (j Joined) applied(due time.Time, decided []handlers.Decision) {
 	switch {
 	case j.open != nil:
@@ -245,8 +246,8 @@ func (j Joined) allow(ctx context.Context, of byTenant) error {
 	return nil
 }
 
-// count tells the quotas what became of commands that they allowed: no results, if they
-// failed.
+// count tells the quotas the results of commands that they have allowed. Without results the
+// commands failed.
 func (j Joined) count(allowed byTenant, commands []timer.ScheduleTimer, results []timer.Result) {
 	quotas := j.timers.app.opt.Quotas
 	if quotas == nil {

@@ -44,7 +44,7 @@ func (a *App) mark(ctx context.Context, tenant timer.TenantID, mark deadletter.M
 const markTimeout = 3 * time.Second
 
 // Resume ends the pause of a tenant, or the one of all if it is empty: here at once, on other
-// instances within about a second. What was due meanwhile fires late. A tenant that was paused
+// instances within about a second. Timers that became due meanwhile fire late. A tenant that was paused
 // by name stays so when firing of all is resumed.
 func (a *App) Resume(ctx context.Context, tenant timer.TenantID) error {
 	defer a.poller.Refresh()
@@ -72,12 +72,15 @@ const (
 	forgetPause = 10 * time.Millisecond
 )
 
-// Forget deletes all timers of a tenant, of any state, and its parked events, ends its pause, and
-// returns how many timers, also with an error: then call it again, here or on any
-// other instance. It ends with a step that finds none: what is scheduled later
-// stays, so the tenant's producers should have stopped. Events that wait in the outbox
-// are still published. Nothing is kept of the tenant in the database, so that an old command
-// that is delivered again schedules its timer again; a recovery of the database reads none.
+// Forget deletes all timers of a tenant, in any state, and its parked events, and ends its
+// pause. It returns the number of timers that it has deleted, also with an error: then call it
+// again, on any instance. It stops when it finds no more timers, and timers that are scheduled
+// later stay, so the tenant's producers should have stopped. Events that wait in the outbox are
+// still published.
+//
+// The database keeps nothing of the tenant, so an old command that is delivered again schedules
+// its timer again. Forget therefore leaves a mark at the broker, by which a recovery leaves out
+// the commands from before. If the broker is away that is an error.
 func (a *App) Forget(ctx context.Context, tenant timer.TenantID) (forgotten timer.Counts, err error) {
 	for {
 		c, err := a.store.Operator().Forget(ctx, tenant, forgetBatch)

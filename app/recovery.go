@@ -124,7 +124,7 @@ func (r *recovery) again(ctx context.Context) error {
 	})
 }
 
-// dryRun returns what a recovery would change.
+// dryRun returns the numbers of a recovery, and changes nothing.
 func (r *recovery) dryRun(ctx context.Context) (done Recovered, err error) {
 	err = r.db.Alone(ctx, func(ctx context.Context) error {
 		c, reason, err := r.verify(ctx)
@@ -141,9 +141,9 @@ func (r *recovery) dryRun(ctx context.Context) (done Recovered, err error) {
 // errOlder ends the replay of [recovery.verify].
 var errOlder = errors.New("it is older than the broker knows")
 
-// verify returns what the database and the broker know of each other, and why the database
-// has to be recovered, or "" if it need not be. A command that was delivered and not acked
-// may be in no database yet.
+// verify compares the database with the broker, and returns why the database has to be
+// recovered, or "" if it need not be. A command that was delivered and not acked may be in no
+// database yet, so it proves nothing.
 func (r *recovery) verify(ctx context.Context) (c comparison, reason string, err error) {
 	c, err = r.compare(ctx)
 	switch {
@@ -170,8 +170,9 @@ func (r *recovery) verify(ctx context.Context) (c comparison, reason string, err
 	return c, reason, ignore(err, errOlder)
 }
 
-// compare returns what the database and the broker know of each other. It asks the broker
-// first: what the broker counts as acked by then is in the database, and noted there.
+// compare reads the positions of the logs at the broker and in the database. It asks the broker
+// first: then all commands that the broker counts as acked are in the database, if that is
+// complete, and their positions are noted there.
 func (r *recovery) compare(ctx context.Context) (comparison, error) {
 	if r.history == nil {
 		return comparison{}, fmt.Errorf("%s: %w", r.lacks, errors.ErrUnsupported)

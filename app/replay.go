@@ -171,7 +171,7 @@ func (r *recovery) readMarks(ctx context.Context, from []timer.Position) (marks,
 	return m, err
 }
 
-// note notes what an operator decided after all that was noted before.
+// note adds a mark to the marks from before it.
 func (m *marks) note(mark broker.Stored) {
 	get := mark.Message.Metadata.Get
 	tenant := timer.TenantID(get(envelope.HeaderTenantID))
@@ -182,7 +182,7 @@ func (m *marks) note(mark broker.Stored) {
 		m.firing[tenant] = timer.Pause{}
 	case deadletter.MarkPaused:
 		pause := m.firing[tenant]
-		if !pause.InForce(mark.At) { // else to pause again changes the end
+		if !pause.InForce(mark.At) { // a pause that is in force only gets another end
 			pause = timer.Pause{TenantID: tenant, Since: mark.At, By: get(envelope.HeaderMarkBy)}
 		}
 		pause.Until, _ = time.Parse(time.RFC3339Nano, get(envelope.HeaderMarkUntil)) // else until it is resumed
@@ -190,7 +190,7 @@ func (m *marks) note(mark broker.Stored) {
 	}
 }
 
-// forgot reports whether what came of a tenant at a time was forgotten later.
+// forgot reports whether a tenant was forgotten after a time.
 func (m *marks) forgot(tenant timer.TenantID, at time.Time) bool {
 	until, is := m.forgotten[tenant]
 	return is && !at.After(until)

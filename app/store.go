@@ -12,30 +12,31 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Store is what the service keeps in a database: *sqlite.Store or *postgres.Store.
+// A Store keeps all data of the service in a database. It is a *sqlite.Store or a
+// *postgres.Store.
 type Store interface {
 	timer.Store
 
-	// Timers returns what reads timers.
+	// Timers returns the reader of timers.
 	Timers() timer.Reader
 
-	// Operator returns what people change in the database, and retention.
+	// Operator returns the changes that operators and retention make.
 	Operator() timer.Operator
 
-	// Recovery returns what makes a database whole that was lost or is older than the
-	// broker knows.
+	// Recovery returns the calls that recover a database that was lost, or that is older
+	// than the broker knows.
 	Recovery() timer.Recoverer
 
 	// Outbox returns where events wait for the broker: a table, or shards that
 	// instances own.
 	Outbox() outbox.Outbox
 
-	// Shared returns what instances have in common that share the database, or nil if it
-	// belongs to one process.
+	// Shared returns the services of a database that several instances share, such as its
+	// clock, or nil if the database belongs to one process.
 	Shared() store.Shared
 
-	// Join returns what applies commands in a transaction of the host's on the same
-	// database: what they do is committed with it, or rolled back. A call that returns
+	// Join returns commands that are applied in a transaction of the host's on the same
+	// database, and are committed with it, or rolled back. A call that returns
 	// an error has changed nothing, and the transaction can go on. Until it ends it keeps
 	// the keys of its commands, or with SQLite the database, from others. Where commands
 	// need a receipt, that is committed too. It is for one goroutine at a time.

@@ -160,7 +160,7 @@ func (t *Timers) ended(b *booked, committed bool) {
 	}
 }
 
-// observe counts what became of commands.
+// observe reports the outcomes of commands to the hooks.
 func (t *Timers) observe(decided []handlers.Decision) {
 	for _, d := range decided {
 		t.app.hooks.handled(d.Result)

@@ -119,7 +119,7 @@ type group[C any] struct {
 	waiting []*call[C]
 }
 
-// A call is one caller's commands and what came of them.
+// A call holds the commands of one caller, and their results.
 type call[C any] struct {
 	now      time.Time
 	commands []C

@@ -60,7 +60,7 @@ func (s *Store) Prepare(ctx context.Context) error {
 func (s *Store) CheckServer(ctx context.Context) error {
 	var number int64
 	var version, synchronous, fsync string
-	var unlogged, hidden, denied, dropping string // what is denied fails by itself
+	var unlogged, hidden, denied, dropping string // names of tables; a denied one is not checked here, since each statement on it fails
 	if err := readTx(ctx, s.db, step{text: sqlServer, each: store.Scan(&number, &version, &synchronous, &fsync)},
 		step{text: sqlTables, each: store.Scan(&unlogged, &hidden, &denied, &dropping)}); err != nil {
 		return err

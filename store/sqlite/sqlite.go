@@ -200,7 +200,7 @@ func (s *Store) Close() error {
 // DB returns the handle that writes: for [ReferenceServiceCalls], and for tests.
 func (s *Store) DB() *sql.DB { return s.db }
 
-// Timers returns what reads timers.
+// Timers returns s.
 func (s *Store) Timers() timer.Reader { return s }
 
 // Operator returns s.
