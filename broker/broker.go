@@ -108,7 +108,8 @@ type DeadLetters interface {
 	VisitDeadLetters(ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error)) error
 }
 
-// An Inspection describes a server as it was found. Unknown fields are zero.
+// An Inspection has the facts that Inspect of a driver has found out about a server. Unknown
+// fields are zero.
 type Inspection struct {
 	Version string        // name and version of the server
 	Now     time.Time     // time by the server's clock
@@ -118,7 +119,7 @@ type Inspection struct {
 	Limit   int64         // most bytes that it takes; 0 means no limit, or unknown
 	Used    int64         // bytes that are used of Limit
 	Oldest  time.Time     // commands that arrived since then are still there
-	Rereads bool          // whether the server keeps messages that were acked
+	Rereads bool          // whether the server keeps messages that were acked, so that a lost database can be recovered
 }
 
 // These are the topics of the service on each broker, unless its configuration names

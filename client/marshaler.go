@@ -15,11 +15,10 @@ import (
 // A Marshaler makes messages of commands and events and reads them, for the component
 // cqrs of Watermill, whose CommandEventMarshaler it is. It knows [timer.ScheduleTimer],
 // [timer.ScheduleTimers], [timer.CancelTimer], [timer.CancelTimers], [timer.DueTimeReached]
-// and [timer.TimerExpired], by value or by pointer, and makes a ScheduleTimer of a [Timer]. What is invalid is an error that
-// wraps [timer.ErrInvalid].
+// and [timer.TimerExpired], by value or by pointer, and makes a ScheduleTimer of a [Timer]. The
+// error for an invalid message, command or event wraps [timer.ErrInvalid].
 //
-// A component cqrs hands no context to its marshaler, so the trace of a command is the
-// one that it has.
+// The component cqrs hands no context to its marshaler, so a command gets no trace from one.
 type Marshaler struct {
 	Clock timer.Clock // of commands without a version; default time.Now
 }
@@ -81,8 +80,8 @@ func newMessage(id string, body []byte, headers map[string]string) (*message.Mes
 }
 
 // Unmarshal reads a message, strictly, into a pointer to the command or event that it is.
-// Envelopes and CloudEvents are read. What the body does not say, correlation and
-// trace, is taken from the headers.
+// It reads envelopes and CloudEvents. A correlation id and a trace that the body lacks are
+// taken from the headers.
 func (m Marshaler) Unmarshal(msg *message.Message, v any) error {
 	payload, kind, err := decode(msg)
 	if err != nil {
@@ -115,7 +114,7 @@ func (Marshaler) NameFromMessage(msg *message.Message) string {
 	return kind
 }
 
-// valueOf returns what a pointer points to, else v.
+// valueOf returns the value that v points to, or v itself if it is not a pointer.
 func valueOf(v any) any {
 	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && !p.IsNil() {
 		return p.Elem().Interface()
@@ -123,7 +122,8 @@ func valueOf(v any) any {
 	return v
 }
 
-// decode reads a message, and completes a command or an event with what its headers say.
+// decode reads a message. A correlation id and a trace that its body lacks come from its
+// headers.
 func decode(msg *message.Message) (payload any, kind string, err error) {
 	m, err := envelope.DecodeWith(msg.Payload, msg.Metadata.Get)
 	return m.Payload, m.Type, err

@@ -12,7 +12,7 @@ import (
 // a time.
 type Timer struct {
 	TenantID      timer.TenantID      // whose it is
-	ServiceCallID timer.ServiceCallID // what it is about; with the tenant the key of the timer
+	ServiceCallID timer.ServiceCallID // the service call of the event; with the tenant the key of the timer
 	DueAt         time.Time           // when it fires, rounded up to milliseconds; a time in the past is due at once
 	After         time.Duration       // when it fires, from now on, in place of DueAt; one of the two must be given
 	ExpiresAt     time.Time           // from when on it must not fire any more, as after an outage, but expires: after DueAt, rounded up to milliseconds; default it may fire at any time

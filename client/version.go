@@ -35,7 +35,8 @@ type Versions struct {
 	last int64 // timestampMs of the newest one
 }
 
-// Complete returns v with what it lacks, for a command that is made now.
+// Complete returns v with a timestamp and an id, if it lacks them, for a command that is made
+// now.
 func (s *Versions) Complete(v timer.Version, now time.Time) timer.Version {
 	if v.TimestampMS == 0 {
 		s.mu.Lock()

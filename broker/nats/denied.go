@@ -50,7 +50,7 @@ func (b *Broker) deny(err error) error {
 
 // A request waits for an answer.
 type request struct {
-	text   string // what a denial of the request contains
+	text   string // the part of an error text by which a denial of the request is known
 	cancel context.CancelCauseFunc
 }
 

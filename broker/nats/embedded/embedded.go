@@ -195,7 +195,7 @@ func (s *Server) URL() string { return s.url }
 // Address returns the host and the port on which the server listens.
 func (s *Server) Address() (host string, port int) { return s.opt.Host, s.opt.Port }
 
-// Syncs reports whether the disk has what was acked.
+// Syncs reports whether the server syncs a message to the disk before it acks it.
 func (s *Server) Syncs() bool { return s.opt.SyncAlways }
 
 // InProcessConn returns a connection that does not go through the network.
