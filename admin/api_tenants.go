@@ -145,8 +145,8 @@ func tenantsAfter(ctx context.Context, timers timer.Reader, after timer.TenantID
 	return page, next, err
 }
 
-// statsOf returns the counts of a tenant, or of all tenants if it is empty, and what of them
-// is overdue.
+// statsOf returns the counts of a tenant, or of all tenants if it is empty, and how many of the
+// timers are overdue.
 func statsOf(ctx context.Context, timers timer.Reader, tenant timer.TenantID, now time.Time) (timer.Stats, timer.Overdue, error) {
 	s, err := timers.Stats(ctx, tenant)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/store/sqlite"
 )
 
-// A brokerFound is what the examination knows of the broker.
+// A brokerFound holds the facts that the examination has found out about the broker.
 type brokerFound struct {
 	broker.Inspection
 	checks  []app.Check

@@ -13,7 +13,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A databaseFound is what the examination knows of the database.
+// A databaseFound holds the facts that the examination has found out about the database.
 type databaseFound struct {
 	checks   []app.Check
 	store    closingStore // nil if it can't be used

@@ -89,9 +89,10 @@ func newClient(url, token string, through http.RoundTripper) *Client {
 	}
 }
 
-// Within returns a client of the handler of a service that does not run: it reads what a
-// database has, and changes nothing. Close closes the database. Of an error of the database
-// the client returns the cause, which a service keeps to its log.
+// Within returns a client for a database on which no service runs: requests go to an HTTP
+// handler in this process, which reads the database and changes nothing. Close closes the
+// database. The client returns the cause of an error of the database, which a service would
+// only log.
 func Within(database interface {
 	timer.Reader
 	io.Closer
@@ -113,7 +114,7 @@ func Within(database interface {
 	}
 }
 
-// Close lets go of connections, or of what is asked within this process.
+// Close closes idle connections, or the database of [Within].
 func (c *Client) Close() error { return c.close() }
 
 // Path returns a path of the API with these segments.
@@ -181,7 +182,7 @@ func (c *Client) Send(ctx context.Context, method, path string, request []byte) 
 	return c.whole(c.exchange(ctx, method, path, "application/json, text/plain;q=0.5", "application/json", request))
 }
 
-// Publish has the service publish commands, which are envelopes, and returns what became of
+// Publish has the service publish commands, which are envelopes, and returns the result of
 // each. There are at most [admin.MaxCommands] of them.
 func (c *Client) Publish(ctx context.Context, commands [][]byte) ([]admin.LineResult, error) {
 	var request bytes.Buffer

@@ -28,7 +28,7 @@ type link struct {
 	conns [2]net.Conn // by the direction in which they are written to; the server's is nil until it is made
 }
 
-// A chunk is a part of what was sent. Nil bytes are its end.
+// A chunk is a part of a stream of bytes. Nil bytes are the end of the stream.
 type chunk struct {
 	bytes []byte
 	due   time.Time // when it arrives
@@ -77,7 +77,7 @@ func (l *link) end() {
 	}
 }
 
-// reset closes a connection. If it is a TCP connection, what is under way is dropped.
+// reset closes a connection. The bytes under way on a TCP connection are dropped.
 func reset(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0) // fails only if it is closed
@@ -85,7 +85,7 @@ func reset(c net.Conn) {
 	_ = c.Close() // an error does not matter any more
 }
 
-// pump forwards what is sent in a direction. It also reads what is dropped, or the sender
+// pump forwards the bytes of a direction. It also reads the bytes that it drops, or the sender
 // would notice.
 func (l *link) pump(d Direction) {
 	way := make(chan chunk, chunks)

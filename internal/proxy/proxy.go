@@ -1,5 +1,5 @@
-// Package proxy stands between clients and a server, and harms their connections in tests:
-// it delays what they send, drops it silently, or resets the connections. It accepts
+// Package proxy stands between clients and a server in tests, and harms their connections: it
+// delays or drops the bytes that they send, or resets the connections. It accepts
 // connections over TCP, or within the process, where it also works in a bubble of
 // testing/synctest.
 package proxy
@@ -40,8 +40,8 @@ type Proxy struct {
 // A state is the harm that a proxy does now.
 type state struct {
 	refuse bool             // it refuses new connections
-	drop   [2]bool          // it drops what is sent in a direction
-	delay  [2]time.Duration // how much later what is sent in a direction arrives
+	drop   [2]bool          // by direction: it drops all bytes
+	delay  [2]time.Duration // by direction: bytes arrive so much later
 }
 
 // New returns a proxy for a server that dial connects with. It does no harm yet, and starts
@@ -94,7 +94,7 @@ func (p *Proxy) InProcessConn() (net.Conn, error) {
 	return client, nil
 }
 
-// Delay delays what is sent in a direction from now on. It does not limit how much is sent
+// Delay delays the bytes that are sent in a direction from now on. It does not limit how much is sent
 // meanwhile.
 func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.mu.Lock()

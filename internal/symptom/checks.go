@@ -1,6 +1,6 @@
 package symptom
 
-// What the checks of a service that runs find, in the order of the flow.
+// The checks of a running service find these, in the order of the flow.
 var (
 	StoreFails  = Symptom{Part: "store", Red: true, Text: "%v", Do: "commands wait at the broker and nothing fires: repair the database, it goes on by itself"}
 	BrokerFails = Symptom{

@@ -1,6 +1,6 @@
 package symptom
 
-// What the doctor finds on this machine, in the order of its lines.
+// The doctor finds these on this machine, in the order of its lines.
 var (
 	Relaxed   = Symptom{Part: "settings", Text: "durability is relaxed: a loss of power may lose the newest commands", Do: "set it to strict, unless speed matters more"}
 	InProcess = Symptom{

@@ -1,5 +1,5 @@
-// Package symptom is the table of what can be wrong with a service: what is seen, the
-// cause, and what to do about it. The checks of the service and the doctor take their
+// Package symptom is the table of things that can be wrong with a service. An entry says what
+// an operator sees, the cause, and the remedy. The checks of the service and the doctor take their
 // words from it, and docs/troubleshooting.md is generated from it, so that a person reads
 // the same advice everywhere.
 package symptom
@@ -14,7 +14,7 @@ import (
 // A Symptom is one entry of the table.
 type Symptom struct {
 	ID    string // name of the alert; empty if it is none
-	Part  string // what is checked, such as "store"; empty if no check finds it
+	Part  string // the part that a check is about, such as "store"; empty if no check finds it
 	Red   bool   // whether timers are late or commands are not taken, until it is repaired
 	Text  string // what is seen: of a check a format for [fmt.Sprintf], else a part of a message in Markdown
 	Cause string // in Markdown; checks have none, since their text says it
