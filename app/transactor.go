@@ -11,22 +11,22 @@ import (
 )
 
 // A Transactor begins transactions of type T on the database of the timers, for [Tx] and
-// [OnDueTx]: with a [pgx.Tx] that is what Pgx of a *postgres.Store returns.
+// [OnDueTx]. The method Pgx of a *postgres.Store returns one for a [pgx.Tx].
 //
 // [pgx.Tx]: https://pkg.go.dev/github.com/jackc/pgx/v5#Tx
 type Transactor[T any] interface {
 	// Transact runs fn in a transaction, as [Store] does.
 	Transact(ctx context.Context, fn func(tx T) error) error
 
-	// Join returns what applies commands in a transaction, as [Store] does.
+	// Join returns commands that are applied in a transaction, as [Store] does.
 	Join(tx T) timer.Commands
 
 	// TakeEvent deletes an event in a transaction, as [outbox.Taker] does.
 	TakeEvent(ctx context.Context, tx T, row outbox.Place) (bool, error)
 }
 
-// Tx is [Timers.Tx] with transactions of another type: what fn schedules and cancels by in
-// is committed with what it writes in tx, or rolled back, and is on time.
+// Tx is [Timers.Tx] with transactions of another type. The commands that fn gives to in are
+// committed together with its writes in tx, or rolled back, and the poller is woken for them.
 func Tx[T any](ctx context.Context, t *Timers, db Transactor[T], fn func(tx T, in Joined) error) error {
 	if err := t.beside(ctx); err != nil {
 		return fmt.Errorf("begin a transaction: %w", err)
