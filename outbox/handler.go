@@ -249,9 +249,9 @@ func newSlots(n int) *slots {
 	return &slots{free: n, held: make(map[string]int), waiting: make(map[string][]call)}
 }
 
-// enter reports whether a call begins at once. Else it waits until release returns it. While
-// share calls wait, and some have left a moment ago or the row is deferred, out has the call to
-// put off: one of the destination that has the most, which may be the call itself.
+// enter reports whether a call begins at once. Else the call waits until release returns it. If
+// share calls wait already, and some have left a moment ago or the row is deferred, a call has
+// to leave: out is a call of the destination that has the most, perhaps the new call itself.
 func (s *slots) enter(c call, share int) (begins bool, out []call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ const maxLine = 1 << 20
 
 // ReadExport reads an export of a tenant, or of all if that is empty, calls yield with
 // each of its timers, and compares what it read with the trailer. An error in the file
-// begins with the number of the line; one of yield is returned as it is. That the file
-// is whole is known at its end only.
+// begins with the number of the line; an error of yield is returned as it is. Only a nil
+// error says that the file is whole, so yield must not rely on that.
 func ReadExport(r io.Reader, tenant timer.TenantID, yield func(timer.Entry) error) (Summary, error) {
 	lines := newLineReader(r)
 	if err := lines.header(tenant); err != nil {

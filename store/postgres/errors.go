@@ -23,7 +23,7 @@ var fatal = map[string]string{
 	"3F000": "invalid schema name",
 }
 
-// classify adds to an error what was being done, and wraps [timer.ErrFatal] if the database
+// classify adds the text doing to an error, and wraps [timer.ErrFatal] if the database
 // is missing or damaged (corrupted data or a corrupted index). All other errors may be
 // temporary: a lost connection, a server that starts or stops, a deadlock, a lock that took
 // too long, a full disk.

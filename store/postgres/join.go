@@ -198,7 +198,7 @@ func (t *transaction) leave(ctx context.Context, database *string) error {
 	return nil
 }
 
-// inTransaction adds to an error what was being done in a host's transaction. No such error
+// inTransaction adds the text doing to an error in a host's transaction. No such error
 // ends the service, because the host chose the transaction.
 func inTransaction(doing string, err error) error {
 	switch {

@@ -93,9 +93,9 @@ func (r *Reader) quickCheck(ctx context.Context, path string) error {
 	return nil
 }
 
-// LockOwner returns what the process that has the lock of a database file calls itself,
-// or "" if none has it. It asks for the lock for a moment, together with
-// others that ask: [Open] tries for longer than that.
+// LockOwner returns the text by which the process that has the lock of a database file names
+// itself, or "" if no process has it. To find out, it takes the lock for a moment. That does
+// not disturb [Open], which tries for longer.
 func LockOwner(path string) (string, error) {
 	name := path + ".lock"
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {

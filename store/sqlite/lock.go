@@ -47,7 +47,7 @@ func try(l *flock.Flock) (bool, error) {
 	return taken, err
 }
 
-// sign writes into the file of a lock who we are, since when, and of which database.
+// sign writes into the file of a lock which process has it, since when, and for which database.
 func sign(name, path string) error {
 	host, _ := os.Hostname()                       // for the message only
 	since := time.Now().UTC().Format(time.RFC3339) //nolint:forbidigo // for people

@@ -71,8 +71,9 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	return from, SchemaVersion, nil
 }
 
-// up applies what is missing. When another process is a little ahead it fails,
-// because what it makes is there already: then it reads the version again.
+// up applies the steps that the database lacks. If another process applies them at the same
+// time, a step may fail because its tables exist already. Then up tries again, beginning
+// with the version that the database has by then.
 func up(ctx context.Context, provider *goose.Provider) (err error) {
 	for range busyTries {
 		if _, err = provider.Up(ctx); err == nil || !pause.For(ctx, busyPause) {

@@ -26,8 +26,8 @@ func (s *Store) NextDue(ctx context.Context, after time.Time) (due time.Time, er
 
 // Reach marks due timers and returns them. While more are due than the limit it
 // first gives each tenant with due timers an equal share, then fills up, tenant by tenant,
-// from the one whose timers are due the longest. With an allowance it does not fill up: it
-// would read what is not allowed, such as all that a paused tenant has due.
+// from the one whose timers are due the longest. With an allowance it does not fill up,
+// since it would read timers that may not fire, such as all due timers of a paused tenant.
 func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow timer.Allowance) ([]timer.Entry, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return nil, err
