@@ -13,8 +13,8 @@ import (
 
 // OnDueOptions tune [OnDue].
 type OnDueOptions struct {
-	Topic string // what to subscribe to, such as broker.Routing.EventsOf of a tenant; required
-	Name  string // of the handler in the router, which has each once; default "timers of " and the topic
+	Topic string // topic of the events, such as broker.Routing.EventsOf of a tenant; required
+	Name  string // name of the handler, of which a router has one; default "timers of " and the topic
 
 	// Expired has handle called for timers that expired, too, see [timer.TimerExpired]: the
 	// State of their events is [timer.Expired]. Default: they are acked without a call.

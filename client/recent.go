@@ -17,8 +17,8 @@ type recent struct {
 	now, before map[string]bool
 }
 
-// once calls handle, unless it returned nil for this id before. While it runs for the
-// same id, once waits: its message must not be acked if that fails.
+// once calls handle, unless handle returned nil for this id before. While another call runs
+// for the same id, once waits for it: if that one fails, neither message may be acked.
 func (r *recent) once(ctx context.Context, id string, handle func(ctx context.Context) error) error {
 	if r.most < 0 {
 		return handle(ctx)

@@ -26,9 +26,9 @@ func version(v timer.Version, now time.Time) timer.Version {
 // maxStep is by how much a clock may be set back that does not set versions back.
 const maxStep = time.Minute
 
-// Versions are those of the commands that one part of a program makes. Each is newer
-// than those made before, even if the clock was set back by less than a minute: else a
-// Cancel could be older than the Schedule before it. The zero value is ready to use,
+// Versions makes the versions of the commands of one part of a program. Each version is newer
+// than the ones before, even if the clock was set back by less than a minute: else a Cancel
+// could be older than the Schedule before it. The zero value is ready to use,
 // also concurrently.
 type Versions struct {
 	mu   sync.Mutex

@@ -29,24 +29,24 @@
 //
 // # Traps of bubbles
 //
-//   - Make inside of the bubble what belongs to it: a channel, a timer, a context
+//   - Make these inside of the bubble: a channel, a timer, a context
 //     with a deadline, a *sql.DB, a client. A *sql.DB from outside may start a
 //     goroutine inside, with which the bubble does not end, and a goroutine outside
 //     that sends to a channel from inside panics.
 //   - A bubble begins in the year 2000, and no timer may be due before. Start lets two
-//     days pass, so a test may schedule what is overdue.
+//     days pass, so a test may schedule timers that are overdue.
 //   - A goroutine that waits for the network, for another process or for a mutex
 //     stands still in real time, and so does the clock of the bubble. PostgreSQL,
 //     Kafka and RabbitMQ are for tests without a bubble.
-//   - A time.Sleep, a ticker or a timeout of other code is fake too: a loop that
-//     polls in fake time for what takes real time spends hours of it, or a timeout
-//     ends at once.
+//   - A time.Sleep, a ticker or a timeout of other code is fake too. A loop that polls
+//     for something that takes real time spends hours of fake time, and a timeout ends
+//     at once.
 //   - All goroutines of the bubble must end. They may wait for t.Context, which ends
 //     before the service is stopped.
 //   - A receive that no event ever ends lasts until the timeout of go test, since the
 //     service lets time pass. [Service.AwaitIdle] and [Service.Fired] say at once that
 //     there is none.
-//   - A sync.Pool may hand over what was made in another bubble, such as the timers of
+//   - A sync.Pool may hand over objects that were made in another bubble, such as the timers of
 //     nats.go. [NATS] empties that pool at the end. It also begins the clock that
 //     nats-server has for the whole process (its package ats) outside of the bubble,
 //     so that no TestMain has to.

@@ -177,8 +177,8 @@ func (s *Service) App() *app.App {
 	return nil
 }
 
-// Store returns the store of the service that runs, or nil after a crash. It is not
-// what [Store] made of it.
+// Store returns the store of the service that runs, or nil after a crash, without the
+// wrapper of the option [Store].
 func (s *Service) Store() *sqlite.Store {
 	if p := s.running(); p != nil {
 		return p.store
