@@ -16,7 +16,7 @@ const watchInterval = time.Second
 // A watched file is loaded again when it has changed.
 type watched struct {
 	file string
-	// load uses the file, and describes for people what is in force. With an error the old
+	// load uses the content of the file, and describes it for people. After an error the old
 	// content stays in force.
 	load  func() (string, error)
 	log   *slog.Logger

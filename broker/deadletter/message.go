@@ -106,8 +106,8 @@ func (m Message) Replayable() error {
 
 // replay returns the original as a new message. Its id is derived from the dead letter,
 // so that the same replay has the same id. It is derived from all parts of the dead
-// letter, so that nobody can guess it, publish something else under it, and have the
-// broker drop the replay.
+// letter, so that it can't be guessed: with a known id a client could publish another message
+// first, and the broker would drop the replay as its repetition.
 func (m Message) replay() *message.Message {
 	replays := m.Replays + 1
 	id := uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "replay %q %q %d %d %q", m.ID, m.Tenant, replays, m.LastAt.UnixMilli(), m.Body))

@@ -113,7 +113,7 @@ func (g *group) leave(left []inflight.Delivery) {
 func (g *group) take(ctx context.Context) *delivery {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for ctx.Err() == nil { // it must not take back what its own window has returned
+	for ctx.Err() == nil { // after its end the window may have returned a delivery, which is for others
 		if d := g.next(); d != nil {
 			return d
 		}

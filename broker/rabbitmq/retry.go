@@ -24,8 +24,8 @@ import (
 // Thousands of messages wait at the server, durably, and take neither memory nor
 // an in-flight slot here. A queue is for delays up to the one in its name, so that
 // its messages are due in about their order. Up to 256 messages of each queue are held
-// here at once, whatever their order. Only with more than that a message may wait for one
-// that is due later. A message with a delay longer than that of the last queue enters that
+// here at once, whatever their order. If more messages wait in a queue, one of them may have
+// to wait for one that is due later. A message with a delay longer than that of the last queue enters that
 // queue several times: the server ends a channel that holds a message for 30 minutes.
 //
 // The server's own ways to delay are no alternative: a classic queue loses

@@ -33,8 +33,8 @@ func wrong(verb, format string, args ...any) error {
 
 // An absentError says that something does not exist.
 type absentError struct {
-	what string // there is none
-	verb string // lists what there is
+	what string // the thing that does not exist
+	verb string // the verb that lists the things that do
 }
 
 // Error returns what does not exist.

@@ -11,7 +11,7 @@ import (
 
 const (
 	interval = time.Minute
-	maxKinds = 50  // tenants come from outside, as many as anyone likes
+	maxKinds = 50  // kinds hold names of tenants, which come from outside in any number
 	others   = "*" // stands for all kinds beyond maxKinds
 )
 

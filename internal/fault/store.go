@@ -198,7 +198,7 @@ func (r *recoverer) ReplacePositions(ctx context.Context, positions []timer.Posi
 	return r.decide.call("replace_positions", func() error { return r.Recoverer.ReplacePositions(ctx, positions) })
 }
 
-// Alone fails as "alone", after what it runs or before it began.
+// Alone fails as "alone", before fn is called or after it.
 func (r *recoverer) Alone(ctx context.Context, fn func(context.Context) error) error {
 	return r.decide.call("alone", func() error { return r.Recoverer.Alone(ctx, fn) })
 }
