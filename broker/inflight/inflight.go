@@ -241,8 +241,8 @@ const settleInterval = 25 * time.Millisecond
 func (w *Window) settle() {
 	all := false
 	for {
-		over, oldest := w.over(all)
-		for _, f := range over {
+		finished, oldest := w.over(all)
+		for _, f := range finished {
 			w.finish(f)
 		}
 		if oldest == nil {
@@ -262,17 +262,17 @@ func (w *Window) settle() {
 // over returns the flights that were acked or nacked, and all flights once the window has
 // expired. Unless all are wanted, it stops at the oldest message that is at work. It returns
 // that message, too, or nil if there is none.
-func (w *Window) over(all bool) (over []*flight, oldest *message.Message) {
+func (w *Window) over(all bool) (finished []*flight, oldest *message.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	first := 0 // index of the oldest flight that is at work
 	for ; first < len(w.flights) && w.isOver(w.flights[first]); first++ {
 	}
-	over, w.flights = w.flights[:first:first], w.flights[first:]
+	finished, w.flights = w.flights[:first:first], w.flights[first:]
 	if all {
 		w.flights = slices.DeleteFunc(slices.Clone(w.flights), func(f *flight) bool {
 			if w.isOver(f) {
-				over = append(over, f)
+				finished = append(finished, f)
 			}
 			return f.over
 		})
@@ -280,7 +280,7 @@ func (w *Window) over(all bool) (over []*flight, oldest *message.Message) {
 	if w.settling = len(w.flights) > 0; w.settling {
 		oldest = w.flights[0].msg
 	}
-	return over, oldest
+	return finished, oldest
 }
 
 // isOver reports whether a message was acked or nacked, or the window has expired, so that
