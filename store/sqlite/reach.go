@@ -82,34 +82,34 @@ func (t *transaction) dueTenants(ctx context.Context, ms int64, limit int, due *
 // walk returns some of many tenants with due timers. It begins after the one where the
 // last call ended, and goes round once: so every tenant has its turn.
 func (t *transaction) walk(ctx context.Context, ms int64, limit int, due *batch) (tenants []string, err error) {
-	start, looked := t.store.lastTenant, 0
-	look := func(tenant string) bool {
-		looked++
+	start, examined := t.store.lastTenant, 0
+	examine := func(tenant string) bool {
+		examined++
 		t.store.lastTenant = tenant
 		if due.left(timer.TenantID(tenant)) > 0 {
 			tenants = append(tenants, tenant)
 		}
-		return len(tenants) < limit && looked < maxWalk
+		return len(tenants) < limit && examined < maxWalk
 	}
-	if _, err = t.visit(ctx, look, sqlTenants, ms, start); err != nil || len(tenants) == limit || looked == maxWalk {
+	if _, err = t.visit(ctx, examine, sqlTenants, ms, start); err != nil || len(tenants) == limit || examined == maxWalk {
 		return tenants, err
 	}
-	_, err = t.visit(ctx, func(tenant string) bool { return tenant <= start && look(tenant) }, sqlTenants, ms, "")
+	_, err = t.visit(ctx, func(tenant string) bool { return tenant <= start && examine(tenant) }, sqlTenants, ms, "")
 	return tenants, err
 }
 
 // errEnough ends a visit.
 var errEnough = errors.New("enough")
 
-// visit calls look for each tenant that a statement returns, until look returns false. It
-// returns the number of calls.
-func (t *transaction) visit(ctx context.Context, look func(tenant string) bool, text string, args ...any) (n int, err error) {
+// visit calls fn for each tenant that a statement returns, until fn returns false. It returns
+// the number of calls.
+func (t *transaction) visit(ctx context.Context, fn func(tenant string) bool, text string, args ...any) (n int, err error) {
 	err = each(ctx, t, func(row store.Scanner) error {
 		var tenant string
 		if err := row.Scan(&tenant); err != nil {
 			return err
 		}
-		if n++; !look(tenant) {
+		if n++; !fn(tenant) {
 			return errEnough
 		}
 		return nil
