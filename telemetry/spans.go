@@ -81,14 +81,18 @@ func (s *spans) handle(ctx context.Context, r handlers.Received) (spanned contex
 		span.SetAttributes(attrOutcome.String(h.Outcome))
 		switch {
 		case h.Reason != "":
-			span.SetAttributes(semconv.ErrorTypeKey.String(string(h.Reason)))
-			span.SetStatus(codes.Error, "invalid: "+string(h.Reason))
+			fail(span, string(h.Reason), "invalid: "+string(h.Reason))
 		case h.Err != nil:
-			span.SetAttributes(semconv.ErrorTypeKey.String(h.Outcome))
-			span.SetStatus(codes.Error, h.Err.Error())
+			fail(span, h.Outcome, h.Err.Error())
 		}
 		span.End()
 	}
+}
+
+// fail records the kind and the text of an error in a span.
+func fail(span trace.Span, kind, text string) {
+	span.SetAttributes(semconv.ErrorTypeKey.String(kind))
+	span.SetStatus(codes.Error, text)
 }
 
 // fire begins a trace for each event, with a link to the trace of its command.
@@ -136,8 +140,7 @@ func (s *spans) due(ctx context.Context, e timer.DueTimeReached) (spanned contex
 	}
 	return ctx, func(err error) {
 		if err != nil {
-			span.SetAttributes(semconv.ErrorTypeKey.String("failed"))
-			span.SetStatus(codes.Error, err.Error())
+			fail(span, "failed", err.Error())
 		}
 		span.End()
 	}
@@ -169,8 +172,7 @@ func (s *spans) settle(at time.Time, topic string, row outbox.Row, err error) {
 	opts = append(opts, trace.WithAttributes(of(attrs, key, row.Message.UUID, header(envelope.HeaderCorrelationID))...))
 	_, span := s.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), parent), "send "+header(envelope.HeaderType), opts...)
 	if err != nil {
-		span.SetAttributes(semconv.ErrorTypeKey.String("parked"))
-		span.SetStatus(codes.Error, err.Error())
+		fail(span, "parked", err.Error())
 	}
 	span.End(trace.WithTimestamp(at))
 }
