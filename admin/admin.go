@@ -108,17 +108,6 @@ func New(log *slog.Logger, opt Options) *Server {
 		showDocs(s.routes, opt.Prefix)
 		newPages(log, opt, s.actions).serve(s.routes)
 	}
-	pages := http.MaxBytesHandler(s.routes, maxBody)
-	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case s.api != nil && ofAPI(r):
-			s.api.ServeHTTP(w, r)
-		case !isClean(r):
-			refuse(w, r, http.StatusNotFound, "there is no such path")
-		default:
-			pages.ServeHTTP(w, r)
-		}
-	})
 	cross := http.NewCrossOriginProtection()
 	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusForbidden, "this was sent by a page of another site")
@@ -128,8 +117,7 @@ func New(log *slog.Logger, opt Options) *Server {
 			panic("admin: " + err.Error()) // the configuration was checked before
 		}
 	}
-	h = cross.Handler(h)
-	h = s.authorize(h)
+	h := s.authorize(cross.Handler(s.routes))
 	h = s.checkHost(h)
 	h = safeHeaders(h)
 	if opt.Prefix != "" {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
@@ -102,29 +101,6 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, on *routes) *api {
 		}
 	}
 	return a
-}
-
-// ServeHTTP answers a request. It answers unknown paths and methods with problems, too.
-func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	const none = "there is no such path: see /openapi.json"
-	splitVerb(r)
-	if !isClean(r) {
-		writeProblem(w, http.StatusNotFound, none)
-		return
-	}
-	h, pattern := a.routes.Handler(r)
-	if pattern != "" {
-		a.routes.ServeHTTP(w, r)
-		return
-	}
-	refused := httptest.NewRecorder()
-	h.ServeHTTP(refused, r)
-	if allowed := refused.Header().Get("Allow"); allowed != "" {
-		w.Header().Set("Allow", allowed)
-		writeProblem(w, http.StatusMethodNotAllowed, "this path takes other methods: "+allowed)
-		return
-	}
-	writeProblem(w, http.StatusNotFound, none)
 }
 
 // writeProblem answers with a problem.

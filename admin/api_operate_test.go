@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -51,10 +52,6 @@ func (s onStore) Refire(ctx context.Context, which timer.Refire) (timer.Refired,
 	}
 	e, _ := s.Get(ctx, timer.Key{TenantID: "acme", ServiceCallID: "order-1"})
 	return timer.Refired{Events: 1, First: []timer.Entry{e}, Until: which.Until, CompleteFrom: fired.Add(-time.Hour)}, err
-}
-
-func (s onStore) Nodes(context.Context) ([]timer.Node, error) {
-	return []timer.Node{{ID: "node-1", Host: "host", PID: 7, Started: fired, Seen: fired.Add(time.Second), Self: true}}, nil
 }
 
 // operated returns a server that changes a store, with the token "full", and "acme" for
@@ -205,11 +202,8 @@ func TestFiringIsPausedAndResumed(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	_, got, _ = send(t, s, "GET", "/v1/nodes", "", with("full")...)
-	want := map[string]any{"nodes": []any{map[string]any{
-		"id": "node-1", "host": "host", "pid": 7.0, "started": "2026-01-01T00:00:00.000Z", "seen": "2026-01-01T00:00:01.000Z", "self": true,
-	}}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("nodes (-want +got):\n%s", diff)
+	if nodes := got["nodes"].([]any); len(nodes) != 1 || !cmp.Equal(slices.Sorted(maps.Keys(nodes[0].(map[string]any))), []string{"host", "id", "pid", "seen", "self", "started"}) {
+		t.Errorf("nodes: %v", got)
 	}
 }
 

@@ -26,8 +26,6 @@ type Service interface {
 	// Forget deletes all timers and parked events of a tenant. It returns how many timers,
 	// even if there is an error.
 	Forget(ctx context.Context, tenant timer.TenantID) (timer.Counts, error)
-	// Nodes returns the instances that share the database.
-	Nodes(ctx context.Context) ([]timer.Node, error)
 }
 
 const (
@@ -97,10 +95,10 @@ func (a *actions) forget(ctx context.Context, tenant timer.TenantID) (sum timer.
 
 // nodes returns the instances that share the database.
 func (a *actions) nodes(ctx context.Context) ([]timer.Node, error) {
-	if a.service == nil {
+	if a.operator == nil {
 		return nil, errNoService
 	}
-	return a.service.Nodes(ctx)
+	return a.operator.Nodes(ctx)
 }
 
 // operate changes the service, within its timeout.

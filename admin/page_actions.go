@@ -28,7 +28,6 @@ type deed struct {
 	Back    string   // path of the page to go on with; default that of the tenants
 
 	OfTenant bool // it is about a tenant, which the request must name
-	Service  bool // it changes the service, and is not a command to the broker
 	// found describes the target; nil: it is known.
 	found func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (string, error)
 	do    func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (did string, err error)
@@ -62,7 +61,7 @@ var deeds = map[string]deed{
 		Means: "The events are deleted for good: their consumers never learn that these timers have fired, or expired.",
 	}),
 	"pause": {
-		Title: "Pause firing", Button: "Pause firing", Danger: true, Service: true,
+		Title: "Pause firing", Button: "Pause firing", Danger: true,
 		Of: "for", Label: "For how long", Choices: []string{"15m", "1h", "4h", "24h"}, Empty: "until it is resumed",
 		Means: "None of these timers fires, on all nodes, until firing is resumed or the pause ends. Commands are taken, and nothing is lost: what becomes due meanwhile fires then, late.",
 		do: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
@@ -78,14 +77,14 @@ var deeds = map[string]deed{
 		},
 	},
 	"resume": {
-		Title: "Resume firing", Button: "Resume firing", Service: true,
+		Title: "Resume firing", Button: "Resume firing",
 		Means: "Timers fire again on all nodes, first the timers that became due meanwhile. A tenant that is paused by name is resumed by name.",
 		do: func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
 			return "Timers fire again.", a.resume(ctx, tenant)
 		},
 	},
 	"refire": {
-		Title: "Publish events again", Button: "Publish them again", Service: true,
+		Title: "Publish events again", Button: "Publish them again",
 		Of: "since", Label: "Of timers that fired or expired in the last", Choices: []string{"10m", "30m", "1h", "4h", "24h"},
 		Means: "For consumers that lost events, or a broker that lost stored messages. Each event keeps its id: a consumer that remembers it drops it. At most 2,000 a second are published. The verb refire takes any time, and a prefix.",
 		do: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
@@ -132,7 +131,7 @@ func lettersDeed(how removal, d deed) deed {
 
 // parkedDeed returns a deed that changes parked events.
 func parkedDeed(how parkedChange, d deed) deed {
-	d.Back, d.Service = "/parked", true
+	d.Back = "/parked"
 	return bulkDeed(d, func(ctx context.Context, a *actions, s selection) (string, error) { return a.countParked(ctx, s) },
 		func(ctx context.Context, a *actions, s selection) (string, error) { return a.changeParked(ctx, how, s) })
 }
@@ -140,7 +139,7 @@ func parkedDeed(how parkedChange, d deed) deed {
 // forgetDeed returns the deed that deletes all data of a tenant. People must type its name.
 func forgetDeed() deed {
 	return deed{
-		Title: "Forget a tenant", Button: "Delete all timers of this tenant", Danger: true, OfTenant: true, Back: "/tenants", Service: true,
+		Title: "Forget a tenant", Button: "Delete all timers of this tenant", Danger: true, OfTenant: true, Back: "/tenants",
 		Of: "confirm", Label: "Type the name of the tenant", Typed: true,
 		Means: "All its timers are deleted for good, also if they wait, and its parked events. Nothing of them fires. Its dead letters stay. Commands that come later schedule new timers.",
 		found: func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
@@ -250,16 +249,11 @@ func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (pa
 	name := r.PathValue("deed")
 	d, ok := deeds[name]
 	found := page{Name: "do.html", Title: d.Title}
-	commands, _ := p.may(ctx)
 	switch {
 	case !ok:
 		return found, huma.Error404NotFound("there is no such action")
 	case accessOf(ctx).readOnly:
 		return found, errReadOnly
-	case !d.Service && !commands:
-		return found, errNoBroker
-	case d.Service && p.opt.Service == nil:
-		return found, errNoService
 	case d.OfTenant && form.Get("tenant") == "":
 		return found, huma.Error400BadRequest("the tenant is missing")
 	}

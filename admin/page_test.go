@@ -236,7 +236,7 @@ func TestPagesWithoutABrokerChangeTheService(t *testing.T) {
 	if code, body := get(s, "/timer?tenant=acme&call=order-3", token...); code != 200 || strings.Contains(body, "/do/cancel") {
 		t.Errorf("a timer that can't be canceled without a broker: %d %s", code, body)
 	}
-	if code, body := get(s, "/do/cancel?tenant=acme&call=order-3", token...); code != 503 || !strings.Contains(body, "this needs a broker") {
+	if code, body := submit(s, "/do/cancel", url.Values{"tenant": {"acme"}, "call": {"order-3"}}, token...); code != 503 || !strings.Contains(body, "this needs a broker") {
 		t.Errorf("cancel: %d %s", code, body)
 	}
 	if code, body := submit(s, "/do/retry-parked", url.Values{"filter": {"id=" + seq}}, token...); code != 200 || !strings.Contains(body, "Done.") {

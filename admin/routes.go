@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"path"
 	"regexp"
 	"strings"
@@ -31,17 +32,43 @@ type routes struct {
 
 func newRoutes() *routes { return &routes{http.NewServeMux(), make(map[string]rule)} }
 
+// ServeHTTP answers a request. If there is no route for it, the answer says so, or which
+// methods the path takes.
+func (rs *routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if ofAPI(r) { // each operation has a limit of its own
+		splitVerb(r)
+	} else {
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	}
+	none, pattern := rs.Handler(r)
+	if pattern != "" && isClean(r) {
+		rs.ServeMux.ServeHTTP(w, r)
+		return
+	}
+	refused := httptest.NewRecorder()
+	none.ServeHTTP(refused, r)
+	if allowed := refused.Header().Get("Allow"); allowed != "" {
+		w.Header().Set("Allow", allowed)
+		refuse(w, r, http.StatusMethodNotAllowed, "this path takes other methods: "+allowed)
+		return
+	}
+	refuse(w, r, http.StatusNotFound, "there is no such path: see /openapi.json")
+}
+
 // handle adds a route for the requests that a rule allows. The pattern is one of
 // [http.ServeMux], but may end with a verb; with [tenantToken] it has {tenant}.
 func (rs *routes) handle(pattern string, rule rule, answer http.HandlerFunc) {
-	rs.rules[pattern] = mustHave(rule, pattern)
+	rs.rules[pattern] = rule
 	rs.HandleFunc(pattern, answer)
 }
 
 // HandleFunc adds a route whose rule is known already. A route without a rule is a mistake in
 // this package.
 func (rs *routes) HandleFunc(pattern string, answer func(http.ResponseWriter, *http.Request)) {
-	rule := mustHave(rs.rules[pattern], pattern)
+	rule, ofTenant := rs.rules[pattern], strings.Contains(pattern, "{tenant}")
+	if rule < public || rule > adminToken || rule == tenantToken && !ofTenant || ofTenant && rule != tenantToken && rule != adminToken {
+		panic("admin: the route " + pattern + " has no rule that fits") // a mistake in this package
+	}
 	rs.ServeMux.HandleFunc(verbPath(pattern), func(w http.ResponseWriter, r *http.Request) {
 		if err := rule.check(accessOf(r.Context()), r.PathValue("tenant")); err != nil {
 			refuse(w, r, err.GetStatus(), err.Error())
@@ -49,15 +76,6 @@ func (rs *routes) HandleFunc(pattern string, answer func(http.ResponseWriter, *h
 		}
 		answer(w, r)
 	})
-}
-
-// mustHave returns the rule, and panics if the pattern does not fit it.
-func mustHave(rule rule, pattern string) rule {
-	ofTenant := strings.Contains(pattern, "{tenant}")
-	if rule < public || rule > adminToken || rule == tenantToken && !ofTenant || ofTenant && rule != tenantToken && rule != adminToken {
-		panic("admin: the route " + pattern + " has no rule that fits") // a mistake in this package
-	}
-	return rule
 }
 
 // check returns why a rule refuses a request that names a tenant in its path, or nil if it
