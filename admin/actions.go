@@ -142,17 +142,17 @@ func (a *actions) send(ctx context.Context, s sent) error {
 	if err := a.allow(ctx, s.TenantID); err != nil {
 		return err
 	}
-	if a.broker == nil {
-		return errNoBroker
-	}
 	if _, err := s.judge(s.before); err != nil {
 		return err
 	}
 	return a.command(ctx, s.TenantID, s.message)
 }
 
-// command publishes a command of a tenant. The broker must not be nil.
+// command publishes a command of a tenant.
 func (a *actions) command(ctx context.Context, tenant timer.TenantID, m *message.Message) error {
+	if a.broker == nil {
+		return errNoBroker
+	}
 	topic := a.broker.Routing().CommandsOf(tenant)
 	if err := a.publish(ctx, publishTimeout, broker.Message{Topic: topic, Message: m})[0]; err != nil {
 		return brokerProblem(err)
@@ -191,9 +191,6 @@ func (a *actions) cancel(ctx context.Context, key timer.Key) (commandID string, 
 		return "", err
 	}
 	err = a.do(ctx, "cancel timer", key.TenantID, key.String(), func() (string, error) {
-		if a.broker == nil {
-			return "", errNoBroker
-		}
 		s, err := a.newCancel(ctx, key, "", timer.Trace{})
 		switch {
 		case err != nil:

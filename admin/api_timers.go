@@ -109,11 +109,11 @@ type (
 		State         string  `query:"state" enum:"Scheduled,Reached,Expired,Canceled" doc:"Only timers in this state."`
 		DueFrom       instant `query:"dueFrom" doc:"Only timers due then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
 		DueBefore     instant `query:"dueBefore" doc:"Only timers due before then." example:"2030-01-31T12:00:00+01:00"`
-		CorrelationID string  `query:"correlationId" maxLength:"128" doc:"Only timers that carry it."`
+		CorrelationID string  `query:"correlationId" maxLength:"128" pattern:"^[!-~]*$" patternDescription:"visible ASCII" doc:"Only timers that carry it."`
 	}
 	findInput struct {
 		PageQuery
-		CorrelationID string `query:"correlationId" maxLength:"128" doc:"Timers that carry it. There is one page."`
+		CorrelationID string `query:"correlationId" maxLength:"128" pattern:"^[!-~]*$" patternDescription:"visible ASCII" doc:"Timers that carry it. There is one page."`
 		DueWithin     string `query:"dueWithin" doc:"Scheduled timers that are due before the end of this duration, overdue ones too, soonest first." example:"1h"`
 	}
 	timersOutput struct{ Body Timers }
@@ -149,19 +149,8 @@ func (a *api) list(ctx context.Context, in *listInput) (*timersOutput, error) {
 		TenantID: timer.TenantID(in.Tenant), Prefix: in.Prefix, State: timer.State(in.State), CorrelationID: in.CorrelationID,
 		After: in.After, Limit: in.Limit, DueFrom: in.DueFrom.Time, DueBefore: in.DueBefore.Time,
 	}
-	if err := optional(in.CorrelationID, timer.ValidateID("correlationId", in.CorrelationID)); err != nil {
-		return nil, err
-	}
 	page, err := a.timers.List(ctx, filter)
 	return showPage(page.Entries, page.Next), err
-}
-
-// optional returns the error about a value, or nil if the value is empty.
-func optional(value string, err error) error {
-	if value == "" {
-		return nil
-	}
-	return err
 }
 
 func (a *api) find(ctx context.Context, in *findInput) (*timersOutput, error) {
@@ -171,9 +160,6 @@ func (a *api) find(ctx context.Context, in *findInput) (*timersOutput, error) {
 	case in.CorrelationID != "" && in.After != "":
 		return nil, huma.Error422UnprocessableEntity("after goes with dueWithin: timers of a correlation id have one page")
 	case in.CorrelationID != "":
-		if err := timer.ValidateID("correlationId", in.CorrelationID); err != nil {
-			return nil, err
-		}
 		page, err := a.timers.List(ctx, timer.Filter{CorrelationID: in.CorrelationID, Limit: in.Limit})
 		return showPage(page.Entries, ""), err
 	}

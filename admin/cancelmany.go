@@ -87,13 +87,7 @@ func (a *actions) cancelMany(ctx context.Context, c timer.CancelTimers, dry bool
 	}
 	answer.ID, answer.Result = c.CommandID, "published"
 	return answer, a.do(ctx, "cancel timers", c.TenantID, string(c.TenantID)+" "+describe(c.Of), func() (string, error) {
-		if a.broker == nil {
-			return "", errNoBroker
-		}
-		if err := a.command(ctx, c.TenantID, m); err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("command %s, %d timers", c.CommandID, answer.Timers), nil
+		return fmt.Sprintf("command %s, %d timers", c.CommandID, answer.Timers), a.command(ctx, c.TenantID, m)
 	})
 }
 

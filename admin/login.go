@@ -130,9 +130,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	token, next := strings.TrimSpace(r.PostFormValue("token")), s.local(r.PostFormValue("next"))
 	switch s.tokens.status(token, s.addressOf(r)) {
 	case http.StatusOK:
-		if !s.tokens.none {
-			s.setCookie(w, r, s.sessions.begin(hashOf(token), time.Now()), sessionAge)
-		}
+		s.setCookie(w, r, s.sessions.begin(hashOf(token), time.Now()), sessionAge)
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	case http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", strconv.Itoa(int(1/wrongRate)))

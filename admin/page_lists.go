@@ -47,7 +47,7 @@ func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
 	after := timer.TenantID(r.URL.Query().Get("after"))
 	l := &tenantList{}
 	found := page{Name: "tenants.html", Title: "Tenants", Nav: "tenants", Live: true, Body: l}
-	if err := optional(string(after), after.Validate()); err != nil {
+	if err := after.Validate(); err != nil && after != "" {
 		return found, err
 	}
 	if one := accessOf(ctx).tenant; one != "" {

@@ -129,11 +129,7 @@ func (x *examination) backup(ctx context.Context, db databaseFound, b brokerFoun
 	if !inProcess && (!b.reached || b.Rereads && b.Oldest.IsZero()) {
 		return []app.Check{ok("backup", "unknown, backup only: the broker does not say how old its oldest message is")}
 	}
-	since := b.Oldest
-	if inProcess || !b.Rereads {
-		since = time.Time{}
-	}
-	only, err := onlyInBackups(ctx, db.store, since)
+	only, err := onlyInBackups(ctx, db.store, b.Oldest) // zero if the broker keeps nothing
 	switch only.At = time.Now(); {
 	case err != nil:
 		return []app.Check{found(symptom.Uncounted, err)}

@@ -16,9 +16,9 @@ type cancelCmd struct {
 	Tenant      timer.TenantID      `arg:"" help:"Owner of the timer."`
 	Call        timer.ServiceCallID `arg:"" optional:"" help:"Service call."`
 	Prefix      string              `placeholder:"CALL" xor:"many" help:"Cancel all timers whose service call begins so."`
-	Correlated  correlation         `placeholder:"ID" xor:"many" help:"Cancel all timers with this correlation id."`
+	Correlated  string              `placeholder:"ID" xor:"many" help:"Cancel all timers with this correlation id."`
 	DryRun      bool                `xor:"wait" help:"With --prefix or --correlated: only say how many there are."`
-	Correlation correlation         `placeholder:"ID" xor:"many" help:"Correlation id of this request, with a service call."`
+	Correlation string              `placeholder:"ID" xor:"many" help:"Correlation id of this request, with a service call."`
 	waitFlags
 }
 
@@ -65,12 +65,12 @@ func (c *cancelCmd) Run(ctx context.Context, e *env, s *apiclient.Client) error 
 	case errors.Is(err, timer.ErrNotFound):
 		p.was = "  (no such timer, the service keeps a tombstone)"
 	}
-	return c.publish(ctx, e, s, p, http.MethodDelete, nil, "correlationId", string(c.Correlation))
+	return c.publish(ctx, e, s, p, http.MethodDelete, nil, "correlationId", c.Correlation)
 }
 
 // many cancels the timers that a prefix or a correlation id selects.
 func (c *cancelCmd) many(ctx context.Context, e *env, s *apiclient.Client) error {
-	query := apiclient.Query("prefix", c.Prefix, "correlationId", string(c.Correlated), "dryRun", yes(c.DryRun))
+	query := apiclient.Query("prefix", c.Prefix, "correlationId", c.Correlated, "dryRun", yes(c.DryRun))
 	sent, err := apiclient.Do[admin.ManyCanceled](ctx, s, http.MethodDelete, apiclient.Path("tenants", string(c.Tenant), "timers")+query, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Tenant, err)

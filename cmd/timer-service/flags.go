@@ -120,34 +120,12 @@ func matters(verb string, f *kong.Flag) bool {
 	return !some || !isSetting(f) || slices.Contains(shown, key)
 }
 
-// A correlation is the value of a flag: a correlation id, or none.
-type correlation string
-
-// Validate refuses a correlation id that messages must not carry.
-func (c correlation) Validate() error {
-	if c == "" {
-		return nil
-	}
-	return timer.ValidateID("correlationId", string(c))
-}
-
 // A visited is the value of a flag: the tenant whose dead letters or messages are read, see
 // [timer.NoTenant].
 type visited timer.TenantID
 
 // Validate refuses a value that names no tenant.
 func (v visited) Validate() error { return broker.ValidateVisit(timer.TenantID(v)) }
-
-// A pageSize is the value of a flag: how many rows a page has.
-type pageSize int
-
-// Validate refuses a size that the API refuses.
-func (p pageSize) Validate() error {
-	if p < 1 || p > timer.MaxPage {
-		return fmt.Errorf("must be from 1 to %d, not %d", timer.MaxPage, p)
-	}
-	return nil
-}
 
 // A number and a perSecond are values of flags that must not be negative.
 type (

@@ -18,9 +18,9 @@ type listCmd struct {
 	DueFrom     moment         `placeholder:"TIME" help:"Only those due then or later, as RFC 3339 with a zone; needs a tenant."`
 	DueBefore   moment         `placeholder:"TIME" help:"Only those due before then; needs a tenant."`
 	DueWithin   *duration      `placeholder:"1h" xor:"all" help:"Those of all tenants that are Scheduled and due before the end of this duration, overdue ones too, soonest first."`
-	Limit       pageSize       `default:"100" help:"How many at most, up to 1000."`
+	Limit       int            `default:"100" help:"How many at most, up to 1000."`
 	After       string         `placeholder:"CALL" help:"The page after this one: the last service call of the page before, or what that page says."`
-	Correlation correlation    `placeholder:"ID" xor:"all" help:"Only timers with this correlation id; without a tenant, those of all tenants."`
+	Correlation string         `placeholder:"ID" xor:"all" help:"Only timers with this correlation id; without a tenant, those of all tenants."`
 }
 
 // Help is printed below the summary.
@@ -46,11 +46,11 @@ func (l *listCmd) Run(ctx context.Context, e *env, r reader) error {
 		path = apiclient.Path("tenants", string(l.Tenant), "timers")
 	}
 	rows := e.out.rows("tenant", "service call", "state", "due at", "fired late", "correlation", "due")
-	left, after := int(l.Limit), l.After
+	left, after := l.Limit, l.After
 	for more := true; more; more = after != "" && left > 0 && l.Tenant != "" { // a page may be short
 		page, err := apiclient.Get[admin.Timers](ctx, r.Client, path+apiclient.Query(
 			"prefix", l.Prefix, "state", l.State, "dueFrom", l.DueFrom.text(), "dueBefore", l.DueBefore.text(), "dueWithin", l.DueWithin.milliseconds(),
-			"correlationId", string(l.Correlation), "after", after, "limit", strconv.Itoa(left)))
+			"correlationId", l.Correlation, "after", after, "limit", strconv.Itoa(left)))
 		if err != nil {
 			return err
 		}

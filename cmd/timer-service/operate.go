@@ -86,7 +86,10 @@ func (f *firing) text() string {
 
 // pauseText says since and until when firing is paused, and by whom.
 func pauseText(p admin.Pause) string {
-	text := "since " + when(p.Since) + orBy(p.By)
+	text := "since " + when(p.Since)
+	if p.By != "" {
+		text += " by " + printable(p.By)
+	}
 	if p.Until != "" {
 		text += " until " + when(p.Until)
 	}
@@ -171,7 +174,7 @@ type quotasCmd struct {
 
 type quotasShowCmd struct {
 	Tenant timer.TenantID `arg:"" optional:"" help:"This tenant only."`
-	Limit  pageSize       `default:"100" help:"How many tenants at most, up to 1000."`
+	Limit  int            `default:"100" help:"How many tenants at most, up to 1000."`
 	After  timer.TenantID `placeholder:"TENANT" help:"Only tenants after this one."`
 }
 

@@ -38,8 +38,8 @@ type (
 	parkedListCmd struct {
 		Tenant timer.TenantID `arg:"" optional:"" help:"Only those of this tenant."`
 		parkedFlags
-		Limit pageSize `default:"100" help:"How many at most, up to 1000."`
-		After number   `placeholder:"SEQ" help:"Only those before this number: the page after the one that ends with it."`
+		Limit int    `default:"100" help:"How many at most, up to 1000."`
+		After number `placeholder:"SEQ" help:"Only those before this number: the page after the one that ends with it."`
 	}
 	parkedShowCmd struct {
 		Seq int64 `arg:"" help:"Its number, as parked list prints it."`
@@ -86,7 +86,7 @@ func (parkedDiscardCmd) Help() string {
 
 // Run prints the events.
 func (p *parkedListCmd) Run(ctx context.Context, e *env, r reader) error {
-	page, err := p.list(ctx, r.Client, p.Tenant, fmt.Sprint(p.After), int(p.Limit))
+	page, err := p.list(ctx, r.Client, p.Tenant, fmt.Sprint(p.After), p.Limit)
 	if err != nil {
 		return err
 	}

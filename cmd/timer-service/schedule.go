@@ -21,7 +21,7 @@ type scheduleCmd struct {
 	At          moment              `placeholder:"TIME" xor:"when" help:"Due at this time: RFC 3339 with a zone. A time in the past is due at once."`
 	ExpiresIn   *duration           `placeholder:"1h" xor:"expires" help:"Expires if it has not fired this long from now."`
 	ExpiresAt   moment              `placeholder:"TIME" xor:"expires" help:"Expires if it has not fired at this time."`
-	Correlation correlation         `placeholder:"ID" xor:"correlation" help:"Correlation id, which the event will carry."`
+	Correlation string              `placeholder:"ID" xor:"correlation" help:"Correlation id, which the event will carry."`
 	Data        string              `placeholder:"JSON" xor:"data" help:"A JSON value of at most 4 KiB, which the event will carry as it is."`
 	File        string              `placeholder:"FILE" xor:"when,expires,correlation,data,wait" help:"Schedule the timers of a file, or of stdin (-): tenant,call,due or JSON a line."`
 	waitFlags
@@ -53,7 +53,7 @@ func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 	}
 	// The service sets the time of the command by its own clock, and checks all values.
 	body, err := json.Marshal(admin.TimerRequest{
-		CorrelationID: string(s.Correlation), In: s.In.milliseconds(), DueAt: s.At.text(), ExpiresIn: s.ExpiresIn.milliseconds(), ExpiresAt: s.ExpiresAt.text(),
+		CorrelationID: s.Correlation, In: s.In.milliseconds(), DueAt: s.At.text(), ExpiresIn: s.ExpiresIn.milliseconds(), ExpiresAt: s.ExpiresAt.text(),
 	})
 	if err != nil {
 		return err

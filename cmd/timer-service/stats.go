@@ -14,7 +14,7 @@ import (
 type statsCmd struct {
 	Tenant  timer.TenantID `arg:"" optional:"" help:"Count the timers of this tenant only."`
 	Tenants bool           `help:"Count the timers of each tenant."`
-	Limit   pageSize       `default:"100" help:"How many tenants at most, up to 1000."`
+	Limit   int            `default:"100" help:"How many tenants at most, up to 1000."`
 	After   timer.TenantID `placeholder:"TENANT" help:"Only tenants after this one: the last of the page before."`
 }
 
@@ -85,7 +85,7 @@ func (s *statsCmd) Validate() error {
 
 // each prints the counts of many tenants.
 func (s *statsCmd) each(ctx context.Context, e *env, r *apiclient.Client) error {
-	page, err := tenantsOf(ctx, r, string(s.After), int(s.Limit))
+	page, err := tenantsOf(ctx, r, string(s.After), s.Limit)
 	if err != nil {
 		return err
 	}

@@ -68,10 +68,3 @@ func (f *frame) text() string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-func orBy(who string) string {
-	if who == "" {
-		return ""
-	}
-	return " by " + printable(who)
-}
