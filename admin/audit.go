@@ -31,7 +31,7 @@ type audit struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
-	last []action // oldest first
+	last []action // newest first
 }
 
 // add records an action and its result, which may be empty if it is just done. With an error,
@@ -48,10 +48,8 @@ func (a *audit) add(ctx context.Context, what, target, result string, err error)
 	a.log.InfoContext(ctx, AuditMessage, "who", done.Who, "what", what, "target", target, "result", result)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.last) >= maxActions {
-		a.last = slices.Delete(a.last, 0, len(a.last)-maxActions+1)
-	}
-	a.last = append(a.last, done)
+	a.last = slices.Insert(a.last, 0, done)
+	a.last = a.last[:min(len(a.last), maxActions)]
 }
 
 // isRefusal reports whether an error is about the request, so that nothing was changed: its
@@ -65,7 +63,5 @@ func isRefusal(err error) bool {
 func (a *audit) recent() []action {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	actions := slices.Clone(a.last)
-	slices.Reverse(actions)
-	return actions
+	return slices.Clone(a.last)
 }

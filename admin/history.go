@@ -70,10 +70,8 @@ func (h *History) keep(now time.Time, stats timer.Stats, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.samples = append(h.samples, h.sample(now, stats, err))
+	h.samples = h.samples[max(0, len(h.samples)-maxSamples):]
 	h.worst = 0
-	if len(h.samples) > maxSamples {
-		h.samples = slices.Delete(h.samples, 0, 1)
-	}
 }
 
 // until returns the samples so far, oldest first, followed by one of now.

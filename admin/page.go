@@ -133,13 +133,6 @@ func (p *pages) get(on *routes, path string, rule rule, find func(context.Contex
 	})
 }
 
-// may reports whether the request can send commands, which need a broker, and change the
-// service.
-func (p *pages) may(ctx context.Context) (commands, operates bool) {
-	writes := !accessOf(ctx).readOnly
-	return writes && p.opt.Broker != nil, writes && p.opt.Service != nil
-}
-
 // A trouble says why a page can't be shown.
 type trouble struct{ What, Advice string }
 
@@ -157,7 +150,8 @@ func (p *pages) failed(ctx context.Context, asked page, err error) page {
 }
 
 func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
-	commands, operates := p.may(r.Context())
+	writes := !accessOf(r.Context()).readOnly
+	commands, operates := writes && p.opt.Broker != nil, writes && p.opt.Service != nil
 	one, now := accessOf(r.Context()).tenant, time.Now()
 	ctx, cancel := context.WithTimeout(r.Context(), firingTimeout)
 	defer cancel()

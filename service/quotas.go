@@ -11,20 +11,19 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A quotas applies the limits of a file.
+// A quotas applies the limits of a file, if there is one.
 type quotas struct {
 	watched
-	limiter *quota.Limiter
-	summary string // of the file at the start, for people
+	limiter *quota.Limiter // nil if there are no quotas
+	summary string         // of the file at the start, for people
 
 	instances func() int // how many instances share the database
 }
 
-// loadQuotas returns the quotas of the configuration, or nil if it names no file. The error
-// has all mistakes of the file.
+// loadQuotas returns the quotas of the configuration. The error has all mistakes of the file.
 func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (*quotas, error) {
 	if cfg.QuotasFile == "" {
-		return nil, nil //nolint:nilnil // there are no quotas
+		return new(quotas), nil
 	}
 	q := &quotas{instances: func() int { return 1 }, watched: watched{file: cfg.QuotasFile, log: log, is: "new quotas are in force", wrong: "the quotas file is wrong, the old quotas stay in force"}}
 	q.load = func() (string, error) {

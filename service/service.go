@@ -19,6 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/telemetry"
 )
 
@@ -115,7 +116,7 @@ func during(ctx context.Context, parts *fx.App, work func() error) (started bool
 
 // options returns the options of the app for the configuration.
 func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
-	opt := app.Options{
+	return app.Options{
 		PollingInterval: cfg.PollingInterval,
 		BatchSize:       cfg.BatchSize,
 		Retention:       cfg.Retention,
@@ -129,16 +130,13 @@ func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
 		AskToRecover:    cfg.Recover == config.Ask,
 		RunBroker:       true,
 		BrokerName:      brokerName(cfg),
+		Quotas:          q.limiter,
 	}
-	if q != nil {
-		opt.Quotas = q.limiter
-	}
-	return opt
 }
 
 // keepQuotas loads the quotas again when their file changes.
 func keepQuotas(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s app.Store, q *quotas) {
-	if q == nil {
+	if q.limiter == nil {
 		return
 	}
 	q.instances = func() int { return app.InstancesOf(s) } // nothing runs yet
@@ -160,9 +158,6 @@ func announce(
 			form := ""
 			if cfg.EventFormat == config.CloudEvents {
 				form = ", as CloudEvents from " + cfg.EventSource
-			}
-			if q == nil {
-				q = new(quotas)
 			}
 			for _, l := range []struct {
 				part string
@@ -218,13 +213,9 @@ func settles(ctx context.Context, m *admin.Monitor) bool {
 // awaitReady waits until no check is red, so that health says the same from then on. It
 // returns false if ctx ended before.
 func awaitReady(ctx context.Context, health func() admin.Health, every time.Duration) bool {
-	t := time.NewTicker(every)
-	defer t.Stop()
 	for !health().Ready() {
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, every) {
 			return false
-		case <-t.C:
 		}
 	}
 	return ctx.Err() == nil

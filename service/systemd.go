@@ -3,12 +3,12 @@ package service
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/fx"
 
 	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // notifySystemd tells systemd that the service has started and that it stops. While the
@@ -24,18 +24,12 @@ func notifySystemd(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, m *admin
 		log.Warn("WATCHDOG_USEC is not understood; there is no watchdog", "error", err)
 	} else if limit > 0 {
 		keepLooking(lc, sd, log, "watchdog", func(ctx context.Context) error {
-			tick := time.NewTicker(limit / 3)
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-tick.C:
-				}
+			for pause.For(ctx, limit/3) {
 				if m.Alive() {
 					notify(daemon.SdNotifyWatchdog)
 				}
 			}
+			return nil
 		})
 	}
 	lc.Append(fx.StartStopHook(func() { notify(daemon.SdNotifyReady) }, func() { notify(daemon.SdNotifyStopping) }))

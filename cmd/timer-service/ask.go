@@ -20,7 +20,7 @@ type reader struct{ *apiclient.Client }
 
 // reader returns a client of a running service, or, if none answers for this database, of its
 // HTTP handler within this process: an instance on PostgreSQL knows no more than the
-// database. It is closed when the verb has ended.
+// database, which is closed when the verb has ended.
 func (e *env) reader(ctx context.Context) (reader, error) {
 	if e.cfg.DBURL.Empty() || !e.cfg.Server.Empty() {
 		if c, err := e.service(ctx); !errors.Is(err, errNoService) {
@@ -31,16 +31,15 @@ func (e *env) reader(ctx context.Context) (reader, error) {
 	if err != nil {
 		return reader{}, err
 	}
-	e.asked = apiclient.Within(r)
-	return reader{e.asked}, nil
+	e.database = r
+	return reader{apiclient.Within(r)}, nil
 }
 
 // errNoService says that no service answers for the database of the configuration.
 var errNoService = errors.New("no service answers")
 
 // service returns a client of a running service: the one of the setting server, or else the
-// one of this machine. The error wraps [errNoService] if there is none. The client is closed
-// when the verb has ended.
+// one of this machine. The error wraps [errNoService] if there is none.
 func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
 	switch server, socket := cmp.Or(e.cfg.Server.Reveal(), e.cfg.LocalURL()), e.cfg.Socket(); {
 	case socket != "" && e.cfg.Server.Empty():
@@ -48,13 +47,11 @@ func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w here; start one, or name one with --server (%w)", errNoService, err)
 		}
-		e.asked = c
+		return c, nil
 	case server != "":
-		e.asked = apiclient.New(server, e.token)
-	default:
-		return nil, fmt.Errorf("%w here, since http_addr is empty; name one with --server", errNoService)
+		return apiclient.New(server, e.token), nil
 	}
-	return e.asked, nil
+	return nil, fmt.Errorf("%w here, since http_addr is empty; name one with --server", errNoService)
 }
 
 // hint says what to do about an error, or "" if the error says it.

@@ -234,7 +234,7 @@ func (r *removeFlags) run(ctx context.Context, e *env, c *apiclient.Client, did,
 			switch {
 			case stays:
 				refused++
-				done.Result, done.Why = deadletter.Refused, strings.TrimPrefix(string(why), "the dead letter stays as it is: ")
+				done.Result, done.Why = deadletter.Refused, string(why)
 			case errors.Is(err, timer.ErrNotFound): // by another operator
 				gone = append(gone, l.ID)
 				return nil

@@ -58,8 +58,8 @@ type env struct {
 	stderr io.Writer        // for people: remarks beside the output
 	now    func() time.Time // the clock
 
-	token string            // to show to a service; may be empty
-	asked *apiclient.Client // the client of the verb; nil if it asks no service
+	token    string    // to show to a service; may be empty
+	database io.Closer // that the verb reads itself; nil if it asks a service
 }
 
 // input opens a file for reading; "-" is stdin.
@@ -132,8 +132,8 @@ func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io
 	}
 	p.kong.BindTo(ctx, (*context.Context)(nil))
 	err = p.kong.Run(e)
-	if e.asked != nil {
-		err = errors.Join(err, e.asked.Close())
+	if e.database != nil {
+		err = errors.Join(err, e.database.Close())
 	}
 	return err
 }

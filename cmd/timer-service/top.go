@@ -8,6 +8,7 @@ import (
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -49,8 +50,6 @@ func (c *topCmd) Run(ctx context.Context, e *env, client *apiclient.Client) erro
 	}
 	fmt.Fprint(e.out.w, "\x1b[?1049h\x1b[?25l") // an alternate screen without a cursor
 	defer fmt.Fprint(e.out.w, "\x1b[?25h\x1b[?1049l")
-	tick := time.NewTicker(c.Interval)
-	defer tick.Stop()
 	for ctx.Err() == nil && e.out.failed() == nil {
 		f, err := c.ask(ctx, client, e.now())
 		text := fmt.Sprintf("%s\n\n%s\nIt is asked again.", envelope.FormatTime(e.now()), redact(fmt.Sprint(err)))
@@ -58,10 +57,7 @@ func (c *topCmd) Run(ctx context.Context, e *env, client *apiclient.Client) erro
 			text = f.text()
 		}
 		fmt.Fprint(e.out.w, "\x1b[H\x1b[J"+text)
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
+		pause.For(ctx, c.Interval)
 	}
 	return e.out.failed()
 }

@@ -20,8 +20,6 @@ func (noTimers) Get(context.Context, timer.Key) (timer.Entry, error) {
 	return timer.Entry{}, timer.ErrNotFound
 }
 
-func (noTimers) Close() error { return nil }
-
 // The timeout counts from the due time, or from now if that is past.
 func TestWaitEndsAfterTheTimeout(t *testing.T) {
 	t.Parallel()

@@ -49,13 +49,12 @@ const (
 type Client struct {
 	url, token string
 	ask        func(*http.Request) (*http.Response, error)
-	close      func() error
 }
 
 // New returns a client of the service at a URL, with a token, which may be empty. It
 // touches no network.
 func New(url, token string) *Client {
-	return newClient(url, token, &http.Transport{Proxy: http.ProxyFromEnvironment}) // its own, since Close closes idle connections
+	return newClient(url, token, http.DefaultTransport)
 }
 
 // Local returns a client of the service that listens on a unix socket, below a prefix. The
@@ -82,26 +81,17 @@ func newClient(url, token string, through http.RoundTripper) *Client {
 			}
 			return answer, nil
 		},
-		close: func() error {
-			h.CloseIdleConnections()
-			return nil
-		},
 	}
 }
 
 // Within returns a client for a database on which no service runs: requests go to an HTTP
-// handler in this process, which reads the database and changes nothing. Close closes the
-// database. The client returns the cause of an error of the database, which a service would
-// only log.
-func Within(database interface {
-	timer.Reader
-	io.Closer
-},
-) *Client {
+// handler in this process, which reads the database and changes nothing. The client returns
+// the cause of an error of the database, which a service would only log.
+func Within(database timer.Reader) *Client {
 	var failed error
 	handler := admin.New(slog.New(slog.DiscardHandler), admin.Options{Timers: database, Failed: func(err error) { failed = err }})
 	return &Client{
-		url: "http://localhost", close: database.Close,
+		url: "http://localhost",
 		ask: func(r *http.Request) (*http.Response, error) {
 			failed = nil
 			answer := httptest.NewRecorder()
@@ -113,9 +103,6 @@ func Within(database interface {
 		},
 	}
 }
-
-// Close closes idle connections, or the database of [Within].
-func (c *Client) Close() error { return c.close() }
 
 // Path returns a path of the API with these segments.
 func Path(segments ...string) string {
