@@ -126,22 +126,24 @@ func (a *api) addTimers() {
 }
 
 func (a *api) timer(ctx context.Context, in *timerInput) (*timerOutput, error) {
-	entry, err := a.timers.Get(ctx, in.key())
-	if err != nil {
-		return nil, err
-	}
+	entry, id, d, err := timerOf(ctx, a.timers, in.key())
 	out := &timerOutput{show(entry)}
-	if entry.State.Marked() {
-		id := envelope.EventID(entry.Event())
-		d, err := a.timers.Delivery(ctx, id)
-		if err != nil {
-			return nil, err
-		}
+	if id != "" {
 		out.Body.Event = &Event{
 			ID: id, State: d.State, Since: stamp(d.Since), Attempts: d.Attempts, Reason: d.Reason, Destination: d.Destination, RetryAt: stamp(d.RetryAt),
 		}
 	}
-	return out, nil
+	return out, err
+}
+
+// timerOf returns a timer. If it fired or expired, it also returns the id of its event, and
+// where that is.
+func timerOf(ctx context.Context, timers timer.Reader, key timer.Key) (e timer.Entry, eventID string, d timer.Delivery, err error) {
+	if e, err = timers.Get(ctx, key); err == nil && e.State.Marked() {
+		eventID = envelope.EventID(e.Event())
+		d, err = timers.Delivery(ctx, eventID)
+	}
+	return e, eventID, d, err
 }
 
 func (a *api) list(ctx context.Context, in *listInput) (*timersOutput, error) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -40,18 +39,10 @@ func (p *pages) timer(ctx context.Context, r *http.Request) (page, error) {
 	}
 	l := &life{}
 	found.Body, found.Title = l, string(key.TenantID)+"/"+string(key.ServiceCallID)
-	if l.Entry, err = p.opt.Timers.Get(ctx, key); err != nil {
-		return found, err
-	}
+	l.Entry, l.EventID, l.Delivery, err = timerOf(ctx, p.opt.Timers, key)
 	l.Word = stateWords[l.State]
-	if l.State.Marked() {
-		l.EventID = envelope.EventID(l.Event())
-		if l.Delivery, err = p.opt.Timers.Delivery(ctx, l.EventID); err != nil {
-			return found, err
-		}
-	}
 	l.list(time.Now())
-	return found, nil
+	return found, err
 }
 
 // list lists the steps in the order of time.
