@@ -89,9 +89,9 @@ func (b *Backups) newest(now time.Time) (at time.Time, bytes int64) {
 	if len(all) == 0 {
 		return at, 0
 	}
-	name := all[len(all)-1]
-	at, _ = time.Parse(copyName, name)
-	if info, err := os.Stat(filepath.Join(b.cfg.BackupDir, name)); err == nil {
+	path := all[len(all)-1]
+	at, _ = time.Parse(copyName, filepath.Base(path))
+	if info, err := os.Stat(path); err == nil {
 		bytes = info.Size()
 	}
 	return at, bytes
@@ -111,20 +111,16 @@ func (b *Backups) copy(ctx context.Context, now time.Time) error {
 	}
 	b.log.InfoContext(ctx, "backed up the database", "file", name, "bytes", bytes, "took", time.Since(now).Round(time.Millisecond))
 	all, err := copies(dir, now)
-	var old []string
-	for _, name := range all[:max(0, len(all)-b.cfg.BackupKeep)] {
-		old = append(old, filepath.Join(dir, name))
-	}
-	return errors.Join(err, remove(old))
+	return errors.Join(err, remove(all[:max(0, len(all)-b.cfg.BackupKeep)]))
 }
 
-// copies returns the names of the good copies in a folder, the oldest first.
+// copies returns the paths of the good copies in a folder, the oldest first.
 func copies(dir string, now time.Time) ([]string, error) {
 	files, err := os.ReadDir(dir)
 	var all []string
 	for _, f := range files {
 		if at, err := time.Parse(copyName, f.Name()); err == nil && !at.After(now) && at.Format(copyName) == f.Name() && f.Type().IsRegular() {
-			all = append(all, f.Name())
+			all = append(all, filepath.Join(dir, f.Name()))
 		}
 	}
 	slices.Sort(all)

@@ -44,8 +44,8 @@ func startEmbedded(lc fx.Lifecycle, cfg config.Config, opt *nats.Options, log *s
 	}
 	opt.Security = nats.Security{Username: embedded.Owner, Password: secret}
 	host, port, chosen := cfg.NATSAddress()
-	moved, isMoved := readPort(dir)
-	if isMoved = isMoved && !chosen; isMoved {
+	moved := readPort(dir)
+	if moved > 0 && !chosen {
 		port = moved
 	}
 	r := opt.Routing
@@ -82,7 +82,7 @@ func startEmbedded(lc fx.Lifecycle, cfg config.Config, opt *nats.Options, log *s
 		if err == nil {
 			err = writeFile(dir, portFile, strconv.Itoa(now))
 		}
-	case isMoved:
+	case moved > 0 && !chosen:
 		d.broker += fmt.Sprintf("; listens on port %d, since the default was taken once: set nats_port, or remove %s", now, filepath.Join(dir, portFile))
 	}
 	if host, _ := server.Address(); !config.IsLoopback(host) {
@@ -109,14 +109,14 @@ func keepSecret(dir string) (string, error) {
 }
 
 // readPort returns the port that the embedded server took at an earlier start because the
-// default was in use.
-func readPort(dir string) (int, bool) {
-	text, err := readFile(dir, portFile)
+// default was in use, or 0 if it was not.
+func readPort(dir string) int {
+	text, _ := readFile(dir, portFile)
+	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return 0, false
+		return 0
 	}
-	port, err := strconv.Atoi(text)
-	return port, err == nil && port > 0 && port <= 65_535
+	return int(port)
 }
 
 // readFile returns the one line of a file beside the data of the embedded server.

@@ -77,9 +77,13 @@ func (e *env) input(verb, name string) (io.ReadCloser, error) {
 // run does what the arguments ask, and returns the exit code. Environ is as [os.Environ]
 // returns it. Results go to stdout, errors and logs to stderr.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == completeVerb { // of a shell
+		complete(stdout, args[1:])
+		return exitOK
+	}
 	out := &checked{w: stdout}
-	p, err := command(args, out, stderr)
-	if p != nil {
+	p, err := parse(args, out, stderr)
+	if p != nil { // else the arguments asked for help, or are wrong
 		if p.verb() == "serve" {
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else a closed pipe ends the process
 			lines, log := newQueue(stdout), newQueue(stderr)
@@ -96,16 +100,6 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		printError(stderr, err)
 	}
 	return codeOf(err)
-}
-
-// command returns the verb to run. It returns nil without an error if nothing is left to do,
-// because the arguments asked for help, or a shell asked for completions.
-func command(args []string, stdout, stderr io.Writer) (*parsed, error) {
-	if len(args) > 0 && args[0] == completeVerb {
-		complete(stdout, args[1:])
-		return nil, nil
-	}
-	return parse(args, stdout, stderr)
 }
 
 func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io.Writer) (err error) {
