@@ -59,23 +59,3 @@ func TestSlowListenerIsDropped(t *testing.T) {
 		t.Error("it watches without a listener")
 	}
 }
-
-// TestListenersAreBounded to fifty.
-func TestListenersAreBounded(t *testing.T) {
-	t.Parallel()
-	s := &newActions(nil, Options{}).streams
-	var first func()
-	for i := range 51 {
-		end, err := s.begin("")
-		if (err == nil) != (i < 50) {
-			t.Errorf("listener %d: %v", i, err)
-		}
-		if i == 0 {
-			first = end
-		}
-	}
-	first()
-	if _, err := s.begin(""); err != nil {
-		t.Error("there is no place for another one:", err)
-	}
-}

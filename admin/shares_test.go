@@ -50,15 +50,15 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 			synctest.Wait()
 			return w
 		}
-		refused := func(w *httptest.ResponseRecorder, what, says string) {
+		refused := func(w *httptest.ResponseRecorder, code int, what, says string) {
 			t.Helper()
-			if w.Code != 429 || w.Header().Get("Content-Type") != "application/problem+json" || !strings.Contains(w.Body.String(), says) {
+			if w.Code != code || w.Header().Get("Content-Type") != "application/problem+json" || !strings.Contains(w.Body.String(), says) {
 				t.Errorf("%s: %d %v %s", what, w.Code, w.Header(), w.Body)
 			}
 		}
 		const letters, other = "/v1/tenants/acme/dead-letters", "/v1/tenants/globex/dead-letters"
 		reading := begin(letters, "acme")
-		refused(begin(letters, "acme"), "a second visit", "another request of your tenant")
+		refused(begin(letters, "acme"), 429, "a second visit", "another request of your tenant")
 		begin(other, "globex")
 		begin(letters, "full")
 		begin(letters, "full")
@@ -78,8 +78,12 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 			begin("/v1/events", "acme")
 			begin("/v1/messages/events", "acme")
 		}
-		refused(begin("/v1/events", "acme"), "an eleventh connection", "10 connections of your tenant")
-		refused(begin("/v1/messages/events", "acme"), "an eleventh connection", "10 connections of your tenant")
+		refused(begin("/v1/events", "acme"), 429, "an eleventh connection", "10 connections of your tenant")
+		refused(begin("/v1/messages/events", "acme"), 429, "an eleventh connection", "10 connections of your tenant")
+		for range 50 - 11 - 10 {
+			begin("/v1/messages/events", "full")
+		}
+		refused(begin("/v1/events", "full"), 503, "one more than fifty", "too many connections listen")
 		stop()
 		synctest.Wait()
 		ctx, stop = context.WithCancel(t.Context())

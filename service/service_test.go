@@ -86,23 +86,6 @@ func (r *running) stops() {
 	}
 }
 
-func TestPrintsALineAPartAndReady(t *testing.T) {
-	t.Parallel()
-	cfg := load(t)
-	r := run(t, cfg)
-	for _, part := range []string{"store", "broker", "router", "poller", "forwarder"} {
-		if r.line(part) == "" {
-			t.Errorf("%s says nothing", part)
-		}
-	}
-	address := r.line("ready")
-	b, found, err := service.Client(cfg, quiet)
-	if err != nil || found != address || b == nil {
-		t.Errorf("a client connects to %q, %v; the service is at %q", found, err, address)
-	}
-	r.stops()
-}
-
 func TestWaitsForAnAbsentBroker(t *testing.T) {
 	t.Parallel()
 	s := natsSite(t)

@@ -75,16 +75,3 @@ func TestWrongFilesAreMistakesInTheConfiguration(t *testing.T) {
 		}
 	}
 }
-
-func TestVariablesOfKubernetesAreOneLineAtDebug(t *testing.T) {
-	t.Parallel()
-	environ := []string{"TIMER_SERVICE_HOST=10.0.0.1", "TIMER_SERVICE_PORT=4222", "TIMER_PORT=tcp://10.0.0.1:4222"}
-	if r := do(t, environ, "config").wants(t, exitOK); r.stderr != "" {
-		t.Errorf("it says %s", r.stderr)
-	}
-	r := do(t, append(environ, "TIMER_LOG_LEVEL=debug"), "config").wants(t, exitOK).says(t, "TIMER_PORT").says(t, "TIMER_SERVICE_HOST")
-	if strings.Count(r.stderr, "\n") != 1 {
-		t.Errorf("it says %s", r.stderr)
-	}
-	do(t, append(environ, "TIMER_SERVIS_PORT=4222"), "config").wants(t, exitUsage)
-}

@@ -216,7 +216,7 @@ func TestDlqReplays(t *testing.T) {
 	}
 	do(t, environ, "dlq", "replay", "--all").wants(t, exitFailure).prints(t, "it was replayed 3 times already").says(t, "1 dead letters were refused")
 	for _, call := range []string{"order-1", "order-2", "order-3"} {
-		awaitTimer(t, environ, call)
+		await(t, environ, call, "Scheduled")
 	}
 
 	remaining := listDeadLetters(t, environ)[0]["id"].(string)
@@ -226,12 +226,6 @@ func TestDlqReplays(t *testing.T) {
 	if got := listDeadLetters(t, environ); len(got) != 0 {
 		t.Errorf("%d dead letters remain", len(got))
 	}
-}
-
-// awaitTimer waits until the service has handled the command of a timer.
-func awaitTimer(t *testing.T, environ []string, call string) {
-	t.Helper()
-	await(t, environ, call, "Scheduled")
 }
 
 // Interrupted work says so, and the other dead letters remain.

@@ -15,8 +15,8 @@ func TestPublishSendsLines(t *testing.T) {
 	environ := serving(t)
 	file := fileOf(t, commands(600, time.Hour)...)
 	do(t, environ, "publish", file).wants(t, exitOK).prints(t, "600 published, 0 refused\n")
-	awaitTimer(t, environ, "order-1")
-	awaitTimer(t, environ, "order-600")
+	await(t, environ, "order-1", "Scheduled")
+	await(t, environ, "order-600", "Scheduled")
 	before := do(t, environ, "get", "acme", "order-600", "-o", "json").stdout
 	do(t, environ, "publish", file, "-o", "json").wants(t, exitOK).prints(t, `{"result":"published","messages":600,"refused":0}`)
 	do(t, environ, "schedule", "acme", "--in", "0", "--wait").wants(t, exitOK) // what comes later was handled
@@ -34,7 +34,7 @@ func TestPublishSendsLargeLines(t *testing.T) {
 		lines[i] = strings.TrimSuffix(line, "}") + `,"more":"` + strings.Repeat("x", maxLine-1000) + `"}`
 	}
 	do(t, environ, "publish", fileOf(t, lines...)).wants(t, exitOK).prints(t, "20 published, 0 refused\n")
-	awaitTimer(t, environ, "order-20")
+	await(t, environ, "order-20", "Scheduled")
 }
 
 // An invalid line is reported by its number, and the others are published.
@@ -48,7 +48,7 @@ func TestPublishRefusesWhatIsNotACommand(t *testing.T) {
 	if strings.Contains(got.stderr, "\x1b") {
 		t.Errorf("terminals would interpret %q", got.stderr)
 	}
-	awaitTimer(t, environ, "order-2")
+	await(t, environ, "order-2", "Scheduled")
 
 	// On a slow machine lines of progress come between.
 	flood := do(t, environ, "publish", fileOf(t, strings.Repeat("no\n", 5000))).wants(t, exitFailure)
@@ -74,7 +74,7 @@ func TestPublishFollowsAPipe(t *testing.T) {
 		for i, c := range commands(3, time.Hour) {
 			call := fmt.Sprintf("order-%d-%t", i+1, interrupt)
 			fmt.Fprintln(in, strings.ReplaceAll(c, fmt.Sprint("order-", i+1), call))
-			awaitTimer(t, environ, call)
+			await(t, environ, call, "Scheduled")
 		}
 		want := exitOK
 		if interrupt {
@@ -114,11 +114,11 @@ func TestScheduleAFile(t *testing.T) {
 		`{"tenantId":"acme","serviceCallId":"data-1","dueAt":"`+due+`","data": {"a" : 1} }`,
 		`{"tenantId":"acme","serviceCallId":"data-2","dueAt":"`+due+`","data":{"a":1,"a":2}}`,
 		`{"tenantId":"acme","serviceCallId":"data-3","dueAt":"`+due+`","data":`+strings.Repeat("[", 13)+strings.Repeat("]", 13)+`}`)).wants(t, exitFailure)
-	awaitTimer(t, environ, "data-1")
+	await(t, environ, "data-1", "Scheduled")
 	if got := do(t, append(environ, "TIMER_HTTP_ADDR="), "get", "acme", "data-1", "--data").wants(t, exitOK).stdout; !strings.HasSuffix(got, "\n{\"a\" : 1}\n") {
 		t.Errorf("the data of a file are %s", got)
 	}
 	for _, call := range []string{"order-0", "order-1099"} {
-		awaitTimer(t, environ, call)
+		await(t, environ, call, "Scheduled")
 	}
 }

@@ -102,6 +102,7 @@ func TestGetPrintsEveryFieldOfATimer(t *testing.T) {
 		text.prints(t, fmt.Sprintf("%-14s %s", name, value))
 	}
 	text.prints(t, "fired late     2 ms\n")
+	do(t, nil, "get", "beta", "a-1", "--db-path", path).wants(t, exitNotFound).says(t, "beta.a-1: not found")
 }
 
 // TestDataAreShownBySize unless they are asked for.
@@ -110,7 +111,7 @@ func TestDataAreShownBySize(t *testing.T) {
 	environ := serving(t, "TIMER_HTTP_ADDR=")
 	const data = `{"order": 7.0, "marker":"é"}`
 	do(t, environ, "schedule", "acme", "order-1", "--in", "1h", "--data", data).wants(t, exitOK)
-	awaitTimer(t, environ, "order-1")
+	await(t, environ, "order-1", "Scheduled")
 	for _, args := range [][]string{{"get", "acme", "order-1"}, {"get", "acme", "order-1", "-o", "json"}, {"list", "acme"}, {"list", "acme", "-o", "json"}} {
 		got := do(t, environ, args...).wants(t, exitOK).stdout
 		if strings.Contains(got, "marker") {
@@ -129,17 +130,6 @@ func TestDataAreShownBySize(t *testing.T) {
 	}
 	if got := decode(t, do(t, environ, "list", "acme", "-o", "json").wants(t, exitOK).stdout); got["data"] != nil {
 		t.Errorf("list prints data: %v", got)
-	}
-}
-
-func TestGetOfNoTimerIsExitCodeThree(t *testing.T) {
-	t.Parallel()
-	path := populated(t)
-	for _, args := range [][]string{{"acme", "nope"}, {"unknown", "a-1"}, {"beta", "a-1"}} {
-		got := do(t, []string{"TIMER_DB_PATH=" + path}, append([]string{"get"}, args...)...).wants(t, exitNotFound)
-		if got.stdout != "" || !strings.Contains(got.stderr, strings.Join(args, ".")) || !strings.Contains(got.stderr, "not found") {
-			t.Errorf("prints %q and %q, want only that %v is not found", got.stdout, got.stderr, args)
-		}
 	}
 }
 
@@ -238,13 +228,4 @@ func TestMigrate(t *testing.T) {
 		}
 	}
 	do(t, environ, "migrate", "--reference-service-calls").wants(t, exitFailure).says(t, "service_calls")
-}
-
-func TestLatenessIsReadable(t *testing.T) {
-	t.Parallel()
-	for ms, want := range map[int64]string{-3: "-3 ms", 0: "0 ms", 9_999: "9999 ms", 10_000: "10.0 s", 36_249: "36.2 s", 60_000: "1m0s", 28_101_156_558: "7805h52m37s"} {
-		if got := lateness(ms); got != want {
-			t.Errorf("lateness(%d) = %s, want %s", ms, got, want)
-		}
-	}
 }

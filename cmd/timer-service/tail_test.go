@@ -71,13 +71,6 @@ func TestTailEndsWellWhenInterrupted(t *testing.T) {
 	}
 }
 
-// Without receipts, or if the broker needs a tenant, it says what to do.
-func TestTailSaysWhatIsMissing(t *testing.T) {
-	t.Parallel()
-	environ := serving(t)
-	do(t, environ, "tail", "receipts").wants(t, exitUsage).says(t, "timer-service: there are no receipts: set receipts (TIMER_RECEIPTS=true)")
-}
-
 // tail must not wait for messages that it can't print.
 func TestTailEndsWithItsOutput(t *testing.T) {
 	t.Parallel()

@@ -148,7 +148,7 @@ func TestBesideAService(t *testing.T) {
 	file, copied := beside(t, "timers.jsonl"), beside(t, "copy.db")
 	do(t, nil, "export", file, "--db-path", populated(t)).wants(t, exitOK)
 	do(t, environ, "schedule", "acme", "order-1", "--in", "1h").wants(t, exitOK)
-	awaitTimer(t, environ, "order-1")
+	await(t, environ, "order-1", "Scheduled")
 	for _, args := range [][]string{{"export", beside(t, "x")}, {"import", file}} {
 		do(t, environ, args...).wants(t, exitFailure).says(t, fmt.Sprint("pid ", os.Getpid()))
 	}
