@@ -104,14 +104,14 @@ var deeds = map[string]deed{
 }
 
 // bulkDeed returns a deed that changes all of a selection.
-func bulkDeed(d deed, found, do func(context.Context, *actions, selection) (string, error)) deed {
-	on := func(work func(context.Context, *actions, selection) (string, error)) func(context.Context, *actions, timer.TenantID, string) (string, error) {
+func bulkDeed(d deed, found, do func(*actions, context.Context, selection) (string, error)) deed {
+	on := func(work func(*actions, context.Context, selection) (string, error)) func(context.Context, *actions, timer.TenantID, string) (string, error) {
 		return func(ctx context.Context, a *actions, _ timer.TenantID, filter string) (string, error) {
 			s, err := selected(ctx, filter)
 			if err != nil {
 				return "", err
 			}
-			text, err := work(ctx, a, s)
+			text, err := work(a, ctx, s)
 			if errors.Is(err, errMore) {
 				text += "\nNot all: ask again."
 			}
@@ -125,15 +125,13 @@ func bulkDeed(d deed, found, do func(context.Context, *actions, selection) (stri
 // lettersDeed returns a deed that removes dead letters.
 func lettersDeed(how removal, d deed) deed {
 	d.Back = "/dead-letters"
-	return bulkDeed(d, func(ctx context.Context, a *actions, s selection) (string, error) { return a.countLetters(ctx, s) },
-		func(ctx context.Context, a *actions, s selection) (string, error) { return a.remove(ctx, how, s) })
+	return bulkDeed(d, (*actions).countLetters, func(a *actions, ctx context.Context, s selection) (string, error) { return a.remove(ctx, how, s) })
 }
 
 // parkedDeed returns a deed that changes parked events.
 func parkedDeed(how parkedChange, d deed) deed {
 	d.Back = "/parked"
-	return bulkDeed(d, func(ctx context.Context, a *actions, s selection) (string, error) { return a.countParked(ctx, s) },
-		func(ctx context.Context, a *actions, s selection) (string, error) { return a.changeParked(ctx, how, s) })
+	return bulkDeed(d, (*actions).countParked, func(a *actions, ctx context.Context, s selection) (string, error) { return a.changeParked(ctx, how, s) })
 }
 
 // forgetDeed returns the deed that deletes all data of a tenant. People must type its name.
