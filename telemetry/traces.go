@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"go.opentelemetry.io/contrib/exporters/autoexport"
@@ -115,12 +116,7 @@ func (t *Traces) Handler(next http.Handler) http.Handler {
 		otelhttp.WithTracerProvider(t.provider), otelhttp.WithMeterProvider(noop.NewMeterProvider()), otelhttp.WithPropagators(propagation.TraceContext{}),
 		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return strings.TrimSpace(r.Method + " " + r.Pattern) }),
 		otelhttp.WithFilter(func(r *http.Request) bool {
-			for _, probe := range []string{"/livez", "/readyz", "/metrics"} {
-				if strings.HasSuffix(r.URL.Path, probe) {
-					return false
-				}
-			}
-			return true
+			return !slices.ContainsFunc([]string{"/livez", "/readyz", "/metrics"}, func(probe string) bool { return strings.HasSuffix(r.URL.Path, probe) })
 		}))
 }
 

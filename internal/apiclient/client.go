@@ -172,23 +172,18 @@ func (c *Client) Send(ctx context.Context, method, path string, request []byte) 
 // Publish has the service publish commands, which are envelopes, and returns the result of
 // each. There are at most [admin.MaxCommands] of them.
 func (c *Client) Publish(ctx context.Context, commands [][]byte) ([]admin.LineResult, error) {
-	var request bytes.Buffer
-	for _, command := range commands {
-		request.WriteString(admin.RecordSeparator) // data may have line breaks
-		request.Write(command)
-		request.WriteByte('\n')
-	}
-	answer, err := c.whole(c.exchange(ctx, http.MethodPost, Path("commands"), admin.JSONLines, admin.JSONLines, request.Bytes()))
+	const begin = admin.RecordSeparator // of each: data may have line breaks
+	request := append([]byte(begin), bytes.Join(commands, []byte("\n"+begin))...)
+	answer, err := c.whole(c.exchange(ctx, http.MethodPost, Path("commands"), admin.JSONLines, admin.JSONLines, request))
 	if err != nil {
 		return nil, err
 	}
 	results := make([]admin.LineResult, 0, len(commands))
-	for d := json.NewDecoder(bytes.NewReader(answer)); d.More(); {
+	for line := range bytes.Lines(answer) {
 		var r admin.LineResult
-		if err := d.Decode(&r); err != nil {
-			break
+		if json.Unmarshal(line, &r) == nil {
+			results = append(results, r)
 		}
-		results = append(results, r)
 	}
 	if len(results) != len(commands) {
 		return nil, fmt.Errorf("%w: it answers %d commands with %d results: is that a timer service?", ErrAway, len(commands), len(results))
