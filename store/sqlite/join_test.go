@@ -179,6 +179,7 @@ func TestReferenceKeepsWhatIsThere(t *testing.T) {
 	}
 	for what, query := range map[string]string{
 		"notes": `SELECT count(*) = 1 FROM notes`, "audit": `SELECT count(*) = 0 FROM audit`, "due": `SELECT count(*) = 2 FROM due`,
+		"the file": `SELECT integrity_check = 'ok' FROM pragma_integrity_check`,
 	} {
 		var holds bool
 		if err := db.QueryRowContext(t.Context(), query).Scan(&holds); err != nil || !holds {
