@@ -27,7 +27,7 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	if err := present(path); err != nil {
 		return err
 	}
-	db := connect(dsn(path, "rw", pragmas(Options{})), 1)
+	db := connect(dsn(path, "rw", []string{busyTimeout}), 1)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := known(version(ctx, db)); err != nil {
 		return Explain(path, classify("back up "+path, err))
@@ -71,7 +71,7 @@ type Contents struct {
 // and counts what it holds. It changes nothing. An error wraps [timer.ErrFatal] if
 // the file is damaged.
 func Inspect(ctx context.Context, path string) (c Contents, err error) {
-	db := connect(dsn(path, "ro", pragmas(Options{})), 1)
+	db := connect(dsn(path, "ro", []string{busyTimeout}), 1)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	doing := "inspect " + path
 	var found string // "ok", or the first fault

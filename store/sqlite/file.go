@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // Create makes an empty file that only its owner reads and writes, unless it is
@@ -34,9 +33,6 @@ func create(path string, log *slog.Logger) (string, error) {
 	}
 	if err == nil {
 		_, err = touch(path)
-	}
-	if err == nil {
-		err = present(path)
 	}
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
@@ -90,31 +86,25 @@ const (
 // it from being used again.
 const logLimit = "journal_size_limit(67108864)"
 
-const busyTimeout = 5 * time.Second // how long a statement waits for another process's lock
+// busyTimeout is how long a statement waits for another process's lock, in milliseconds.
+const busyTimeout = "busy_timeout(5000)"
 
 // DSN returns the data source name that a host should open its database with,
 // under the driver name "sqlite": a write-ahead log, synced commits, foreign
 // keys, and transactions that take the write lock at once. (A deferred one that
 // reads before it writes fails under load, however long it would wait.)
-func DSN(path string) string { return dsn(path, "rwc", writerPragmas(Options{})) }
+func DSN(path string) string { return dsn(path, "rwc", writerPragmas(Strict)) }
 
-func writerPragmas(opt Options) []string {
+func writerPragmas(d Durability) []string {
 	synchronous := "full"
-	if opt.Durability == Relaxed {
+	if d == Relaxed {
 		synchronous = "normal"
 	}
-	return append(pragmas(opt), "journal_mode(wal)", logLimit, "synchronous("+synchronous+")", "foreign_keys(on)", "temp_store(memory)")
+	return []string{busyTimeout, "journal_mode(wal)", logLimit, "synchronous(" + synchronous + ")", "foreign_keys(on)", "temp_store(memory)"}
 }
 
-func readerPragmas(opt Options) []string { return append(pragmas(opt), "query_only(on)") }
-
-func pragmas(opt Options) []string {
-	wait := opt.BusyTimeout
-	if wait <= 0 {
-		wait = busyTimeout
-	}
-	return []string{fmt.Sprintf("busy_timeout(%d)", wait.Milliseconds())}
-}
+// readerPragmas are the settings of connections that only read.
+var readerPragmas = []string{busyTimeout, "query_only(on)"}
 
 // dsn names a file by its absolute path. Mode is rw, or rwc to create it.
 func dsn(path, mode string, pragmas []string) string {

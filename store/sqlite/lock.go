@@ -8,10 +8,15 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-// lockWait is how long a lock that another process has is asked for.
-const lockWait = 100 * time.Millisecond
+// A lock that another process has is asked for again, for a tenth of a second.
+const (
+	lockTries = 10
+	lockPause = 10 * time.Millisecond
+)
 
 // takeLock takes the advisory lock beside a database file, and signs it. The
 // lock ends with the process; the file stays.
@@ -34,15 +39,11 @@ func takeLock(path string) (*flock.Flock, error) {
 
 // try takes a lock, unless another process has it for longer than it takes to check
 // it, see [LockOwner].
-func try(l *flock.Flock) (bool, error) {
-	if taken, err := l.TryLock(); taken || err != nil { // on a busy machine the time may be over before the first try
-		return taken, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
-	defer cancel()
-	taken, err := l.TryLockContext(ctx, lockWait/10)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil
+func try(l *flock.Flock) (taken bool, err error) {
+	for range lockTries {
+		if taken, err = l.TryLock(); taken || err != nil || !pause.For(context.Background(), lockPause) {
+			break
+		}
 	}
 	return taken, err
 }

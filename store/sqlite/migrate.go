@@ -135,7 +135,7 @@ func VersionOf(ctx context.Context, path string) (v int64, err error) {
 	} else if err != nil {
 		return 0, err
 	}
-	db := connect(dsn(path, "rw", readerPragmas(Options{})), readers)
+	db := connect(dsn(path, "rw", readerPragmas), readers)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	v, err = version(ctx, db)
 	return v, classify("find the schema version", err)

@@ -35,7 +35,7 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 	ctx = context.WithoutCancel(ctx)
 	ms := now.UnixMilli()
 	var backlogged bool
-	if err := t.QueryRowContext(ctx, sqlBacklogged, ms, limit).Scan(&backlogged); err != nil {
+	if err := each(ctx, t, store.Scan(&backlogged), sqlBacklogged, ms, limit); err != nil {
 		return nil, err
 	}
 	due := batch{now: now, allow: allow, taken: make(map[timer.TenantID]int)}

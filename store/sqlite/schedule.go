@@ -89,7 +89,7 @@ func (t *transaction) apply(ctx context.Context, a *store.Application, first, en
 func (t *transaction) refused(ctx context.Context, err error, groups []*store.Group) error {
 	if isMissing(err) && !t.store.referenced.Load() {
 		var referenced bool // or else it is another foreign key, of the host's
-		if failed := t.QueryRowContext(ctx, sqlReferenced).Scan(&referenced); failed != nil || referenced {
+		if failed := each(ctx, t, store.Scan(&referenced), sqlReferenced); failed != nil || referenced {
 			t.store.referenced.Store(referenced)
 			return cmp.Or(failed, err)
 		}

@@ -68,11 +68,10 @@ const (
 
 // Options tune a [Store]. The zero value is ready to use.
 type Options struct {
-	Durability  Durability      // of a file that Open opens; default Strict
-	BusyTimeout time.Duration   // how long Open's connections wait for another process's lock; default 5s
-	Events      envelope.Format // how events are written into the outbox; default envelopes
-	Version     string          // of the program, for [Store.Nodes]; default none
-	Log         *slog.Logger    // where a new file is logged, and once what is unsafe about a host's handle; default none
+	Durability Durability      // of a file that Open opens; default Strict
+	Events     envelope.Format // how events are written into the outbox; default envelopes
+	Version    string          // of the program, for [Store.Nodes]; default none
+	Log        *slog.Logger    // where a new file is logged, and once what is unsafe about a host's handle; default none
 }
 
 // A Store is a [timer.Store] and outbox.Table on one SQLite
@@ -112,9 +111,9 @@ func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db := connect(dsn(path, "rw", append(writerPragmas(opt), writerCache, writerCheckpoint)), writers)
+	db := connect(dsn(path, "rw", append(writerPragmas(opt.Durability), writerCache, writerCheckpoint)), writers)
 	s := newStore(db, opt)
-	s.lock, s.reads = lock, connect(dsn(path, "rw", readerPragmas(opt)), readers)
+	s.lock, s.reads = lock, connect(dsn(path, "rw", readerPragmas), readers)
 	defer func() {
 		if err != nil {
 			err = errors.Join(Explain(path, fmt.Errorf("open %s: %w", path, err)), s.Close())
@@ -160,7 +159,7 @@ func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	if err := present(path); err != nil {
 		return nil, err
 	}
-	db := connect(dsn(path, "rw", readerPragmas(Options{})), readers)
+	db := connect(dsn(path, "rw", readerPragmas), readers)
 	if err := Verify(ctx, db); err != nil {
 		return nil, errors.Join(Explain(path, fmt.Errorf("open %s: %w", path, err)), db.Close())
 	}
@@ -356,14 +355,6 @@ func (t *transaction) QueryContext(ctx context.Context, text string, args ...any
 		return stmt.QueryContext(ctx, args...)
 	}
 	return t.tx.QueryContext(ctx, text, args...)
-}
-
-// QueryRowContext runs a statement that returns at most one row.
-func (t *transaction) QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row {
-	if stmt := t.stmt(ctx, text); stmt != nil {
-		return stmt.QueryRowContext(ctx, args...)
-	}
-	return t.tx.QueryRowContext(ctx, text, args...)
 }
 
 // change runs a statement and returns how many rows it changed.
