@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -119,8 +120,11 @@ func (d *harness) schedule(way string, commands []timer.ScheduleTimer) ([]timer.
 	d.ways = append(d.ways, way)
 	d.mu.Unlock()
 	results, err := take(d, timer.DidSchedule, commands)
-	if err == nil {
-		timer.RefuseTogether(commands, results)
+	for first, end := 0, 0; err == nil && first < len(commands); first = end { // those of one message are refused together
+		end = first + timer.MessageLen(commands[first:])
+		if i := slices.IndexFunc(results[first:end], func(r timer.Result) bool { return r.Err != nil }); i >= 0 {
+			copy(results[first:end], slices.Repeat(results[first+i:first+i+1], end-first))
+		}
 	}
 	return results, err
 }
@@ -183,7 +187,7 @@ func (d *harness) run(t *testing.T, r broker.Routing) *handlers.Handlers {
 func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, stop func(), ended <-chan error) {
 	var s handlers.Store = d
 	if d.batched {
-		s = store.NewBatch(inner{d: d}, store.BatchOptions{})
+		s = store.NewBatch(inner{d: d})
 	}
 	h = handlers.New(s, r, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(d.log), handlers.Options{
 		Quotas: d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,

@@ -37,13 +37,12 @@ type Application struct {
 	Now     time.Time      // when timers are registered or canceled
 	Results []timer.Result // one for each command
 
-	key            func(i int) timer.Key
-	apply          func(before timer.Status, i int) (after timer.Status, _ timer.Outcome)
-	row            func(r *Row, i int)  // sets the fields of a row that come from the command which changed the timer
-	message        func(i, end int) int // index behind the last command of the message of command i, at most end
-	refuseTogether func()               // gives all commands of a message the first error that one of them has
-	missing        timer.Outcome        // outcome of a command whose service call does not exist; zero: it is refused
-	receipts       func(results []timer.Result, first, end int) []timer.Receipt
+	key      func(i int) timer.Key
+	apply    func(before timer.Status, i int) (after timer.Status, _ timer.Outcome)
+	row      func(r *Row, i int)  // sets the fields of a row that come from the command which changed the timer
+	message  func(i, end int) int // index behind the last command of the message of command i, at most end
+	missing  timer.Outcome        // outcome of a command whose service call does not exist; zero: it is refused
+	receipts func(results []timer.Result, first, end int) []timer.Receipt
 }
 
 // A Group holds the commands of one key.
@@ -83,9 +82,8 @@ type rowKey struct {
 
 // Schedule returns the application of commands.
 func Schedule(now time.Time, commands []timer.ScheduleTimer) *Application {
-	results := make([]timer.Result, len(commands))
 	return &Application{
-		Kind: Schedules, Doing: "schedule", Now: now, Results: results,
+		Kind: Schedules, Doing: "schedule", Now: now, Results: make([]timer.Result, len(commands)),
 		key: func(i int) timer.Key { return commands[i].Key },
 		apply: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
 			return before.Schedule(version(before, commands[i].Version, commands[i].Latest))
@@ -95,8 +93,7 @@ func Schedule(now time.Time, commands []timer.ScheduleTimer) *Application {
 			r.DueAt, r.ExpiresAt, r.CorrelationID = timer.RoundUp(c.DueAt).UnixMilli(), expiry(c.ExpiresAt), c.CorrelationID
 			r.TraceParent, r.TraceState, r.Data = c.Trace.Parent, c.Trace.State, c.Data
 		},
-		message:        func(i, end int) int { return i + timer.MessageLen(commands[i:end]) },
-		refuseTogether: func() { timer.RefuseTogether(commands, results) },
+		message: func(i, end int) int { return i + timer.MessageLen(commands[i:end]) },
 		receipts: func(results []timer.Result, first, end int) []timer.Receipt {
 			return timer.Receipts(commands[first:end], results, now)
 		},
@@ -112,10 +109,9 @@ func Cancel(now time.Time, commands []timer.CancelTimer) *Application {
 		apply: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
 			return before.Cancel(version(before, commands[i].Version, commands[i].Latest))
 		},
-		row:            func(r *Row, _ int) { r.CanceledAt = r.RegisteredAt },
-		message:        singly,
-		refuseTogether: func() {},
-		missing:        timer.WasCanceled,
+		row:     func(r *Row, _ int) { r.CanceledAt = r.RegisteredAt },
+		message: singly,
+		missing: timer.WasCanceled,
 		receipts: func(results []timer.Result, first, end int) []timer.Receipt {
 			return timer.Receipts(commands[first:end], results, now)
 		},
@@ -147,10 +143,9 @@ func Fired(keep time.Duration, all []timer.DueTimeReached) (a *Application, ids 
 			r.CommandAt, r.CommandID, r.RegisteredAt = r.ReachedAt, e.ID, r.ReachedAt
 			r.CorrelationID, r.TraceParent, r.TraceState, r.Data = e.CorrelationID, e.Trace.Parent, e.Trace.State, e.Data
 		},
-		message:        singly,
-		refuseTogether: func() {},
-		missing:        timer.WasReached,
-		receipts:       func([]timer.Result, int, int) []timer.Receipt { return nil },
+		message:  singly,
+		missing:  timer.WasReached,
+		receipts: func([]timer.Result, int, int) []timer.Receipt { return nil },
 	}, ids
 }
 
@@ -220,6 +215,17 @@ func (a *Application) half(first, end int) int {
 		half = next
 	}
 	return half
+}
+
+// refuseTogether gives all commands of a message the first error that one of them has.
+func (a *Application) refuseTogether() {
+	for first, end := 0, 0; first < len(a.Results); first = end {
+		end = a.message(first, len(a.Results))
+		message := a.Results[first:end]
+		if i := slices.IndexFunc(message, func(r timer.Result) bool { return r.Err != nil }); i >= 0 {
+			copy(message, slices.Repeat([]timer.Result{{Err: message[i].Err}}, len(message)))
+		}
+	}
 }
 
 // RefuseAbsent gives commands whose service call does not exist their results, and the

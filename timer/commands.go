@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -68,17 +67,6 @@ func MessageLen(commands []ScheduleTimer) int {
 		n++
 	}
 	return n
-}
-
-// RefuseTogether gives all commands of a message the first error that one of them has.
-func RefuseTogether(commands []ScheduleTimer, results []Result) {
-	for len(commands) > 0 {
-		n := MessageLen(commands)
-		if i := slices.IndexFunc(results[:n], func(r Result) bool { return r.Err != nil }); i >= 0 {
-			copy(results, slices.Repeat([]Result{{Err: results[i].Err}}, n))
-		}
-		commands, results = commands[n:], results[n:]
-	}
 }
 
 // MaxCancelTimers is the most service calls that one [CancelTimers] may name.
