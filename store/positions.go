@@ -55,17 +55,19 @@ func (p *Positions) Advances(positions []timer.Position) (advances []Advance) {
 
 // Commit remembers that advances were committed.
 func (p *Positions) Commit(advances []Advance) {
-	if len(advances) == 0 {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for _, a := range advances {
+		p.remember(a.Position)
+	}
+}
+
+// remember takes a position for committed. The lock must be held.
+func (p *Positions) remember(at timer.Position) {
 	if p.committed == nil {
 		p.committed = make(map[string]timer.Position)
 	}
-	for _, a := range advances {
-		p.committed[a.Log] = higher(p.committed[a.Log], a.Position)
-	}
+	p.committed[at.Log] = higher(p.committed[at.Log], at)
 }
 
 // All returns the positions that were committed, or found in the database, sorted by log.
@@ -107,11 +109,8 @@ func (p *Positions) Compare() (found func([]timer.Position) (older bool)) {
 				return true
 			}
 		}
-		if p.committed == nil {
-			p.committed = make(map[string]timer.Position)
-		}
-		for log, at := range now {
-			p.committed[log] = higher(p.committed[log], at)
+		for _, at := range there {
+			p.remember(at)
 		}
 		return false
 	}
