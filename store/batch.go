@@ -15,14 +15,11 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
-	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// BatchOptions tune a [Batch]. The zero value is ready to use.
-type BatchOptions struct {
-	Limit int // commands a commit; default 2000
-}
+// batchLimit is the most commands of a commit, unless one call has more.
+const batchLimit = 2000
 
 // Batching: after a commit of many commands the next commit waits a little, so that it has
 // many commands, too. Otherwise a fast intake makes the disk sync for a few commands again
@@ -55,14 +52,13 @@ type Batch struct {
 }
 
 // NewBatch returns a Batch around a store.
-func NewBatch(inner timer.Store, opt BatchOptions) *Batch {
-	opt.Limit = option.Positive(opt.Limit, 2000)
+func NewBatch(inner timer.Store) *Batch {
 	slots := make(chan struct{}, maxAlone)
 	return &Batch{
 		Store:     inner,
-		schedules: group[timer.ScheduleTimer]{apply: inner.Schedule, limit: opt.Limit, slots: slots, lead: make(chan struct{}, 1)},
-		cancels:   group[timer.CancelTimer]{apply: inner.Cancel, limit: opt.Limit, slots: slots, lead: make(chan struct{}, 1)},
-		receipts:  group[timer.Receipt]{apply: emitReceipts(inner), limit: opt.Limit, slots: slots, lead: make(chan struct{}, 1)},
+		schedules: group[timer.ScheduleTimer]{apply: inner.Schedule, slots: slots, lead: make(chan struct{}, 1)},
+		cancels:   group[timer.CancelTimer]{apply: inner.Cancel, slots: slots, lead: make(chan struct{}, 1)},
+		receipts:  group[timer.Receipt]{apply: emitReceipts(inner), slots: slots, lead: make(chan struct{}, 1)},
 	}
 }
 
@@ -111,7 +107,6 @@ func emitReceipts(s timer.Store) func(context.Context, time.Time, ...timer.Recei
 // A group gathers commands of one type.
 type group[C any] struct {
 	apply func(context.Context, time.Time, ...C) ([]timer.Result, error)
-	limit int
 	slots chan struct{} // holds one for each call that has a commit of its own
 	lead  chan struct{} // holds one during a commit, and during the batching delay after it
 
@@ -200,7 +195,7 @@ func (g *group[C]) commit(ctx context.Context) {
 			}
 			close(c.done)
 		}
-		if commands >= batchThreshold && commands < g.limit {
+		if commands >= batchThreshold && commands < batchLimit {
 			time.AfterFunc(batchingDelay, func() { <-g.lead })
 			return
 		}
@@ -232,7 +227,7 @@ func (g *group[C]) take() (batch []*call[C], commands int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := 0
-	for n < len(g.waiting) && (n == 0 || commands+len(g.waiting[n].commands) <= g.limit) {
+	for n < len(g.waiting) && (n == 0 || commands+len(g.waiting[n].commands) <= batchLimit) {
 		commands += len(g.waiting[n].commands)
 		n++
 	}

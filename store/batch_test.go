@@ -35,7 +35,7 @@ func TestBatchIsAStore(t *testing.T) {
 			timer.Recoverer
 			outbox.Table
 			storetest.Database
-		}{store.NewBatch(s, store.BatchOptions{}), s, s, s, s, s}
+		}{store.NewBatch(s), s, s, s, s, s}
 	})
 }
 
@@ -75,12 +75,12 @@ type slow struct {
 }
 
 // onSlow runs a test on a slow store, in a bubble.
-func onSlow(t *testing.T, opt store.BatchOptions, test func(s *slow)) {
+func onSlow(t *testing.T, test func(s *slow)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{T: t, writer: make(chan struct{}, 1), began: time.Now()} // one at a time, as in a database
-		s.batch = store.NewBatch(s, opt)
+		s.batch = store.NewBatch(s)
 		test(s)
 		s.running.Wait()
 	})
@@ -141,23 +141,27 @@ func (s *slow) sizes(want ...int) {
 }
 
 func TestCommandAloneIsNotDelayed(t *testing.T) {
-	onSlow(t, store.BatchOptions{}, func(s *slow) { s.call(s.Context(), "a", nil, commitTime) })
+	onSlow(t, func(s *slow) { s.call(s.Context(), "a", nil, commitTime) })
 }
 
 // TestWaitingCommandsShareACommit has each caller check its own outcomes.
 func TestWaitingCommandsShareACommit(t *testing.T) {
-	onSlow(t, store.BatchOptions{Limit: 100}, func(s *slow) {
-		for i := range 201 {
+	onSlow(t, func(s *slow) {
+		for i := range 801 {
 			s.running.Go(func() {
-				n := int64(i%100 + 1)
-				results, err := s.batch.Schedule(s.Context(), s.began, command("a", n), command("b", n+1))
-				if diff := cmp.Diff([]timer.Result{{Outcome: timer.Outcome(n)}, {Outcome: timer.Outcome(n + 1)}}, results); err != nil || diff != "" {
+				var commands []timer.ScheduleTimer
+				var want []timer.Result
+				for n := i%100 + 1; len(want) < 10; n++ {
+					commands, want = append(commands, command("a", int64(n))), append(want, timer.Result{Outcome: timer.Outcome(n)})
+				}
+				results, err := s.batch.Schedule(s.Context(), s.began, commands...)
+				if diff := cmp.Diff(want, results); err != nil || diff != "" {
 					s.Errorf("%v (-want +got):\n%s", err, diff)
 				}
 			})
 			synctest.Wait() // they come one after the other, while the first commits
 		}
-		s.sizes(2, 100, 100, 100, 100)
+		s.sizes(10, 2000, 2000, 2000, 2000)
 		if took := time.Since(s.began); took != 5*commitTime {
 			s.Errorf("took %v, want 5 commits", took)
 		}
@@ -165,17 +169,17 @@ func TestWaitingCommandsShareACommit(t *testing.T) {
 }
 
 func TestCallLargerThanTheLimitIsOneCommit(t *testing.T) {
-	onSlow(t, store.BatchOptions{Limit: 2}, func(s *slow) {
-		_, err := s.batch.Schedule(s.Context(), time.Now(), command("a", 1), command("b", 1), command("c", 1))
+	onSlow(t, func(s *slow) {
+		_, err := s.batch.Schedule(s.Context(), time.Now(), slices.Repeat([]timer.ScheduleTimer{command("a", 1)}, 2001)...)
 		must(s, err)
-		s.sizes(3)
+		s.sizes(2001)
 	})
 }
 
 // TestCommitAfterALargeOneWaits lets commands come one a millisecond, without and
 // after a commit of many.
 func TestCommitAfterALargeOneWaits(t *testing.T) {
-	onSlow(t, store.BatchOptions{}, func(s *slow) {
+	onSlow(t, func(s *slow) {
 		send := func(n int) {
 			for range n {
 				s.running.Go(func() {
@@ -202,7 +206,7 @@ func TestCommitAfterALargeOneWaits(t *testing.T) {
 // TestCommitEndsSoonAfterAStop cancels the caller that began a commit, and one that waits, while
 // the database does not answer: both return at once, the commit ends within a second.
 func TestCommitEndsSoonAfterAStop(t *testing.T) {
-	onSlow(t, store.BatchOptions{}, func(s *slow) {
+	onSlow(t, func(s *slow) {
 		s.before = func(ctx context.Context, _ []timer.ServiceCallID) error {
 			<-ctx.Done()
 			if took := time.Since(s.began); took != time.Second {
@@ -222,7 +226,7 @@ func TestCommitEndsSoonAfterAStop(t *testing.T) {
 var errBusy = errors.New("busy")
 
 func TestErrorThatMayPassIsThatOfAll(t *testing.T) {
-	onSlow(t, store.BatchOptions{}, func(s *slow) {
+	onSlow(t, func(s *slow) {
 		s.before = func(_ context.Context, calls []timer.ServiceCallID) error {
 			if len(calls) > 1 {
 				return errBusy
@@ -239,7 +243,7 @@ func TestErrorThatMayPassIsThatOfAll(t *testing.T) {
 // TestCallerGivesUp while it waits: it returns at once, and the others go on,
 // also if it was to lead the next commit.
 func TestCallerGivesUp(t *testing.T) {
-	onSlow(t, store.BatchOptions{}, func(s *slow) {
+	onSlow(t, func(s *slow) {
 		impatient, cancel := context.WithTimeout(s.Context(), time.Second)
 		defer cancel()
 		s.call(s.Context(), "first", nil, commitTime)
@@ -258,7 +262,7 @@ func TestCallerGivesUpAsItLeads(t *testing.T) {
 	t.Parallel()
 	for range 2000 {
 		synctest.Test(t, func(t *testing.T) {
-			b := store.NewBatch(&slow{T: t, writer: make(chan struct{}, 1)}, store.BatchOptions{})
+			b := store.NewBatch(&slow{T: t, writer: make(chan struct{}, 1)})
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			call := func(ctx context.Context, after func()) {
@@ -292,7 +296,7 @@ func TestCommitOutlivesItsCaller(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onSlow(t, store.BatchOptions{}, func(s *slow) {
+			onSlow(t, func(s *slow) {
 				s.before = func(ctx context.Context, _ []timer.ServiceCallID) error {
 					if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Hour {
 						s.Error("a commit without a limit")
@@ -316,7 +320,7 @@ func TestCommitOutlivesItsCaller(t *testing.T) {
 
 // TestPanicOfACommitLetsTheOthersGoOn has the store panic in a commit of two.
 func TestPanicOfACommitLetsTheOthersGoOn(t *testing.T) {
-	onSlow(t, store.BatchOptions{}, func(s *slow) {
+	onSlow(t, func(s *slow) {
 		s.before = func(_ context.Context, calls []timer.ServiceCallID) error {
 			if len(calls) == 2 {
 				panic("broken")
@@ -343,7 +347,7 @@ func TestPanicOfACommitLetsTheOthersGoOn(t *testing.T) {
 // TestLockedCommandFailsAlone has a commit of several that fails as long as another
 // transaction holds a lock for one of them.
 func TestLockedCommandFailsAlone(t *testing.T) {
-	onSlow(t, store.BatchOptions{}, func(s *slow) {
+	onSlow(t, func(s *slow) {
 		s.before = func(_ context.Context, calls []timer.ServiceCallID) error {
 			if slices.Contains(calls, "locked") {
 				return timer.ErrLocked
@@ -365,7 +369,7 @@ func TestLockedCommandFailsAlone(t *testing.T) {
 // TestFewLockedCommandsWaitAtOnce has many that wait for locks, for as long as a commit
 // takes, and one that needs a connection too.
 func TestFewLockedCommandsWaitAtOnce(t *testing.T) {
-	onSlow(t, store.BatchOptions{}, func(s *slow) {
+	onSlow(t, func(s *slow) {
 		var at, most atomic.Int64
 		s.before = func(context.Context, []timer.ServiceCallID) error {
 			defer at.Add(-1)
