@@ -147,9 +147,10 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	held, lose := context.WithCancel(context.WithoutCancel(ctx))
 	l := &lease{
-		shard: shard{s, int32(number)}, conn: conn, held: held, lose: lose,
+		shard: shard{store: s, number: int32(number)}, conn: conn, held: held, lose: lose,
 		stop: stop, done: make(chan struct{}), began: began,
 	}
+	l.readable = l.certain
 	go l.heartbeats(beating)
 	return l, nil
 }
@@ -246,22 +247,6 @@ func hangUp(conn *sql.Conn) {
 }
 
 var errUncertain = errors.New("the server did not answer for a while: another instance may own the shard of the outbox")
-
-// Head returns rows as long as the lease is certain.
-func (l *lease) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
-	if err := l.certain(); err != nil {
-		return nil, err
-	}
-	return l.shard.Head(ctx, after, limit)
-}
-
-// Deferred returns rows as long as the lease is certain.
-func (l *lease) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
-	if err := l.certain(); err != nil {
-		return nil, err
-	}
-	return l.shard.Deferred(ctx, now, from, limit, each)
-}
 
 // certain returns nil as long as no other instance can own the shard. A process that was
 // suspended goes on where it was, and must not send rows that another instance has taken

@@ -16,8 +16,9 @@ import (
 
 // A shard is a part of the outbox. The [Store] itself has shard 0.
 type shard struct {
-	store  *Store
-	number int32
+	store    *Store
+	number   int32
+	readable func() error // of a lease: nil as long as no other instance can own the shard
 }
 
 var _ outbox.Table = shard{}
@@ -35,8 +36,13 @@ func (s shard) Deferred(ctx context.Context, now time.Time, from string, limit, 
 	return s.events(ctx, sqlDeferred, s.number, now, from, int64(limit), int64(each))
 }
 
-// events reads rows of the outbox.
+// events reads rows of the outbox, as long as its lease is certain.
 func (s shard) events(ctx context.Context, text string, args ...any) (events []outbox.Row, err error) {
+	if s.readable != nil {
+		if err := s.readable(); err != nil {
+			return nil, err
+		}
+	}
 	err = s.store.rows(ctx, "read the outbox", text, args, func(row store.Scanner) error {
 		event, err := outbox.ReadRow(row.Scan)
 		event.Shard = int(s.number)
