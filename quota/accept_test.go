@@ -127,19 +127,6 @@ func TestAClockThatIsSetBackGivesNothing(t *testing.T) {
 	}
 }
 
-func TestTenantsWithoutLimitsAreFree(t *testing.T) {
-	t.Parallel()
-	k := limiter(t, quota.Config{Tenants: map[timer.TenantID]quota.Limits{"acme": {Live: 1, Accept: quota.Rate{PerSecond: 1}}}}, quota.Options{})
-	for range 1000 {
-		if !take(k, "beta") {
-			t.Fatal("refused")
-		}
-	}
-	if k.HorizonOr("beta", 0) != 0 || k.Allowance(time.Now()) != nil {
-		t.Error("there is a limit")
-	}
-}
-
 func TestLimitsAreChangedAtWork(t *testing.T) {
 	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1, Burst: 5}, Horizon: time.Hour}), quota.Options{}, func(t *testing.T, k *quota.Limiter, _ *fakeStore) {
 		if got := taken(k, "acme"); got != 5 {

@@ -202,37 +202,6 @@ func TestFewTimersAreCountedOnce(t *testing.T) {
 	})
 }
 
-// TestFewTimersAreCountedRarelyBesideOthers has two instances, and a tenant far below its limit.
-func TestFewTimersAreCountedRarelyBesideOthers(t *testing.T) {
-	inBubble(t, of(quota.Limits{Live: 1000}), quota.Options{Instances: func() int { return 2 }}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
-		for i := range 100 {
-			send(t, k, s, call(i))
-			time.Sleep(time.Second)
-		}
-		if s.counts > 11 {
-			t.Errorf("counted %d times in 100 s", s.counts)
-		}
-	})
-}
-
-func TestOthersTimersAreCountedToo(t *testing.T) {
-	inBubble(t, of(quota.Limits{Live: 100}), quota.Options{Instances: func() int { return 2 }}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
-		send(t, k, s, call(0))
-		for i := range 99 { // by another instance
-			s.schedule(call(1 + i))
-		}
-		time.Sleep(10 * time.Second)
-		if exceeded := send(t, k, s, call(100)); exceeded == nil {
-			t.Error("accepted more than may wait")
-		}
-		s.remove(call(0))
-		time.Sleep(time.Second)
-		if exceeded := send(t, k, s, call(100)); exceeded != nil {
-			t.Errorf("refused: %+v", exceeded)
-		}
-	})
-}
-
 // TestInstancesTogetherKeepTheLimit has all commands come at once, to whichever
 // instance. Those may come on top that are on their way when the last one is accepted.
 func TestInstancesTogetherKeepTheLimit(t *testing.T) {

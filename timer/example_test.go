@@ -38,13 +38,3 @@ func ExampleScheduleTimer_Validate() {
 	// true
 	// bad_field - serviceCallId "order 1" has a character outside A-Z a-z 0-9 _ . : -
 }
-
-// A due time is rounded up and the clock down, so that a timer is never early.
-func ExampleRoundUp() {
-	t := time.Date(2030, 1, 1, 0, 0, 0, 1, time.UTC)
-	fmt.Println(timer.RoundUp(t).Format(time.RFC3339Nano))
-	fmt.Println(timer.RoundDown(t).Format(time.RFC3339Nano))
-	// Output:
-	// 2030-01-01T00:00:00.001Z
-	// 2030-01-01T00:00:00Z
-}

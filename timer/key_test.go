@@ -78,13 +78,6 @@ func TestMessageIDsAreVisibleASCII(t *testing.T) {
 	}
 }
 
-func TestTheTextOfAKeyNamesBothParts(t *testing.T) {
-	t.Parallel()
-	if got := (timer.Key{TenantID: "acme", ServiceCallID: "a.b"}).String(); got != "acme.a.b" {
-		t.Errorf("got %s", got)
-	}
-}
-
 // A tenant never holds a dot, so no two keys have the same text.
 func TestKeysDifferInTheirText(t *testing.T) {
 	t.Parallel()
@@ -100,30 +93,6 @@ func TestKeysDifferInTheirText(t *testing.T) {
 			t.Errorf("%#v and %#v are both %s", a, b, a)
 		}
 	})
-}
-
-// Times compare as numbers, ids byte by byte.
-func TestVersionsCompareByTimeThenID(t *testing.T) {
-	t.Parallel()
-	ordered := []timer.Version{
-		{},
-		{CommandID: "!"},
-		{TimestampMS: 1, CommandID: "10"},
-		{TimestampMS: 1, CommandID: "9"},
-		{TimestampMS: 1, CommandID: "B"},
-		{TimestampMS: 1, CommandID: "a"},
-		{TimestampMS: 1, CommandID: "a0"},
-		{TimestampMS: 2, CommandID: "a"},
-		{TimestampMS: 9, CommandID: "a"},
-		{TimestampMS: 10, CommandID: "a"},
-	}
-	for i, a := range ordered {
-		for j, b := range ordered {
-			if got, want := a.Compare(b), cmp.Compare(i, j); got != want {
-				t.Errorf("%v to %v: %d, want %d", a, b, got, want)
-			}
-		}
-	}
 }
 
 // Commands of a key may arrive in any order, so all must agree on the newest.
@@ -175,18 +144,6 @@ func TestQuotesAreShortAndPrintable(t *testing.T) {
 	} {
 		if got := timer.Quote(given); got != want {
 			t.Errorf("%q: got %s, want %s", given, got, want)
-		}
-	}
-}
-
-func TestKeysAreOrderedByteByByte(t *testing.T) {
-	t.Parallel()
-	ordered := []timer.Key{{}, {TenantID: "A", ServiceCallID: "z"}, {TenantID: "a", ServiceCallID: "B"}, {TenantID: "a", ServiceCallID: "a"}, {TenantID: "a-", ServiceCallID: "a"}}
-	for i, a := range ordered {
-		for j, b := range ordered {
-			if got, want := a.Compare(b), cmp.Compare(i, j); got != want {
-				t.Errorf("%q to %q: %d, want %d", a, b, got, want)
-			}
 		}
 	}
 }

@@ -56,14 +56,6 @@ func TestRoundingIsNeverEarly(t *testing.T) {
 	})
 }
 
-func TestRoundDownDropsTheMonotonicReading(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	if got := timer.RoundDown(now); got != got.Round(0) || got.Location() != time.UTC {
-		t.Errorf("got %v", got)
-	}
-}
-
 func TestDueTimesLieInTwoCenturies(t *testing.T) {
 	t.Parallel()
 	ahead, behind := time.FixedZone("ahead", 3600), time.FixedZone("behind", -3600)

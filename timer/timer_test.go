@@ -1,8 +1,6 @@
 package timer_test
 
 import (
-	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -50,35 +48,6 @@ func TestCommandsValidateEveryField(t *testing.T) {
 	}
 }
 
-func TestEventsCarryWhatTheTimerKnows(t *testing.T) {
-	t.Parallel()
-	entry := timer.Entry{
-		Key:           timer.Key{TenantID: "acme", ServiceCallID: "sc-1"},
-		Version:       timer.Version{TimestampMS: 1, CommandID: "cmd-1"},
-		State:         timer.Reached,
-		CorrelationID: "req-7f3a",
-		Trace:         timer.Trace{Parent: "parent", State: "state"},
-		DueAt:         noon,
-		RegisteredAt:  noon.Add(-time.Hour),
-		ReachedAt:     noon.Add(3 * time.Millisecond),
-	}
-	want := timer.DueTimeReached{
-		Key:           entry.Key,
-		CommandID:     "cmd-1",
-		DueAt:         noon,
-		ReachedAt:     noon.Add(3 * time.Millisecond),
-		CorrelationID: "req-7f3a",
-		Trace:         entry.Trace,
-	}
-	got := entry.Event()
-	if got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got.Lateness() != 3*time.Millisecond {
-		t.Errorf("lateness %v, want 3ms", got.Lateness())
-	}
-}
-
 // Dashboards and alerts are built on these words.
 func TestOutcomesHaveStableNames(t *testing.T) {
 	t.Parallel()
@@ -97,25 +66,6 @@ func TestOutcomesHaveStableNames(t *testing.T) {
 	} {
 		if got := outcome.String(); got != want {
 			t.Errorf("%d: got %s, want %s", outcome, got, want)
-		}
-	}
-}
-
-func TestInvalidErrorsAreDistinct(t *testing.T) {
-	t.Parallel()
-	err := fmt.Errorf("decode: %w", timer.Invalid(timer.ReasonBadTime, "dueAt %s is late", timer.Quote("x")))
-	if err.Error() != `decode: invalid: dueAt "x" is late` {
-		t.Errorf("text is %s", err)
-	}
-	if !errors.Is(err, timer.ErrInvalid) || errors.Is(err, timer.ErrFatal) || errors.Is(err, timer.ErrNotFound) {
-		t.Error("is not ErrInvalid alone")
-	}
-	if invalid, ok := errors.AsType[*timer.InvalidError](err); !ok || invalid.Reason != timer.ReasonBadTime {
-		t.Errorf("reason is lost: %v", invalid)
-	}
-	for _, other := range []error{timer.ErrFatal, timer.ErrNotFound, errors.New("invalid")} {
-		if errors.Is(other, timer.ErrInvalid) {
-			t.Errorf("%v is ErrInvalid", other)
 		}
 	}
 }

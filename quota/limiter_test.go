@@ -1,30 +1,17 @@
-package quota
+package quota_test
 
 import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// inBubble runs a test with a Limiter whose tenants have limits, in a bubble.
-func inBubble(t *testing.T, limits Limits, test func(t *testing.T, l *Limiter)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, err := New(Config{Default: limits}, timer.ClockFunc(time.Now), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, l)
-	})
-}
-
 // allow asks for one command, without a store.
-func allow(t *testing.T, l *Limiter, tenant timer.TenantID, again bool) *Exceeded {
+func allow(t *testing.T, l *quota.Limiter, tenant timer.TenantID, again bool) *quota.Exceeded {
 	t.Helper()
 	exceeded, err := l.Allow(t.Context(), nil, again, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant}})
 	if err != nil {
@@ -35,7 +22,7 @@ func allow(t *testing.T, l *Limiter, tenant timer.TenantID, again bool) *Exceede
 
 // TestTenantsAreForgotten has a hundred thousand of them, a thousand at a time.
 func TestTenantsAreForgotten(t *testing.T) {
-	inBubble(t, Limits{Accept: Rate{PerSecond: 1}, Fire: Rate{PerSecond: 100}}, func(t *testing.T, l *Limiter) {
+	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1}, Fire: quota.Rate{PerSecond: 100}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
 		most := 0
 		for i := range 100_000 {
 			tenant := timer.TenantID(fmt.Sprint(i))
@@ -49,9 +36,11 @@ func TestTenantsAreForgotten(t *testing.T) {
 				allow(t, l, tenant, false)
 			}
 			time.Sleep(10 * time.Second / 1000)
-			most = max(most, len(l.usages))
+			if i%100 == 0 {
+				most = max(most, len(l.Tenants("", 1<<20)))
+			}
 		}
-		if most > 4*minSweep {
+		if most > 4096 {
 			t.Errorf("%d tenants were remembered", most)
 		}
 	})
@@ -60,11 +49,11 @@ func TestTenantsAreForgotten(t *testing.T) {
 // TestATenantAtItsLimitIsNotForgotten has one tenant that is at its limit and one
 // that owes, among many that are not.
 func TestATenantAtItsLimitIsNotForgotten(t *testing.T) {
-	inBubble(t, Limits{Accept: Rate{PerSecond: 0.001, Burst: 2}}, func(t *testing.T, l *Limiter) {
+	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 0.001, Burst: 2}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
 		for range 2 {
 			allow(t, l, "acme", false)
 		}
-		for i := range 10 * minSweep {
+		for i := range 10_000 {
 			allow(t, l, timer.TenantID(fmt.Sprint(i)), false)
 		}
 		if exceeded := allow(t, l, "acme", true); exceeded == nil {
@@ -77,7 +66,7 @@ func TestATenantAtItsLimitIsNotForgotten(t *testing.T) {
 // instant, and each come again after its delay.
 func TestPutOffOneAfterTheOther(t *testing.T) {
 	const rate, commands = 20, 1000
-	inBubble(t, Limits{Accept: Rate{PerSecond: rate}}, func(t *testing.T, l *Limiter) {
+	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: rate}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
 		seconds := make(map[int]int) // how many come in each
 		var mu sync.Mutex
 		tries, accepted := 0, 0
@@ -133,7 +122,7 @@ func TestPutOffOneAfterTheOther(t *testing.T) {
 // do not take the tokens of those. When none of those has come for so long that the
 // bucket is full, they do.
 func TestFirstComeFirstServed(t *testing.T) {
-	inBubble(t, Limits{Accept: Rate{PerSecond: 1, Burst: 3}}, func(t *testing.T, l *Limiter) {
+	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1, Burst: 3}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
 		for range 3 + 4 {
 			allow(t, l, "acme", false)
 		}
@@ -155,7 +144,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 
 // TestDelaysAreBounded has a flood that would take hours.
 func TestDelaysAreBounded(t *testing.T) {
-	inBubble(t, Limits{Accept: Rate{PerSecond: 0.01, Burst: 1}}, func(t *testing.T, l *Limiter) {
+	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 0.01, Burst: 1}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
 		delays := make(map[time.Duration]bool)
 		for range 1000 {
 			if exceeded := allow(t, l, "acme", false); exceeded != nil {
@@ -168,7 +157,7 @@ func TestDelaysAreBounded(t *testing.T) {
 		if len(delays) < 900 {
 			t.Errorf("%d different delays of 1000", len(delays))
 		}
-		if err := l.Use(Config{Default: Limits{Accept: Rate{PerSecond: 1000}}}); err != nil {
+		if err := l.Use(of(quota.Limits{Accept: quota.Rate{PerSecond: 1000}})); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -180,7 +169,7 @@ func TestDelaysAreBounded(t *testing.T) {
 
 // TestMessageWithManyTimers has messages of more timers than the burst.
 func TestMessageWithManyTimers(t *testing.T) {
-	inBubble(t, Limits{Accept: Rate{PerSecond: 10}}, func(t *testing.T, l *Limiter) {
+	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 10}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
 		commands := make([]timer.ScheduleTimer, 50)
 		for i := range commands {
 			commands[i].TenantID = "acme"
