@@ -21,19 +21,6 @@ func reachLimit(s *suite) {
 	s.same("none left", len(s.reach(noon.Add(time.Hour), 4)), 0)
 }
 
-func reachOldest(s *suite) {
-	s.timers("acme", 100, noon)
-	for i := range 10 {
-		var due []time.Time
-		for _, e := range s.reach(noon.Add(time.Hour), 10) {
-			due = append(due, e.DueAt)
-		}
-		slices.SortFunc(due, time.Time.Compare)
-		first := noon.Add(time.Duration(i*10) * time.Millisecond)
-		s.same(fmt.Sprint("batch ", i), []time.Time{due[0], due[9]}, []time.Time{first, first.Add(9 * time.Millisecond)})
-	}
-}
-
 func reachOnce(s *suite) {
 	s.timers("acme", 3, noon)
 	s.must(s.store.Update(s.Context(), func(tx timer.Tx) error {
@@ -116,21 +103,6 @@ func reachSmallTenants(s *suite) {
 	s.same("small tenants served", served, small)
 }
 
-func reachIdleTenants(s *suite) {
-	var commands []timer.ScheduleTimer
-	for i := range 200 {
-		commands = append(commands, schedule(key(timer.TenantID(fmt.Sprintf("idle-%03d", i)), "call"), 1, noon.Add(24*time.Hour)))
-	}
-	s.schedule(commands...)
-	s.timers("a", 50, noon)
-	s.timers("z", 50, noon.Add(time.Minute))
-	for i := range 2 {
-		before := map[timer.TenantID]int{"a": i * 10, "z": i * 10}
-		got := s.byTenant(s.reach(noon.Add(time.Hour), 20), before)
-		s.same("shares", got, map[timer.TenantID]int{"a": 10, "z": 10})
-	}
-}
-
 // reachNeverEarly has a tenant whose share is greater than what it has due.
 func reachNeverEarly(s *suite) {
 	s.timers("old", 100, noon)
@@ -146,22 +118,6 @@ func reachLeftover(s *suite) {
 	s.timers("small", 1, noon.Add(2*time.Minute))
 	got := s.byTenant(s.reach(noon.Add(time.Hour), 30), nil)
 	s.same("shares", got, map[timer.TenantID]int{"old": 19, "young": 10, "small": 1})
-}
-
-// reachManyTenants has more tenants with due timers than a batch holds: each has
-// its turn before any has a second one, but for the oldest.
-func reachManyTenants(s *suite) {
-	const tenants, limit = 25, 10
-	for i := range tenants {
-		s.timers(timer.TenantID(fmt.Sprintf("tenant-%02d", i)), 2, noon.Add(time.Duration(i)*time.Second))
-	}
-	seen := make(map[timer.TenantID]int)
-	for range 3 {
-		for _, e := range s.reach(noon.Add(time.Hour), limit) {
-			seen[e.TenantID]++
-		}
-	}
-	s.same("tenants served in three batches", len(seen), tenants)
 }
 
 func nextDue(s *suite) {

@@ -33,7 +33,6 @@ var referencedCases = []struct {
 	{"Commands of one message are refused together, by the name of the first", refuseMessage},
 	{"A command that is refused has no receipt, the others have theirs", refuseReceipt},
 	{"A cancellation without a service call has nothing to take back", cancelNothing},
-	{"Calls in which all, some and none are refused, one after the other", refuseAgain},
 	{"Events that were published without a service call leave no timer, and the others theirs", firedReferenced},
 }
 
@@ -157,16 +156,6 @@ func cancelNothing(s *suite) {
 	if !errors.Is(err, timer.ErrNotFound) {
 		s.Errorf("a cancellation of nothing left %v", err)
 	}
-}
-
-func refuseAgain(s *suite) {
-	calls := existing(10)
-	none := map[int]timer.ServiceCallID{0: "none"}
-	s.apply([]timer.ScheduleTimer{single("none")}, none)
-	s.apply([]timer.ScheduleTimer{single(calls[0]), single(calls[1])}, nil)
-	s.apply([]timer.ScheduleTimer{single("none"), single(calls[2])}, none)
-	s.apply(oneMessage("m", calls[3:]...), nil)
-	s.same("timers", s.stats().Scheduled, int64(10))
 }
 
 // receipts returns what the receipts in the outbox say, and removes them.

@@ -26,11 +26,9 @@ func Together(t *testing.T, open func(testing.TB) (a, b Store)) {
 		{"Versions of the same keys through both at once: the newest wins", bothVersions},
 		{"Calls with the same keys through both, in any order: none fails", bothMix},
 		{"Purge by both at once: each timer by one", bothPurge},
-		{"Forget by both at once: each timer by one", bothForget},
 		{"Forget against commands and Reach: none fails, and no other tenant loses a timer", forgetRacesCommands},
 		{"Forget against Reach: it ends when none is left", forgetRacesReach},
 		{"Parked events retried by both at once: each by one", bothRetry},
-		{"Firing paused by one is paused for both", bothPause},
 		{"Purge against commands: a timer that is scheduled again is there", purgeRacesSchedule},
 		{"Fired by both at once, against Reach: each timer by one", bothFired},
 	} {
@@ -296,22 +294,6 @@ func purgeRacesSchedule(a, b *suite) {
 	a.same("left", a.stats().Counts, timer.Counts{Scheduled: n})
 }
 
-func bothForget(a, b *suite) {
-	const n = 500
-	a.timers("acme", n, noon)
-	a.timers("beta", 3, noon)
-	var mu sync.Mutex
-	var sum timer.Counts
-	atOnce(a, b, func(s *suite, _ int) {
-		c := s.forgetAll("acme", 7)
-		mu.Lock()
-		defer mu.Unlock()
-		sum = sum.Add(c)
-	})
-	a.same("forgotten", sum, timer.Counts{Scheduled: n})
-	a.same("left", a.stats().Counts, timer.Counts{Scheduled: 3})
-}
-
 // forgetRacesCommands has commands come for timers of two tenants, in an order that is
 // not that of the keys, and some of them fire, while one tenant is forgotten.
 func forgetRacesCommands(a, b *suite) {
@@ -389,16 +371,4 @@ func bothRetry(a, b *suite) {
 	a.same("retried", sum, len(seqs))
 	a.same("parked", a.stats().Parked, int64(0))
 	a.same("outbox", a.stats().Outbox, int64(len(seqs)))
-}
-
-func bothPause(a, b *suite) {
-	for _, tenant := range []timer.TenantID{"", "acme"} {
-		pause := timer.Pause{TenantID: tenant, Since: noon, By: "ops"}
-		a.pause(pause)
-		b.same("paused", b.firing(noon), timer.Pauses{tenant: pause})
-		b.pause(timer.Pause{TenantID: tenant, Since: noon.Add(time.Hour)})
-		a.same("paused again", a.firing(noon), timer.Pauses{tenant: pause})
-		b.resume(tenant)
-		a.same("resumed", a.firing(noon), timer.Pauses{})
-	}
 }

@@ -71,31 +71,6 @@ func transactEnds(s *joinedSuite) {
 	s.same("called after the end", called, false)
 }
 
-func transactConcurrently(s *joinedSuite) {
-	const writers, rounds = 4, 10
-	var running sync.WaitGroup
-	for w := range writers {
-		running.Go(func() {
-			for n := range rounds {
-				k := key("acme", timer.ServiceCallID(fmt.Sprint(w, "-", n)))
-				err := s.transact(s.Context(), k, func(*sql.Tx) error {
-					if n%2 == 1 {
-						return errOurs
-					}
-					return nil
-				})
-				if n%2 == 0 || !errors.Is(err, errOurs) {
-					s.check(err)
-				}
-				_, err = s.store.Schedule(s.Context(), noon, schedule(key("beta", k.ServiceCallID), 1, noon))
-				s.check(err)
-			}
-		})
-	}
-	running.Wait()
-	s.same("scheduled", s.stats().Scheduled, int64(writers*rounds*3/2))
-}
-
 func transactWaits(s *joinedSuite) {
 	const soon = 20 * time.Millisecond
 	k := key("acme", "call-1")
@@ -156,23 +131,6 @@ func takeOnce(s *joinedSuite) {
 		s.countsAreRight()
 		s.same("left", len(s.waiting()), 1)
 	}
-}
-
-func takeBack(s *joinedSuite) {
-	rows := s.fired(3)
-	for range 2 {
-		err := s.joined.Transact(s.Context(), func(tx *sql.Tx) error {
-			taken, err := s.joined.TakeEvent(s.Context(), tx, rows[1].Place)
-			s.same("taken", taken, true)
-			return errors.Join(err, errOurs)
-		})
-		s.same("failed", errors.Is(err, errOurs), true)
-		s.countsAreRight()
-		s.same("rows", len(s.head(0, 10)), 3)
-	}
-	taken, err := s.take(rows[1].Place)
-	s.must(err)
-	s.same("taken", taken, true)
 }
 
 func takeConcurrently(s *joinedSuite) {
