@@ -322,21 +322,6 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-func TestTransferReportsProgress(t *testing.T) {
-	t.Parallel()
-	reported := make(map[string]int)
-	calls := 0
-	progress := func(stage string, n int) { reported[stage] += n; calls++ }
-	to := open(t, sqlite.Options{})
-	_, err := store.Import(t.Context(), to, strings.NewReader(export(t, many(1300))), noon, progress)
-	must(t, err)
-	_, err = store.Export(t.Context(), to, exportedAt, io.Discard, progress)
-	must(t, err)
-	if diff := cmp.Diff(map[string]int{store.StageExport: 1300, store.StageCheck: 1300, store.StageImport: 1300, store.StageVerify: 1300}, reported); diff != "" || calls != 12 {
-		t.Errorf("reported in %d calls, want 12 (-want +got):\n%s", calls, diff)
-	}
-}
-
 // FuzzReadExport proves that what is read is written, and read again, as it was.
 func FuzzReadExport(f *testing.F) {
 	file := export(f, samples())

@@ -107,20 +107,6 @@ func TestIdleStoreWritesNothing(t *testing.T) {
 	}
 }
 
-func TestFoldsMoreThanOneTransactionDoes(t *testing.T) {
-	t.Parallel()
-	s := own(t, pgtest.URL(t))
-	_, err := s.db.ExecContext(t.Context(), `INSERT INTO timer_counts (tenant_id, scheduled) SELECT 'acme', 1 FROM generate_series(0, $1::integer)`, foldBatch)
-	must(t, err)
-	foldAny(t, s)
-	if got := many(t, s, `SELECT count(*) FROM timer_counts WHERE NOT folded`); got != 0 {
-		t.Errorf("%d rows are left", got)
-	}
-	if got := many(t, s, `SELECT scheduled FROM timer_counts WHERE tenant_id = 'acme'`); got != foldBatch+1 {
-		t.Errorf("they sum up to %d, want %d", got, foldBatch+1)
-	}
-}
-
 // TestWatchReportsCountsThatCannotBeFolded has counts that no role may change: the
 // service goes on, and its log says so.
 func TestWatchReportsCountsThatCannotBeFolded(t *testing.T) {

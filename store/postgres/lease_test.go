@@ -265,23 +265,6 @@ func TestInstancesAreCounted(t *testing.T) {
 	}
 }
 
-func TestMoreInstancesThanShards(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	db := handle(t, url)
-	s := open(t, url, postgres.Options{})
-	tx, err := db.BeginTx(t.Context(), nil)
-	must(t, err)
-	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(t.Context(), `
-		SELECT pg_try_advisory_xact_lock(hashtext('timer_outbox ' || current_schema()), shard) FROM generate_series(0, 255) AS shard`); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Own(t.Context()); err == nil || errors.Is(err, timer.ErrFatal) {
-		t.Errorf("own: %v, want an error that may pass", err)
-	}
-}
-
 // TestLeasesLeaveAConnection has more abandoned shards than the handle has
 // connections.
 func TestLeasesLeaveAConnection(t *testing.T) {

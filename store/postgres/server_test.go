@@ -117,27 +117,6 @@ func TestNoConnectionToAStandbyIsKept(t *testing.T) {
 	}
 }
 
-// TestStatementsArePreparedWhereTheURLSaysSo reads what a session has prepared.
-func TestStatementsArePreparedWhereTheURLSaysSo(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	for mode, prepared := range map[string]bool{
-		"": false, "&default_query_exec_mode=exec": false, "&default_query_exec_mode=cache_statement": true,
-	} {
-		s, err := Open(t.Context(), url+mode, Options{Durability: Relaxed})
-		must(t, err)
-		defer s.Close()
-		s.db.SetMaxOpenConns(1)
-		if _, err := s.NextDue(t.Context(), noon); err != nil {
-			t.Fatal(err)
-		}
-		n := many(t, s, `SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '-- The earliest due time after%'`)
-		if got := n == 1; got != prepared {
-			t.Errorf("%q: prepared %v, want %v", mode, got, prepared)
-		}
-	}
-}
-
 func TestClassesOfErrors(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]error{
