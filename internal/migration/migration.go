@@ -2,11 +2,8 @@
 package migration
 
 import (
-	"database/sql"
 	"fmt"
 	"io/fs"
-
-	"github.com/pressly/goose/v3"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -20,15 +17,6 @@ const TableBefore = "timer_schema_version"
 // ErrBefore says that a database is from before release 0.1.0. No step leads from there.
 var ErrBefore = fmt.Errorf("%w: the database is from before release 0.1.0: write its timers into a file with the program that made it (timer-service export), and import that into a new database (timer-service import)",
 	timer.ErrFatal)
-
-// NewProvider returns a provider that applies the steps that a database lacks.
-func NewProvider(dialect goose.Dialect, db *sql.DB, steps fs.FS) (*goose.Provider, error) {
-	provider, err := provide(dialect, db, steps)
-	if err != nil {
-		return nil, fmt.Errorf("read the migrations: %w", err)
-	}
-	return provider, nil
-}
 
 // Files returns the steps in the folder migrations.
 func Files(embedded fs.FS) fs.FS {

@@ -9,8 +9,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// provide returns a provider that applies the steps that a database lacks.
-func provide(dialect goose.Dialect, db *sql.DB, steps fs.FS) (*goose.Provider, error) {
+// NewProvider returns a provider that applies the steps that a database lacks.
+func NewProvider(dialect goose.Dialect, db *sql.DB, steps fs.FS) (*goose.Provider, error) {
 	return goose.NewProvider(dialect, db, steps,
 		goose.WithTableName(Table), goose.WithDisableGlobalRegistry(true))
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
-// provide returns a provider that applies the steps that a database lacks, and may die in
-// the transaction of each.
-func provide(dialect goose.Dialect, db *sql.DB, steps fs.FS) (*goose.Provider, error) {
+// NewProvider returns a provider that applies the steps that a database lacks, and may die
+// in the transaction of each.
+func NewProvider(dialect goose.Dialect, db *sql.DB, steps fs.FS) (*goose.Provider, error) {
 	store, err := database.NewStore(dialect, Table)
 	if err != nil {
 		return nil, err
