@@ -142,6 +142,7 @@ func TestSweepsThatFindNothingBecomeRare(t *testing.T) {
 	})
 }
 
+// TestSweepIsTriedAgainAfterAnError that may pass; a fatal one ends the retention.
 func TestSweepIsTriedAgainAfterAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -154,13 +155,7 @@ func TestSweepIsTriedAgainAfterAnError(t *testing.T) {
 		if !strings.Contains(log.String(), "level=WARN") {
 			t.Errorf("log is %q, want a warning", log.String())
 		}
-	})
-}
-
-func TestFatalErrorEndsRetention(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := &script{steps: []step{{0, fmt.Errorf("%w: replaced", timer.ErrFatal)}}}
+		p.steps = []step{{0, fmt.Errorf("%w: replaced", timer.ErrFatal)}}
 		if err := run(t, p, new(bytes.Buffer), store.RetentionOptions{}, time.Hour); !errors.Is(err, timer.ErrFatal) {
 			t.Errorf("run: %v, want ErrFatal", err)
 		}

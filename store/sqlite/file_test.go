@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -147,17 +146,7 @@ func TestIdleServiceNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(dir, "timers.db")
 		s := openAt(t, path, sqlite.Options{})
-		ctx, end := context.WithCancel(t.Context())
 		var watches sync.WaitGroup
-		watches.Go(func() {
-			if err := s.Watch(ctx); err != nil {
-				t.Errorf("watch until the end: %v", err)
-			}
-		})
-		time.Sleep(time.Hour)
-		end()
-		watches.Wait()
-
 		noticed := make(chan time.Time, 1)
 		watches.Go(func() {
 			if err := s.Watch(t.Context()); !errors.Is(err, timer.ErrFatal) {

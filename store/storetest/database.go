@@ -67,7 +67,6 @@ func RunDatabase(t *testing.T, kind Kind) {
 		test func(*database)
 	}{
 		{"Every version of the schema is migrated, also by hand, and loses no row", everyVersion},
-		{"Migrating again changes nothing", migrateAgain},
 		{"A host's own migrations have another version", migrateBesideAHost},
 		{"A host applies the migrations with a goose of its own", migratedByAHost},
 		{"Many migrate at once", manyMigrate},
@@ -191,15 +190,6 @@ func everyVersion(d *database) {
 			}
 		}
 	}
-}
-
-func migrateAgain(d *database) {
-	db := d.migrated(d.Empty(d))
-	before := d.Schema(d, db)
-	if from, to, err := d.MigrateFrom(d.Context(), db); from != d.Version || to != d.Version || err != nil {
-		d.Errorf("migrated from %d to %d, %v", from, to, err)
-	}
-	d.same("schema", d.Schema(d, db), before)
 }
 
 func migrateBesideAHost(d *database) {
