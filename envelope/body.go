@@ -19,9 +19,16 @@ import (
 // absent. It shares the memory of the body.
 type value []byte
 
+// ambiguous is the value of a key that is there more than once, which only [OriginOf] reads: it
+// is valid for no field.
+var ambiguous = value("[]")
+
 // UnmarshalJSONFrom accepts any JSON value.
 func (v *value) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	raw, err := d.ReadValue()
+	if *v != nil {
+		raw = jsontext.Value(ambiguous)
+	}
 	*v = value(raw)
 	return err
 }

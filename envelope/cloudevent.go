@@ -51,10 +51,10 @@ func (d *decoder) check() {
 		d.fail(timer.Invalid(timer.ReasonBadField, "tenantId is given beside specversion; a CloudEvent names its tenant in tenantid, an envelope has no specversion"))
 	}
 	d.fail(ValidateSource(string(d.text("source", d.Source))))
-	if d.Base64 != nil {
+	if !absent(d.Base64) {
 		d.fail(timer.Invalid(timer.ReasonBadField, "data_base64 is not read; send the JSON object itself as data"))
 	}
-	if d.ContentType == nil {
+	if absent(d.ContentType) {
 		return // JSON is the default
 	}
 	given := string(d.text("datacontenttype", d.ContentType))
@@ -70,14 +70,8 @@ func (d *decoder) check() {
 // trace returns the trace context in the body of a CloudEvent, or else that of the headers. As
 // in headers, a malformed one counts as absent.
 func (d *decoder) trace() (t timer.Trace) {
-	plain := func(v value) string {
-		if len(v) == 0 || v[0] != '"' {
-			return ""
-		}
-		return string(unquote(v))
-	}
 	if d.SpecVersion != nil {
-		t = traceOf(plain(d.TraceParent), plain(d.TraceState))
+		t = traceOf(textOf(d.TraceParent), textOf(d.TraceState))
 	}
 	if t.Parent == "" {
 		t = TraceFrom(d.header)

@@ -1,7 +1,6 @@
 package envelope
 
 import (
-	"bytes"
 	"errors"
 	"strconv"
 	"sync"
@@ -40,14 +39,6 @@ func DecodeWith(body []byte, get func(name string) string) (Message, error) {
 	if d.SpecVersion != nil {
 		d.names = &inCloudEvent
 		d.fromCloudEvent()
-	}
-	for _, optional := range []*value{
-		&d.AggregateID, &d.CorrelationID, &d.CausationID, &d.ContentType, &d.Base64,
-		&d.Payload.ServiceCallIDs, &d.Payload.Prefix, &d.Payload.CorrelationID,
-	} {
-		if isNull(*optional) {
-			*optional = nil
-		}
 	}
 	m := d.message()
 	switch {
@@ -143,7 +134,7 @@ func (d *decoder) schedule(m *Message) timer.ScheduleTimer {
 // expiry returns when a timer with a due time expires, or the zero time if the field is
 // absent.
 func (d *decoder) expiry(field string, v value, dueAt time.Time) time.Time {
-	if v == nil || isNull(v) {
+	if absent(v) {
 		return time.Time{}
 	}
 	t := d.instant(field, v)
@@ -154,9 +145,9 @@ func (d *decoder) expiry(field string, v value, dueAt time.Time) time.Time {
 func (d *decoder) scheduleMany(m *Message) timer.ScheduleTimers {
 	d.many(m)
 	c := timer.ScheduleTimers{TenantID: m.TenantID, Version: version(m)}
-	list := d.Payload.Timers
-	if len(list) == 0 || list[0] != '[' {
-		d.fail(mistaken(d.names.payloadTimers, list, "an array"))
+	var list []value
+	if v := d.Payload.Timers; absent(v) || json.Unmarshal(v, &list) != nil {
+		d.fail(mistaken(d.names.payloadTimers, v, "an array"))
 	}
 	if d.err != nil {
 		return c
@@ -167,13 +158,10 @@ func (d *decoder) scheduleMany(m *Message) timer.ScheduleTimers {
 		CorrelationID: m.CorrelationID,
 		Trace:         d.trace(),
 	}
-	c.Commands = make([]timer.ScheduleTimer, 0, min(bytes.Count(list, []byte("{")), timer.MaxScheduleTimers+1))
-	// The list is well formed and has no duplicate keys: that was checked with the
-	// rest of the body. Only the kind of a value can be wrong.
-	items := jsontext.NewDecoder(bytes.NewBuffer(list), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	_, _ = items.ReadToken()
-	for items.PeekKind() != jsontext.KindEndArray && len(c.Commands) <= timer.MaxScheduleTimers {
-		d.timer(items, &command)
+	list = list[:min(len(list), timer.MaxScheduleTimers+1)]
+	c.Commands = make([]timer.ScheduleTimer, 0, len(list))
+	for _, item := range list {
+		d.timer(item, &command)
 		if d.err != nil {
 			break
 		}
@@ -194,10 +182,10 @@ func (d *decoder) cancelMany(m *Message) timer.CancelTimers {
 	d.many(m)
 	c := timer.CancelTimers{TenantID: m.TenantID, Version: version(m), CorrelationID: m.CorrelationID, Trace: d.trace()}
 	in := d.names.payload + "."
-	if v := d.Payload.ServiceCallIDs; v != nil && json.Unmarshal(v, &c.Of.Calls) != nil {
+	if v := d.Payload.ServiceCallIDs; !absent(v) && json.Unmarshal(v, &c.Of.Calls) != nil {
 		d.fail(mistaken(in+"serviceCallIds", v, "an array of strings"))
 	}
-	if v := d.Payload.Prefix; v != nil {
+	if v := d.Payload.Prefix; !absent(v) {
 		c.Of.Prefix = string(d.text(in+"prefix", v))
 	}
 	c.Of.CorrelationID = d.optional(in+"correlationId", d.Payload.CorrelationID)
@@ -208,17 +196,17 @@ func (d *decoder) cancelMany(m *Message) timer.CancelTimers {
 // many sets the fields of m that messages about many timers have.
 func (d *decoder) many(m *Message) {
 	d.common(m)
-	if d.AggregateID != nil {
+	if !absent(d.AggregateID) {
 		d.fail(timer.Invalid(timer.ReasonKeyMismatch, "%s is not allowed in %s, which has many service calls; leave it out", d.names.aggregate, m.Type))
 	}
 }
 
-// timer reads service call, times and data of a command from a list.
-func (d *decoder) timer(list *jsontext.Decoder, c *timer.ScheduleTimer) {
+// timer reads service call, times and data of a command from an item of a list.
+func (d *decoder) timer(v value, c *timer.ScheduleTimer) {
 	var item payload
-	d.fail(json.UnmarshalDecode(list, &item))
+	d.fail(json.Unmarshal(v, &item))
 	if !item.isObject() {
-		d.fail(mistaken("", item.whole, "an object"))
+		d.fail(mistaken("", v, "an object"))
 	}
 	c.ServiceCallID = timer.ServiceCallID(d.text(".serviceCallId", item.ServiceCallID))
 	c.DueAt = d.instant(".dueAt", item.DueAt)
@@ -227,7 +215,7 @@ func (d *decoder) timer(list *jsontext.Decoder, c *timer.ScheduleTimer) {
 }
 
 func (d *decoder) expired(m *Message) timer.TimerExpired {
-	if v := d.Payload.ExpiresAt; v == nil || isNull(v) {
+	if v := d.Payload.ExpiresAt; absent(v) {
 		d.fail(mistaken(d.names.expiresAt, v, "a string"))
 	}
 	return d.event(m, timer.Expired, d.names.expiredAt, d.Payload.ExpiredAt).TimerExpired()
@@ -235,7 +223,7 @@ func (d *decoder) expired(m *Message) timer.TimerExpired {
 
 // event reads the event of a timer. The field has the time when the timer came to the state.
 func (d *decoder) event(m *Message, state timer.State, field string, at value) timer.DueTimeReached {
-	if d.AggregateID == nil {
+	if absent(d.AggregateID) {
 		d.fail(mistaken(d.names.aggregate, nil, "the service call id"))
 	}
 	e := timer.DueTimeReached{
@@ -260,7 +248,7 @@ func (d *decoder) key(m *Message) timer.Key {
 	d.common(m)
 	key := timer.Key{TenantID: m.TenantID, ServiceCallID: timer.ServiceCallID(d.text(d.names.payloadCall, d.Payload.ServiceCallID))}
 	d.fail(key.ServiceCallID.Validate())
-	if d.AggregateID == nil {
+	if absent(d.AggregateID) {
 		return key
 	}
 	id := d.text(d.names.aggregate, d.AggregateID)
@@ -312,7 +300,7 @@ func (d *decoder) timestamp() int64 {
 // tenant returns the tenant. A CloudEvent may have it in its data only.
 func (d *decoder) tenant() timer.TenantID {
 	field, v := d.names.tenant, d.TenantID
-	if d.SpecVersion != nil && (v == nil || isNull(v)) {
+	if d.SpecVersion != nil && absent(v) {
 		if !d.Payload.isObject() {
 			d.fail(mistaken(d.names.payload, d.Payload.whole, "an object"))
 		}
@@ -340,7 +328,7 @@ func (d *decoder) identifier(field string, v value) string {
 
 // optional returns an identifier, or "" if it is absent.
 func (d *decoder) optional(field string, v value) string {
-	if v == nil {
+	if absent(v) {
 		return ""
 	}
 	return d.identifier(field, v)
@@ -379,13 +367,22 @@ func mistaken(field string, v value, wanted string) error {
 	switch {
 	case len(v) == 0:
 		return timer.Invalid(timer.ReasonMissingField, "%s is missing; it must be %s", field, wanted)
-	case isNull(v):
+	case absent(v):
 		return timer.Invalid(timer.ReasonMissingField, "%s is null; it must be %s", field, wanted)
 	}
 	return timer.Invalid(timer.ReasonBadField, "%s is %s; it must be %s", field, kindNames[jsontext.Value(v).Kind()], wanted)
 }
 
-func isNull(v value) bool { return len(v) > 0 && v[0] == 'n' }
+// absent reports whether an optional field is absent, which it is if its value is null, too.
+func absent(v value) bool { return len(v) == 0 || v[0] == 'n' }
+
+// textOf returns the text of a string, or "" if the value is none.
+func textOf(v value) string {
+	if len(v) == 0 || v[0] != '"' {
+		return ""
+	}
+	return string(unquote(v))
+}
 
 // kindNames are the names of kinds of JSON values, for errors.
 var kindNames = map[jsontext.Kind]string{

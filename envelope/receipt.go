@@ -54,9 +54,9 @@ func (f Format) HeadersOfReceipt(r timer.Receipt) map[string]string {
 // receipt decodes a receipt.
 func (d *decoder) receipt(m *Message) timer.Receipt {
 	r := timer.Receipt{Type: timer.ReceiptType(m.Type)}
-	if call := d.Payload.ServiceCallID; r.Type == timer.TimerRejected && (call == nil || isNull(call)) {
+	if call := d.Payload.ServiceCallID; r.Type == timer.TimerRejected && absent(call) {
 		d.common(m) // the command names no service call
-		if r.TenantID = m.TenantID; d.AggregateID != nil {
+		if r.TenantID = m.TenantID; !absent(d.AggregateID) {
 			d.fail(timer.Invalid(timer.ReasonKeyMismatch, "%s is given without %s; name the same service call in both or leave both out", d.names.aggregate, d.names.payloadCall))
 		}
 	} else {
