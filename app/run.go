@@ -174,13 +174,10 @@ func (p *part) stop(ctx context.Context) error {
 	p.cancel()
 	select {
 	case <-p.done:
-		return p.err
 	case <-ctx.Done():
+		if !closed(p.done) {
+			return fmt.Errorf("%s did not end in time", p.name)
+		}
 	}
-	select {
-	case <-p.done:
-		return p.err
-	default:
-		return fmt.Errorf("%s did not end in time", p.name)
-	}
+	return p.err
 }
