@@ -50,21 +50,23 @@ func (d *dryStore) List(ctx context.Context, f timer.Filter) (all timer.Page, er
 }
 
 // Schedule returns the results that the commands would have.
-func (d *dryStore) Schedule(ctx context.Context, _ time.Time, commands ...timer.ScheduleTimer) (results []timer.Result, err error) {
-	for _, c := range commands {
-		outcome, err := d.change(ctx, c.Key, c.Version, c.CorrelationID, func(s timer.Status) (timer.Status, timer.Outcome) { return s.Schedule(c.Version) })
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, timer.Result{Outcome: outcome})
-	}
-	return results, nil
+func (d *dryStore) Schedule(ctx context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	return resultsOf(commands, func(c timer.ScheduleTimer) (timer.Outcome, error) {
+		return d.change(ctx, c.Key, c.Version, c.CorrelationID, func(s timer.Status) (timer.Status, timer.Outcome) { return s.Schedule(c.Version) })
+	})
 }
 
 // Cancel returns the results that the commands would have.
-func (d *dryStore) Cancel(ctx context.Context, _ time.Time, commands ...timer.CancelTimer) (results []timer.Result, err error) {
+func (d *dryStore) Cancel(ctx context.Context, _ time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	return resultsOf(commands, func(c timer.CancelTimer) (timer.Outcome, error) {
+		return d.change(ctx, c.Key, c.Version, "", func(s timer.Status) (timer.Status, timer.Outcome) { return s.Cancel(c.Version) })
+	})
+}
+
+// resultsOf applies commands one after the other.
+func resultsOf[C any](commands []C, apply func(C) (timer.Outcome, error)) (results []timer.Result, err error) {
 	for _, c := range commands {
-		outcome, err := d.change(ctx, c.Key, c.Version, "", func(s timer.Status) (timer.Status, timer.Outcome) { return s.Cancel(c.Version) })
+		outcome, err := apply(c)
 		if err != nil {
 			return nil, err
 		}
