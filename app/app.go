@@ -121,7 +121,6 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	var receipts handlers.Receipts
 	if b.Routing().Receipts != "" {
 		receipts = batch.Receipts
-		a.hooks = append(a.hooks, Hooks{Handled: func(handlers.Result) { a.forwarder.Appended(0) }})
 	}
 	a.handlers = handlers.New(batch, b.Routing(),
 		b.Subscriber(opt.Role), b.Publisher(), opt.Clock, log, handlers.Options{
@@ -140,7 +139,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 			Scheduled:    a.poller.Sooner,
 			Watch:        a.hooks.watch,
 			Trace:        opt.Tracing.Handle,
-			Handled:      a.hooks.handled,
+			Handled:      a.handled,
 		})
 	a.recovery = newRecovery(s, b, a.handlers, log, opt)
 	a.owner = newOwner(s, b, a.recovery, log, opt)
@@ -162,6 +161,14 @@ func (o Options) withDefaults() Options {
 	o.BrokerName = cmp.Or(o.BrokerName, "the broker")
 	o.Tracing = o.Tracing.withDefaults()
 	return o
+}
+
+// handled counts a delivery, and wakes the forwarder for its receipt.
+func (a *App) handled(r handlers.Result) {
+	a.opt.Counters.handled(r)
+	if a.broker.Routing().Receipts != "" {
+		a.forwarder.Appended(0)
+	}
 }
 
 // Running is closed when commands are being taken, or will be as soon as the broker

@@ -158,7 +158,7 @@ func (l *Lateness) add(late time.Duration) {
 
 // hooks returns hooks that count.
 func (c *Counters) hooks() Hooks {
-	return Hooks{Handled: c.handled, Reached: c.reached, Published: c.published, Parked: func(*message.Message, string) { c.eventsParked.Add(1) }}
+	return Hooks{Reached: c.reached, Published: c.published, Parked: func(*message.Message, string) { c.eventsParked.Add(1) }}
 }
 
 // published counts events that the broker acked.

@@ -13,7 +13,6 @@ import (
 // Hooks are called when something happens, by many goroutines at once. They must not
 // block, nor keep or change their arguments. A hook that is nil is not called.
 type Hooks struct {
-	Handled   func(handlers.Result)                             // a delivery was handled
 	Committed func(commands int, took time.Duration, err error) // commands were written together
 	Polled    func(took time.Duration, err error)               // a poll has ended
 	Reached   func(events []timer.DueTimeReached)               // timers have fired, or expired: see [timer.DueTimeReached.State]
@@ -24,14 +23,6 @@ type Hooks struct {
 
 // allHooks are called one after the other.
 type allHooks []Hooks
-
-func (all allHooks) handled(r handlers.Result) {
-	for _, h := range all {
-		if h.Handled != nil {
-			h.Handled(r)
-		}
-	}
-}
 
 func (all allHooks) committed(commands int, took time.Duration, err error) {
 	for _, h := range all {

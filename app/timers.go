@@ -163,7 +163,7 @@ func (t *Timers) ended(b *booked, committed bool) {
 // observe reports the outcomes of commands to the hooks.
 func (t *Timers) observe(decided []handlers.Decision) {
 	for _, d := range decided {
-		t.app.hooks.handled(d.Result)
+		t.app.handled(d.Result)
 		if watch := t.app.hooks.watch(); watch != nil {
 			watch(d)
 		}
