@@ -4,19 +4,8 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-func TestNullSelectsNothing(t *testing.T) {
-	t.Parallel()
-	body := edit(t, "cancel_timers.json", `"prefix"`, `"serviceCallIds":null,"correlationId":null,"prefix"`)
-	if m, err := envelope.Decode(body); err != nil || !cmp.Equal(m.Payload, any(goldenCancelMany)) {
-		t.Errorf("%+v, %v", m, err)
-	}
-}
 
 func TestDecodeRefusesCancelTimers(t *testing.T) {
 	t.Parallel()

@@ -22,20 +22,63 @@ func edit(t *testing.T, name, piece, with string) []byte {
 	return bytes.Replace(body, []byte(piece), []byte(with), 1)
 }
 
-func TestDecodeAcceptsEveryOrderAndUnknownKeys(t *testing.T) {
+// TestDecodeAcceptsVariants of the golden files, which say the same: keys in any order, with
+// escapes and spaces, beside keys that are unknown.
+func TestDecodeAcceptsVariants(t *testing.T) {
 	t.Parallel()
-	body := `
-		{"payload": {"dueAt":"2030-01-31T12:30:00.500+01:00", "serviceCallId":"order:42.pay", "note":[{"a":1},null],
-		             "tenant\u0049d":"\u0061cme", "TENANTID":"evil", "reachedAt":7},
-		 "Type":"CancelTimer", "TYPE":null, "traceId":"x", "meta":{"deep":[[[[[[[[[[[[[[1]]]]]]]]]]]]]]},
-		 "correlationId":"req-7f3a", "tenantId":"acme", "timestampMs":1893456000000,
-		 "typ\u0065":"ScheduleTimer", "id":"0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071"}` + "\r\n\t "
-	m, err := envelope.Decode([]byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(any(goldenSchedule), m.Payload); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	const (
+		id     = `"id":"0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071"`
+		kind   = `"datacontenttype":"application/json",`
+		corr   = `"correlationid":"req-7f3a",`
+		tenant = `"tenantid":"acme",`
+		second = `{"serviceCallId":"order:43`
+	)
+	for file, variants := range map[string][]struct{ name, piece, with string }{
+		"schedule_timer.json": {
+			{"the type last", `"type":"ScheduleTimer",`, ``},
+			{"unknown keys", id, `"Type":"CancelTimer","TYPE":null,"traceId":"x","meta":{"deep":[[[[[[[[[[[[[[1]]]]]]]]]]]]]]},` + id},
+			{"unknown keys of the payload", `"dueAt"`, `"note":[{"a":1},null],"TENANTID":"evil","reachedAt":7,"dueAt"`},
+			{"escapes", `"payload":{"tenantId":"acme"`, `"payload":{"tenant\u0049d":"\u0061cme"`},
+			{"another zone", `2030-01-31T11:30:00.500Z`, `2030-01-31T12:30:00.500+01:00`},
+			{"spaces", `"payload":{`, "\r\n\t \"payload\" : { "},
+		},
+		"schedule_timers.json": {
+			{"unknown keys of the payload", `"timers":`, `"dueAt":7,"serviceCallId":null,"reachedAt":[],"timers":`},
+			{"unknown keys of a timer", second, `{"note":{"a":[1]},"tenantId":"evil","DueAt":null,"serviceCallId":"order:43`},
+			{"escapes", second, `{"service\u0043allId":"\u006frder:43`},
+			{"spaces", `:[{`, ": [\n\t{"},
+			{"another zone", `2030-02-01T00:00:00.000Z`, `2030-02-01T00:59:59.9991+01:00`},
+		},
+		"cancel_timers.json": {{"null for other selections", `"prefix"`, `"serviceCallIds":null,"correlationId":null,"prefix"`}},
+		"cloudevent_schedule_timer.json": {
+			{"no tenantid", tenant, ``},
+			{"null tenantid", tenant, `"tenantid":null,`},
+			{"no content type", kind, ``},
+			{"null content type", kind, `"datacontenttype":null,`},
+			{"content type with a parameter", kind, `"datacontenttype":"Application/JSON; charset=UTF-8",`},
+			{"content type of JSON by its suffix", kind, `"datacontenttype":"application/vnd.acme.timer+json",`},
+			{"specversion not first", `"specversion":"1.0",` + id, id + `,"dataschema":"https://example.com/a","specversion":"1.0"`},
+			{"attributes of others", corr, corr + `"partitionkey":"x","sequence":7,"flag":true,"schemaurl":null,`},
+			{"keys of an envelope, which are ignored", corr, corr + `"payload":{"tenantId":"evil"},"aggregateId":"evil","timestampMs":1,"correlationId":"evil",`},
+			{"an absolute source", `"/orders"`, `"https://user@[::1]:8080/a%20b?c=d#e"`},
+			{"more in data", `"dueAt"`, `"note":[{"a":null}],"reachedAt":7,"dueAt"`},
+			{"lower case in the time", `"2030-01-01T00:00:00Z"`, `"2030-01-01t00:00:00.000999z"`},
+		},
+	} {
+		want, err := envelope.Decode(golden(t, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range variants {
+			body := edit(t, file, v.piece, v.with)
+			if v.name == "the type last" {
+				body = append(body[:len(body)-1], `,"typ\u0065":"ScheduleTimer"}`...)
+			}
+			got, err := envelope.Decode(body)
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("%s, %s: %v (-want +got):\n%s", file, v.name, err, diff)
+			}
+		}
 	}
 }
 

@@ -2,23 +2,10 @@ package envelope_test
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-func ExampleSchedule() {
-	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	body := envelope.Schedule(timer.ScheduleTimer{
-		Key:     timer.Key{TenantID: "acme", ServiceCallID: "order-1"},
-		Version: timer.Version{TimestampMS: now.UnixMilli(), CommandID: "cmd-1"},
-		DueAt:   now.Add(3 * time.Second),
-	})
-	fmt.Printf("%s\n", body)
-	// Output:
-	// {"id":"cmd-1","type":"ScheduleTimer","tenantId":"acme","aggregateId":"order-1","timestampMs":1893456000000,"payload":{"tenantId":"acme","serviceCallId":"order-1","dueAt":"2030-01-01T00:00:03.000Z"}}
-}
 
 func ExampleDecode() {
 	body := []byte(`{"id":"01b8dac5-bfb8-7b2f-9dd4-9df32405e8fe","type":"DueTimeReached","tenantId":"acme","aggregateId":"order-1","timestampMs":1893456003001,

@@ -126,6 +126,7 @@ func TestDecodeRefusesCommands(t *testing.T) {
 		{"no due time", due, ``, timer.ReasonMissingField, "payload.dueAt is missing"},
 		{"empty due time", dueAt, `""`, timer.ReasonBadTime, "payload.dueAt"},
 		{"due time without zone", dueAt, `"2030-01-31T11:30:00"`, timer.ReasonBadTime, `payload.dueAt "2030-01-31T11:30:00" has no zone`},
+		{"endless due time", dueAt, `"2030-01-31T11:30:00.` + strings.Repeat("1", 60_000) + `"`, timer.ReasonBadTime, "has no zone"},
 		{"due time beyond 2200", dueAt, `"2200-12-31T23:59:59.9999Z"`, timer.ReasonBadTime, "2000 to 2200"},
 		{"line break in due time", dueAt, `"2030-01-31T11:30:00Z\r\nNats-Rollup: all"`, timer.ReasonBadTime, "payload.dueAt"},
 		{"duplicate key of no interest", due, due + `,"x":{"y":1,"y":2}`, timer.ReasonDuplicateKey, `"y"`},

@@ -8,34 +8,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-func TestDecodeIgnoresUnknownKeysOfScheduleTimers(t *testing.T) {
-	t.Parallel()
-	want, err := envelope.Decode(golden(t, "schedule_timers.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, v := range map[string]variant{
-		"of the payload": {piece: `"timers":`, with: `"dueAt":7,"serviceCallId":null,"reachedAt":[],"timers":`},
-		"of a timer":     {piece: `{"serviceCallId":"order:43`, with: `{"note":{"a":[1]},"tenantId":"evil","DueAt":null,"serviceCallId":"order:43`},
-		"escaped":        {piece: `{"serviceCallId":"order:43`, with: `{"service\u0043allId":"\u006frder:43`},
-		"spaces":         {piece: `:[{`, with: ": [\n\t{"},
-		"another zone":   {piece: `2030-02-01T00:00:00.000Z`, with: `2030-02-01T00:59:59.9991+01:00`},
-	} {
-		got, err := envelope.Decode(edit(t, "schedule_timers.json", v.piece, v.with))
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
 
 func TestDecodeRefusesScheduleTimers(t *testing.T) {
 	t.Parallel()
@@ -113,37 +89,6 @@ func TestScheduleTimersKeepToTheLimits(t *testing.T) {
 			t.Errorf("%s: got %q, %s, want %q", test.name, reason, detail, test.reason)
 		}
 	}
-}
-
-// Valid commands come back as they went in, and what is invalid does not become
-// valid on the way.
-func TestScheduleTimersSurviveTheWire(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		id := rapid.StringMatching(`[!-~]{1,12}|.{0,3}`)
-		c := timer.ScheduleTimers{
-			TenantID: timer.TenantID(rapid.StringMatching(`[A-Za-z0-9_-]{0,5}`).Draw(t, "tenant")),
-			Version:  timer.Version{TimestampMS: rapid.Int64Range(-1, 1<<53).Draw(t, "timestamp"), CommandID: id.Draw(t, "id")},
-		}
-		correlationID := rapid.OneOf(rapid.Just(""), id).Draw(t, "correlation")
-		for range rapid.IntRange(0, 6).Draw(t, "timers") {
-			c.Commands = append(c.Commands, timer.ScheduleTimer{
-				Key:           timer.Key{TenantID: c.TenantID, ServiceCallID: timer.ServiceCallID(rapid.StringMatching(`[A-Za-z0-9_.:-]{1,3}|.`).Draw(t, "call"))},
-				Version:       c.Version,
-				DueAt:         time.UnixMilli(rapid.Int64Range(946684799999, 7289654400000).Draw(t, "due")).UTC(),
-				CorrelationID: correlationID,
-			})
-		}
-		m, err := envelope.Decode(envelope.ScheduleMany(c))
-		if valid := c.Validate(); (valid == nil) != (err == nil) {
-			t.Fatalf("decodes with error %v, is valid by %v", err, valid)
-		}
-		if err == nil {
-			if diff := cmp.Diff(any(c), m.Payload); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		}
-	})
 }
 
 // many returns a ScheduleTimers of n commands with ids of 36 characters.
