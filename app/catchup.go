@@ -118,10 +118,7 @@ func (c *catchUp) wait(ctx context.Context) (ok, inTime bool) {
 func (c *catchUp) read(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	if err := c.broker.CatchUp(ctx, c.role); !errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	return nil
+	return ignore(c.broker.CatchUp(ctx, c.role), errors.ErrUnsupported)
 }
 
 // failures returns the failures so far, and why the broker is away now.

@@ -153,16 +153,13 @@ func (a *App) enter(ctx context.Context) (leave func(), err error) {
 
 // eventOf decodes the event of a row. The error is a [timer.ErrInvalid].
 func eventOf(row outbox.Row) (timer.DueTimeReached, error) {
-	m, err := envelope.Decode(row.Message.Payload)
+	m, err := envelope.DecodeWith(row.Message.Payload, row.Message.Metadata.Get)
 	if err != nil {
 		return timer.DueTimeReached{}, fmt.Errorf("decode the event: %w", err)
 	}
 	e, ok := timer.EventOf(m.Payload)
 	if !ok {
 		return timer.DueTimeReached{}, timer.Invalid(timer.ReasonUnknownType, "%s is no event", timer.Quote(m.Type))
-	}
-	if e.Trace.Parent == "" {
-		e.Trace = envelope.TraceFrom(row.Message.Metadata.Get)
 	}
 	return e, nil
 }

@@ -67,11 +67,8 @@ func (a *App) Refire(ctx context.Context, which timer.Refire) (r timer.Refired, 
 		}
 		return nil
 	})
-	if errors.Is(err, errRefired) {
-		err = nil
-	}
 	r.Next = walk.After
-	return r, err
+	return r, ignore(err, errRefired)
 }
 
 // again appends events to the outbox once more, after a pause if others were just before.

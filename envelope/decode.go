@@ -45,7 +45,7 @@ func DecodeWith(body []byte, get func(name string) string) (Message, error) {
 	case d.err != nil:
 		return Message{}, d.err
 	case m.Payload == nil:
-		from := OriginOf(body)
+		from := d.origin()
 		m.ID, m.TenantID = from.ID, from.TenantID
 	}
 	return m, nil

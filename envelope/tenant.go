@@ -33,14 +33,20 @@ func OriginOf(body []byte) Origin {
 	_ = json.Unmarshal(body, &f, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if f.SpecVersion != nil {
 		f.fromCloudEvent()
-		if absent(f.TenantID) {
-			f.TenantID = f.Payload.TenantID
-		}
+	}
+	return f.origin()
+}
+
+// origin returns the ids in the fields, after fromCloudEvent if it is one.
+func (f *fields) origin() Origin {
+	tenant := f.TenantID
+	if f.SpecVersion != nil && absent(tenant) {
+		tenant = f.Payload.TenantID
 	}
 	identifier := func(id string) error { return timer.ValidateID("", id) }
 	return Origin{
 		ID:            valid(f.ID, identifier),
-		TenantID:      valid(f.TenantID, timer.TenantID.Validate),
+		TenantID:      valid(tenant, timer.TenantID.Validate),
 		CorrelationID: valid(f.CorrelationID, identifier),
 		ServiceCallID: cmp.Or(valid(f.Payload.ServiceCallID, timer.ServiceCallID.Validate), valid(f.AggregateID, timer.ServiceCallID.Validate)),
 	}
