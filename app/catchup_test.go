@@ -108,16 +108,6 @@ func TestCatchUpTakesNoLongerThanItsTimeout(t *testing.T) {
 	})
 }
 
-func TestABrokerThatCannotTellHoldsNothingBack(t *testing.T) {
-	onUnsteady(t, nil, func(b *bench, to *unsteady) {
-		to.catchUp = func(context.Context) error { return errors.ErrUnsupported }
-		b.serve(app.Options{})
-		if n := b.reached(0); n != 1 {
-			b.Errorf("%d fired, want 1", n)
-		}
-	})
-}
-
 // TestFailuresThatNeverEndHoldBackNothing has the store fail once whenever the backlog is read.
 func TestFailuresThatNeverEndHoldBackNothing(t *testing.T) {
 	onUnsteady(t, nil, func(b *bench, to *unsteady) {

@@ -115,20 +115,6 @@ func TestRecoversACopyWithEventsOnTheirWay(t *testing.T) {
 	})
 }
 
-// TestGoesOnAfterAStop starts again and again, and recovers nothing.
-func TestGoesOnAfterAStop(t *testing.T) {
-	onServer(t, func(b *server) {
-		began := time.Now()
-		for i := range 3 {
-			stop := b.recovers(app.Options{}, false)
-			b.schedule(name("call-", i), began.Add(5*time.Minute))
-			b.schedule(name("soon-", i), time.Now().Add(time.Second))
-			b.fires(10*time.Second, name("soon-", i))
-			stop()
-		}
-	})
-}
-
 // TestRecoversNothingThatIsAnothers has each case in which a database and a broker do
 // not belong together, and what the service says.
 func TestRecoversNothingThatIsAnothers(t *testing.T) {
@@ -183,6 +169,9 @@ func TestRecoversNothingThatIsAnothers(t *testing.T) {
 						b.Fatalf("%v, want ErrFatal", err)
 					}
 					said = err.Error()
+					if got := b.states(tt.database, "call"); tt.database != "copy.db" && got != "call:" {
+						b.Errorf("it took commands: %s", got)
+					}
 				} else {
 					defer b.on(tt.database, app.Options{})()
 				}

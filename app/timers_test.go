@@ -21,27 +21,6 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-func TestTimersFireOnTimeWithWhatTheyWereGiven(t *testing.T) {
-	inBubble(t, func(b *bench) {
-		timers := b.program(app.Options{PollingInterval: time.Hour})
-		began := time.Now()
-		with := in("order-2", 3*time.Hour)
-		with.CorrelationID, with.Data = "trace-1", json.RawMessage(`{"n": 1}`)
-		must(b, timers.Schedule(b.Context(), in("order-1", 1500*time.Millisecond), with))
-		b.handled("order-1", began.Add(1500*time.Millisecond))
-		e := <-b.due
-		if e.Key != keyOf("order-2") || !time.Now().Equal(with.DueAt) || !e.DueAt.Equal(with.DueAt) || e.CorrelationID != "trace-1" || e.Data != `{"n": 1}` || e.ID == "" || !e.ReachedAt.Equal(with.DueAt) {
-			b.Errorf("at %v: %+v", time.Now(), e)
-		}
-		got, err := timers.Get(b.Context(), keyOf("order-2"))
-		counts, failed := timers.Counts(b.Context(), "acme")
-		list, wrong := timers.List(b.Context(), timer.Filter{TenantID: "acme"})
-		if err := errors.Join(err, failed, wrong); err != nil || got.State != timer.Reached || counts.Reached != 2 || len(list.Entries) != 2 {
-			b.Errorf("%+v, %+v, %+v, %v", got, counts, list, err)
-		}
-	})
-}
-
 // TestTimersOfATransactionShareItsFate has a program book timers in transactions, and cancel
 // one.
 func TestTimersOfATransactionShareItsFate(t *testing.T) {
