@@ -32,8 +32,6 @@ func (printer) Publish(topic string, messages ...*message.Message) error {
 			}
 		case timer.ScheduleTimers:
 			fmt.Printf(", %d of %s", len(c.Commands), c.TenantID)
-		case timer.CancelTimer:
-			fmt.Print(" of ", c.Key)
 		}
 		fmt.Println()
 	}

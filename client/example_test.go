@@ -34,16 +34,6 @@ func ExampleClient_Schedule() {
 	// invalid: serviceCallId is empty
 }
 
-func ExampleClient_Cancel() {
-	c := client.New(publisher, broker.NATSRouting(), client.Options{})
-
-	if _, err := c.Cancel(context.Background(), timer.Key{TenantID: "acme", ServiceCallID: "order-1"}); err != nil {
-		fmt.Println(err)
-	}
-	// Output:
-	// timer.commands: CancelTimer of acme.order-1
-}
-
 func ExampleClient_ScheduleMany() {
 	c := client.New(publisher, broker.KafkaRouting(), client.Options{})
 

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/fx"
@@ -20,7 +19,6 @@ import (
 	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/timer"
-	"github.com/event-service-agent/timer-service/timertest"
 )
 
 // newBroker provides a broker that other parts of the program use as well.
@@ -51,41 +49,6 @@ func TestShopTakesCommandsOfABroker(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// TestRunsACallAnHourLater has the program die meanwhile.
-func TestRunsACallAnHourLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lc := fxtest.NewLifecycle(t)
-		db, err := openDB(lc, filepath.Join(t.TempDir(), "test.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(lc.RequireStart().RequireStop)
-		var o *Orchestration // of the process that runs
-		ran := make(chan StartExecution, 10)
-		svc := timertest.Start(t, timertest.DB(db), timertest.BeforeStart(func(a *app.App) {
-			bus := new(Bus)
-			o = NewOrchestration(a.Timers(), bus)
-			a.Timers().OnDue("", o.OnDue, app.OnDueOptions{})
-			Subscribe(bus, func(ctx context.Context, s StartExecution) error {
-				ran <- s
-				return bus.Publish(ctx, ExecutionSucceeded{s.Key, "200 OK"})
-			})
-		}))
-
-		call := ServiceCall{Key: timer.Key{TenantID: "acme", ServiceCallID: "order-1"}, CorrelationID: "req-7", DueAt: time.Now().Add(time.Hour)}
-		if err := o.Book(t.Context(), call); err != nil {
-			t.Fatal(err)
-		}
-		svc.Crash()
-		time.Sleep(time.Hour)
-		svc.Restart()
-		svc.AwaitIdle()
-		if len(ran) != 1 || <-ran != (StartExecution{Key: call.Key, CorrelationID: "req-7"}) {
-			t.Errorf("ran %d calls, want acme.order-1", len(ran))
-		}
-	})
 }
 
 // goRun runs something until stop is called.

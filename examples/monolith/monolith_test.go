@@ -80,30 +80,22 @@ func (e *endpoint) call(after time.Duration) ServiceCall {
 	}
 }
 
+// TestRunsWhatIsDue, once: a request that is refused is not made again.
 func TestRunsWhatIsDue(t *testing.T) {
 	t.Parallel()
-	p, e := start(t), newTestEndpoint(t, http.StatusOK)
-	defer p.app.RequireStop()
-	if err := p.Book(t.Context(), e.call(0)); err != nil {
-		t.Fatal(err)
+	for code, state := range map[int64]string{http.StatusOK: "Succeeded", http.StatusForbidden: "Failed"} {
+		p, e := start(t), newTestEndpoint(t, code)
+		defer p.app.RequireStop()
+		if err := p.Book(t.Context(), e.call(0)); err != nil {
+			t.Fatal(err)
+		}
+		request := <-e.requests
+		if key, correlation := request.Get(headerKey), request.Get(headerCorrelation); key != "acme.order-1" || correlation != "req-7" {
+			t.Errorf("key %q and correlation %q, want acme.order-1 and req-7", key, correlation)
+		}
+		<-p.done
+		p.wantState(t, state)
 	}
-	request := <-e.requests
-	if key, correlation := request.Get(headerKey), request.Get(headerCorrelation); key != "acme.order-1" || correlation != "req-7" {
-		t.Errorf("key %q and correlation %q, want acme.order-1 and req-7", key, correlation)
-	}
-	<-p.done
-	p.wantState(t, "Succeeded")
-}
-
-func TestARequestThatIsRefusedIsNotMadeAgain(t *testing.T) {
-	t.Parallel()
-	p, e := start(t), newTestEndpoint(t, http.StatusForbidden)
-	defer p.app.RequireStop()
-	if err := p.Book(t.Context(), e.call(0)); err != nil {
-		t.Fatal(err)
-	}
-	<-p.done
-	p.wantState(t, "Failed")
 }
 
 func TestRescheduleAndCancelUntilItStarts(t *testing.T) {
