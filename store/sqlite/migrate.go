@@ -210,7 +210,7 @@ func refer(ctx context.Context, db *sql.DB) error {
 	if _, err := tx.ExecContext(ctx, sqlLock); err != nil {
 		return err
 	}
-	var enforced bool
+	var enforced, added bool
 	var referenced, parents, schema, unreferenced int
 	if err := tx.QueryRowContext(ctx, `
 		SELECT (SELECT foreign_keys FROM pragma_foreign_keys),
@@ -247,6 +247,12 @@ func refer(ctx context.Context, db *sql.DB) error {
 	// It fails if the columns are no key of the host's table.
 	if _, err := tx.ExecContext(ctx, `PRAGMA foreign_key_check(timer_schedules)`); err != nil {
 		return fmt.Errorf("service_calls needs the primary key (tenant_id, service_call_id), or a unique one: %w", err)
+	}
+	if err := tx.QueryRowContext(ctx, sqlReferenced).Scan(&added); err != nil {
+		return err
+	}
+	if !added {
+		return errors.New("the text of timer_schedules in the schema is not as this version made it, so the key can't be added")
 	}
 	return tx.Commit()
 }
