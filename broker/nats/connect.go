@@ -27,7 +27,6 @@ type session struct {
 	conn    *natsgo.Conn
 	js      jetstream.JetStream
 	unacked *semaphore.Weighted // messages sent and not acked
-	owned   bool                // the driver opened conn and has to close it
 	batches atomic.Bool         // the stream takes atomic batches and they are faster
 }
 
@@ -79,22 +78,12 @@ func (b *Broker) ping(ctx context.Context, s *session) error {
 }
 
 // dial connects. An error is a [connection.Fatal] if no retry can help.
-func (b *Broker) dial(ctx context.Context) (s *session, err error) {
-	s = &session{conn: b.opt.Conn, unacked: semaphore.NewWeighted(maxUnacked)}
-	if s.conn == nil {
-		s.conn, err = b.connect(ctx)
-		s.owned = true
-	} else { // the host's connection connects by itself
-		err = pause.Until(ctx, func() (bool, error) {
-			if s.conn.IsClosed() {
-				return false, connection.Fatal(errors.New("the connection of the host was closed"))
-			}
-			return s.conn.IsConnected(), nil
-		})
-	}
+func (b *Broker) dial(ctx context.Context) (*session, error) {
+	conn, err := b.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
+	s := &session{conn: conn, unacked: semaphore.NewWeighted(maxUnacked)}
 	b.failures.Set(acksDenied, nil) // they may be permitted now
 	s.Context, s.lose = context.WithCancel(context.Background())
 	if s.js, err = jetstream.NewWithAPIPrefix(s.conn, strings.TrimSuffix(b.api(""), "."),
@@ -157,7 +146,7 @@ func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
 }
 
 // closeTimeout is how long the end of Run waits for the server to read acks and other
-// messages that were sent, and for the client library, which holds its lock while it connects.
+// messages that were sent, and for the client library, which holds its lock while it writes.
 const closeTimeout = 750 * time.Millisecond
 
 // closeSession flushes acks and other messages that were sent, and closes the connection.
@@ -168,16 +157,9 @@ func closeSession(s *session) {
 	go func() { // it ends as soon as the library unlocks its lock
 		defer cancel()
 		if !s.lost() {
-			// The publisher of an owned connection ends with it. Cleaning that up may leave a
-			// goroutine that had not begun (nats.go v1.55).
-			if !s.owned {
-				s.js.CleanupPublisher()
-			}
 			_ = s.conn.FlushWithContext(closing) // if an ack is lost now, its message is redelivered
 		}
-		if s.owned {
-			s.conn.Close()
-		}
+		s.conn.Close()
 	}()
 	<-closing.Done()
 }
@@ -185,8 +167,6 @@ func closeSession(s *session) {
 // watch returns when the connection is lost, or ctx is done.
 func (b *Broker) watch(ctx context.Context, s *session) error {
 	lost := s.conn.StatusChanged(natsgo.RECONNECTING, natsgo.DISCONNECTED, natsgo.CLOSED)
-	// A connection of the host may hold its lock while it connects, hence the goroutine.
-	defer func() { go s.conn.RemoveStatusListener(lost) }()
 	if s.conn.IsConnected() {
 		select {
 		case <-lost:
@@ -199,7 +179,7 @@ func (b *Broker) watch(ctx context.Context, s *session) error {
 	b.outages.Add(1)
 	b.recent.Add(1)
 	time.AfterFunc(ackWait+time.Second, func() { b.recent.Add(-1) }) // the server takes a moment to deliver again
-	return lastError(s.conn)
+	return s.conn.LastError()
 }
 
 // verifySession makes sure that the stream exists and is fit.
@@ -214,19 +194,6 @@ func (b *Broker) verifySession(ctx context.Context, s *session) error {
 		return connection.Fatal(err)
 	}
 	return err
-}
-
-// lastError returns why there is no connection, or nil if the client library does not
-// answer at once.
-func lastError(conn *natsgo.Conn) error {
-	last := make(chan error, 1)
-	go func() { last <- conn.LastError() }() // it ends as soon as the library unlocks its lock
-	select {
-	case err := <-last:
-		return err
-	case <-time.After(100 * time.Millisecond):
-		return nil
-	}
 }
 
 // current returns the session while there is a connection, else an error that wraps

@@ -1,10 +1,8 @@
 package nats_test
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -12,44 +10,6 @@ import (
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 )
-
-func TestHostKeepsItsConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := serve(t)
-		conn, _ := client(t, e)
-		b := nats.New(nats.Options{Conn: conn}, quiet)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := running(ctx, b)
-		until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
-		messages := subscribe(t, b, "reader", topic)
-		publish(t, b, "one")
-		expect(t, messages, "one")
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if !conn.IsConnected() {
-			t.Error("the connection of the host was closed")
-		}
-	})
-}
-
-func TestHostThatClosesItsConnectionEndsTheBroker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		conn, _ := client(t, serve(t))
-		b := nats.New(nats.Options{Conn: conn}, quiet)
-		ended := running(t.Context(), b)
-		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
-		messages := subscribe(t, b, "reader", topic)
-		conn.Close()
-		if err := <-ended; err == nil {
-			t.Error("Run returns no error")
-		}
-		if _, ok := <-messages; ok {
-			t.Error("a message without a connection")
-		}
-	})
-}
 
 // between puts a proxy before a server until the test ends.
 func between(t *testing.T, s natsgo.InProcessConnProvider) *proxy.Proxy {

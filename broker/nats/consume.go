@@ -82,8 +82,8 @@ func (s *subscription) consumeFrom(ctx context.Context, ses *session) error {
 // inbox were closed on this side first, those messages would be thrown away, and be
 // redelivered only after the ack wait.
 //
-// A client that reconnects holds its lock until a server has answered (nats.go v1.55.0).
-// So a goroutine makes the calls, and leave returns within the time that a stop may take.
+// A client holds its lock while it writes to a server that reads nothing. So a goroutine
+// makes the calls, and leave returns within the time that a stop may take.
 func leave(conn *natsgo.Conn, inbox *natsgo.Subscription) {
 	ending, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	go func() {

@@ -68,11 +68,10 @@ import (
 )
 
 // Options tune a [Broker]. The zero value is ready to use with a server on this machine.
-// At most one of URL, Server and Conn is set.
+// At most one of URL and Server is set.
 type Options struct {
-	URL    string       // servers, with commas between them; default nats://127.0.0.1:4222
-	Server Server       // server in this process, such as that of broker/nats/embedded
-	Conn   *natsgo.Conn // connection of the host, which keeps and closes it
+	URL    string // servers, with commas between them; default nats://127.0.0.1:4222
+	Server Server // server in this process, such as that of broker/nats/embedded
 
 	// Security is how the client authenticates. By default it does not authenticate, and
 	// it uses TLS only if the URL or the server asks for it.
@@ -80,8 +79,7 @@ type Options struct {
 	Connect  []natsgo.Option // more options for the connection; they win over the driver's own
 	Name     string          // name of the connection, for operators; default "timer-service"
 	// Inbox is the prefix of subjects for answers. It is "_INBOX_" and the Name by default,
-	// and "_INBOX" without credentials at the embedded server of the service. A Conn has its
-	// own prefix.
+	// and "_INBOX" without credentials at the embedded server of the service.
 	Inbox string
 	// AtomicBatches publishes calls of 100 messages or more in atomic batches, if the
 	// stream takes them. They make a server that syncs each write about ten times as

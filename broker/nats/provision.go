@@ -50,9 +50,7 @@ func (b *Broker) connected(ctx context.Context, f func(*Broker, *session) error)
 	if err != nil {
 		return err
 	}
-	if s.owned {
-		defer s.conn.Close()
-	}
+	defer s.conn.Close()
 	if err := modern(s.conn.ConnectedServerVersion()); err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (b *Broker) tail(ctx context.Context, topic string) (inflight.Listener, err
 	defer cancel()
 	err = s.conn.FlushWithContext(ctx)
 	// The library reports a denial later than it has read the answer to the flush.
-	if last := lastError(s.conn); err == nil && last != nil && strings.Contains(last.Error(), denial) {
+	if last := s.conn.LastError(); err == nil && last != nil && strings.Contains(last.Error(), denial) {
 		err = denied(last)
 	}
 	if err != nil {
