@@ -142,7 +142,7 @@ func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 	for {
 		f, err := apiclient.Do[admin.Forgotten](ctx, o, http.MethodDelete, apiclient.Path("tenants", tenant)+apiclient.Query("confirm", tenant), nil)
 		if err != nil {
-			return fmt.Errorf("the rest stays: run it again: %w", err)
+			return fmt.Errorf("not all is forgotten: run it again: %w", err)
 		}
 		if f.Deleted == (admin.Counts{}) {
 			return nil
