@@ -127,6 +127,7 @@ type Handlers struct {
 	opt     Options
 
 	ahead    *digest.Digest // of commands whose producers' clocks are ahead
+	failed   *digest.Digest // of deliveries that failed
 	others   firsts         // types that were ignored
 	breaker  breaker
 	failures atomic.Int64 // how often the breaker was opened
@@ -165,10 +166,14 @@ func New(
 		log.WarnContext(context.Background(), "the clock of a producer is ahead: its commands supersede later ones of others", attrs...)
 	}
 	refused := func(attrs ...any) { log.WarnContext(context.Background(), "messages refused", attrs...) }
+	failed := func(attrs ...any) {
+		log.WarnContext(context.Background(), "messages could not be handled, they come again", attrs...)
+	}
 	return &Handlers{
 		store: store, routing: routing, sub: sub, clock: clock, log: log, opt: opt,
 		dead:    &deadLetters{receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: digest.New(refused), topics: make(map[string]*turns)},
 		ahead:   digest.New(ahead),
+		failed:  digest.New(failed),
 		others:  firsts{known: make(map[string]bool)},
 		breaker: newBreaker(),
 		running: make(chan struct{}),
@@ -194,6 +199,7 @@ func (h *Handlers) Failures() int64 { return h.failures.Load() }
 func (h *Handlers) Run(ctx context.Context) error {
 	h.stopping = ctx
 	defer h.ahead.Flush()
+	defer h.failed.Flush()
 	defer h.dead.refused.Flush()
 	detached := context.WithoutCancel(ctx)
 	working, stopWorking := context.WithCancel(detached)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -133,7 +135,9 @@ func TestTopicOfDeadLettersThatTakesNothingHoldsFewMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const each, few = 4000, 256
+		var log logbuf.Buffer
 		d := newHarness()
+		d.log = slog.NewTextHandler(&log, nil)
 		d.publish = func(ctx context.Context, topic string, _ *message.Message) error {
 			if strings.Contains(topic, "bad") {
 				<-ctx.Done()
@@ -169,6 +173,9 @@ func TestTopicOfDeadLettersThatTakesNothingHoldsFewMessages(t *testing.T) {
 				t.Errorf("%v, want all good ones acked, and %d bad ones nacked at least", became, least)
 			}
 			mu.Unlock()
+		}
+		if text := log.Take(); strings.Count(text, "256 others wait for that") != 1 || strings.Count(text, "\n") > 10 {
+			t.Errorf("the log, want one line for all that failed:\n%.2000s", text)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
@@ -23,7 +24,9 @@ import (
 func (h *Handlers) router() (*message.Router, error) {
 	router, err := message.NewRouter(message.RouterConfig{
 		CloseTimeout: closeTimeout,
-	}, newRouterLog(h.log))
+	}, routerLog{
+		watermill.NewSlogLoggerWithLevelMapping(h.log, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug}), h.failed,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("build the router: %w", err)
 	}
@@ -272,23 +275,23 @@ func (h *Handlers) storeWorks(ctx context.Context) bool {
 
 // A routerLog is the log of the router. It logs starts and stops of the router's parts at the
 // level debug.
-type routerLog struct{ watermill.LoggerAdapter }
-
-func newRouterLog(log *slog.Logger) watermill.LoggerAdapter {
-	return routerLog{watermill.NewSlogLoggerWithLevelMapping(log, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug, slog.LevelError: slog.LevelWarn})}
+type routerLog struct {
+	watermill.LoggerAdapter
+	failed *digest.Digest
 }
 
-// Error logs at the level warn, since failures are retried. A stack, of a panic that the
-// router recovers or of an error of Watermill, is logged at the level debug.
+// Error notes a failure, which is retried: while dead letters can't be published, there may be
+// thousands. At the level debug it logs each, with the stack of a panic that the router
+// recovers or of an error of Watermill.
 func (l routerLog) Error(msg string, err error, fields watermill.LogFields) {
 	msg, stack, _ := strings.Cut(msg, " Stack: ")
-	l.LoggerAdapter.Error(msg, errors.New(err.Error()), fields)
+	l.failed.Note(1, []any{"failure", msg}, "first_error", err.Error())
 	l.Debug(msg, fields.Add(watermill.LogFields{"stack": fmt.Sprintf("%s%+v", stack, err)}))
 }
 
-// With returns a log whose lines have fields.
+// With returns a log whose lines at the level debug have fields.
 func (l routerLog) With(fields watermill.LogFields) watermill.LoggerAdapter {
-	return routerLog{l.LoggerAdapter.With(fields)}
+	return routerLog{l.LoggerAdapter.With(fields), l.failed}
 }
 
 // allow records the limit that the commands of a delivery exceed, if they exceed one. That is
