@@ -32,7 +32,7 @@ func newKeeper(b *Broker) *connection.Keeper[*kgo.Client] {
 		Verify: func(ctx context.Context, client *kgo.Client) (err error) {
 			answered := !prepared.IsZero()
 			if now := clock(); now.Sub(prepared) < verifyInterval {
-				err = ping(ctx, client)
+				err = answers(ctx, client)
 			} else {
 				err, prepared = b.prepare(ctx, client), now
 			}
@@ -120,13 +120,20 @@ func (b *Broker) explain(err error) error {
 	return err
 }
 
-// pingTimeout is the longest wait for any answer. An outage ends all calls of Publish, and a
-// server that pauses for some seconds is no outage.
-const pingTimeout = 6 * time.Second
+// answers returns nil if the cluster answers. It asks twice: the client asks another broker the
+// second time, so that one that hangs is no outage, which would end all calls of Publish. Nor
+// is a server that pauses for some seconds.
+func answers(ctx context.Context, client *kgo.Client) error {
+	err := ping(ctx, client)
+	if err != nil && ctx.Err() == nil {
+		err = ping(ctx, client)
+	}
+	return err
+}
 
-// ping returns nil if a broker of the cluster answers.
+// ping returns nil if any broker of the cluster answers.
 func ping(ctx context.Context, client *kgo.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}

@@ -222,7 +222,7 @@ func (c *call) collect(ctx context.Context, first, next time.Duration) error {
 			return fmt.Errorf("%w: %w", errNoAnswer, ctx.Err())
 		case <-idle.C:
 			// A server that pauses for some seconds must not fail messages.
-			err := ping(ctx, c.client)
+			err := answers(ctx, c.client)
 			switch {
 			case err != nil && ctx.Err() == nil:
 				return fmt.Errorf("%w: %w: %w", connection.ErrNotConnected, errNoAnswer, err)
