@@ -1,9 +1,11 @@
 package gochannel_test
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/goleak"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -25,3 +27,15 @@ func TestContract(t *testing.T) { brokertest.Run(t, features, open) }
 func TestWatermill(t *testing.T) { brokertest.Watermill(t, features, open) }
 
 func BenchmarkBroker(b *testing.B) { brokertest.Bench(b, features, open) }
+
+// TestSubscriberThatIsClosedKeepsNoMessages, which nobody would ever take.
+func TestSubscriberThatIsClosedKeepsNoMessages(t *testing.T) {
+	t.Parallel()
+	s := open(t).Broker().Subscriber("role")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.(message.SubscribeInitializer).SubscribeInitialize("topic"); !errors.Is(err, gochannel.ErrClosed) {
+		t.Errorf("SubscribeInitialize after Close: %v", err)
+	}
+}

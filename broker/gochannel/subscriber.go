@@ -131,6 +131,11 @@ type subscriber struct {
 // SubscribeInitialize keeps messages of a topic for the role from now on, as
 // Subscribe does.
 func (s *subscriber) SubscribeInitialize(topic string) error {
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	if s.Closed() {
+		return ErrClosed
+	}
 	s.group(topic)
 	return nil
 }
@@ -142,7 +147,9 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if err != nil {
 		return nil, err
 	}
+	s.broker.mu.Lock()
 	g := s.group(topic)
+	s.broker.mu.Unlock()
 	w.Run(func(intake context.Context) {
 		g.deliver(intake, w)
 		w.Close()
@@ -151,11 +158,10 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	return w.Messages(), nil
 }
 
-// group returns the group of the role for a topic, and keeps it until Close.
+// group returns the group of the role for a topic, and keeps it until Close. The caller holds
+// the mu of the broker.
 func (s *subscriber) group(topic string) *group {
 	b, id := s.broker, groupID{topic, s.role}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	g := b.groups[id]
 	if g == nil {
 		g = &group{broker: b, queue: make(chan *delivery, b.opt.Pending), open: make(map[*delivery]bool)}

@@ -89,6 +89,9 @@ func NewSubscriptions(t *Term) *Subscriptions {
 // subscriber is closed or the term has ended.
 func (s *Subscriptions) join() bool { return s.term.count(s.ctx, &s.term.work, &s.open) }
 
+// Closed reports whether the subscriber is closed or the term has ended.
+func (s *Subscriptions) Closed() bool { return s.ctx.Err() != nil }
+
 // Close ends all subscriptions and waits until their channels are closed.
 func (s *Subscriptions) Close() error {
 	s.close()
