@@ -40,19 +40,24 @@ func (rs *routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	}
-	none, pattern := rs.Handler(r)
-	if pattern != "" && isClean(r) {
+	const none = "there is no such path: see /openapi.json"
+	if !isClean(r) {
+		refuse(w, r, http.StatusNotFound, none)
+		return
+	}
+	unknown, pattern := rs.Handler(r)
+	if pattern != "" {
 		rs.ServeMux.ServeHTTP(w, r)
 		return
 	}
 	refused := httptest.NewRecorder()
-	none.ServeHTTP(refused, r)
+	unknown.ServeHTTP(refused, r)
 	if allowed := refused.Header().Get("Allow"); allowed != "" {
 		w.Header().Set("Allow", allowed)
 		refuse(w, r, http.StatusMethodNotAllowed, "this path takes other methods: "+allowed)
 		return
 	}
-	refuse(w, r, http.StatusNotFound, "there is no such path: see /openapi.json")
+	refuse(w, r, http.StatusNotFound, none)
 }
 
 // handle adds a route for the requests that a rule allows. The pattern is one of
