@@ -41,9 +41,10 @@ func takeLock(path string) (*flock.Flock, error) {
 // it, see [LockOwner].
 func try(l *flock.Flock) (taken bool, err error) {
 	for range lockTries {
-		if taken, err = l.TryLock(); taken || err != nil || !pause.For(context.Background(), lockPause) {
+		if taken, err = l.TryLock(); taken || err != nil {
 			break
 		}
+		pause.For(context.Background(), lockPause)
 	}
 	return taken, err
 }
