@@ -174,7 +174,7 @@ func TestTopicOfDeadLettersThatTakesNothingHoldsFewMessages(t *testing.T) {
 			}
 			mu.Unlock()
 		}
-		if text := log.Take(); strings.Count(text, "256 others wait for that") != 1 || strings.Count(text, "\n") > 10 {
+		if text := log.Take(); strings.Count(text, "256 others wait for that\" first_message_uuid=original-id") != 1 || strings.Count(text, "\n") > 10 {
 			t.Errorf("the log, want one line for all that failed:\n%.2000s", text)
 		}
 	})

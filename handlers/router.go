@@ -285,7 +285,7 @@ type routerLog struct {
 // recovers or of an error of Watermill.
 func (l routerLog) Error(msg string, err error, fields watermill.LogFields) {
 	msg, stack, _ := strings.Cut(msg, " Stack: ")
-	l.failed.Note(1, []any{"failure", msg}, "first_error", err.Error())
+	l.failed.Note(1, []any{"failure", msg}, "first_error", err.Error(), "first_message_uuid", fields["message_uuid"])
 	l.Debug(msg, fields.Add(watermill.LogFields{"stack": fmt.Sprintf("%s%+v", stack, err)}))
 }
 
