@@ -31,6 +31,17 @@ func (r *reader) Deferred(ctx context.Context, now time.Time, from string, limit
 	return rows, cmp.Or(err, r.ends())
 }
 
+// arrive appends n rows, one after each pause, and waits until the forwarder has settled them.
+func (r *reader) arrive(f *outbox.Forwarder, n int, pause time.Duration) {
+	for range n {
+		r.append("a")
+		f.Appended(1)
+		time.Sleep(pause)
+	}
+	time.Sleep(time.Minute)
+	synctest.Wait()
+}
+
 // TestStaleReadPublishesNothingAgain has rows published and deleted, or deferred,
 // while a read that began before is under way: it still returns them.
 func TestStaleReadPublishesNothingAgain(t *testing.T) {
@@ -50,13 +61,7 @@ func TestStaleReadPublishesNothingAgain(t *testing.T) {
 					return nil
 				}
 				f := forward(t, l, p, outbox.Options{Interval: 10 * time.Millisecond})
-				for range 100 {
-					l.append("a")
-					f.Appended(1)
-					time.Sleep(900 * time.Millisecond)
-				}
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				l.arrive(f, 100, 900*time.Millisecond)
 				p.once(t, 100)
 			})
 		})
@@ -82,13 +87,7 @@ func TestReadThatEndsHalfwayHoldsNoRow(t *testing.T) {
 			return nil
 		}
 		f := forward(t, l, p, outbox.Options{})
-		for range 100 {
-			l.append("a")
-			f.Appended(1)
-			time.Sleep(100 * time.Millisecond)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		l.arrive(f, 100, 100*time.Millisecond)
 		if left := l.left(); len(left) > 0 {
 			t.Errorf("rows %v wait", left)
 		}
