@@ -1,0 +1,88 @@
+package timer
+
+import (
+	"context"
+	"time"
+)
+
+// A WaitReason says why a message is in the inbox.
+type WaitReason string
+
+// Reasons.
+const (
+	WaitQuota   WaitReason = "over_quota" // its commands exceed a quota of their tenant
+	WaitFailed  WaitReason = "failed"     // its handling failed
+	WaitApplied WaitReason = "applied"    // it does not wait: a selection that was applied, so that it is not applied again
+)
+
+// An InboxMessage is a message in the inbox, as the broker delivered it, before any middleware
+// saw it.
+type InboxMessage struct {
+	Seq       int64    // its number in the inbox, which the store gives it
+	TenantID  TenantID // [NoTenant] if the message names none
+	Log       string   // log that it came from; empty if the broker keeps none, or after an import
+	Number    int64    // its number in the log
+	Topic     string   // topic that it was published to
+	Position  string   // position in the topic, as dead letters name it; may be empty
+	MessageID string   // as the broker has it
+	Headers   map[string]string
+	Body      []byte
+	ArrivedAt time.Time // when it was first put into the inbox, by our clock
+	Reason    WaitReason
+	RetryAt   time.Time // when it is handled again; zero for [WaitApplied]
+	Attempts  int       // that failed
+	LastError string    // of the last attempt; may be empty
+}
+
+// An InboxCount counts messages of a tenant that wait for one reason.
+type InboxCount struct {
+	TenantID TenantID
+	Reason   WaitReason
+	Messages int64
+	Bytes    int64     // of their bodies and headers
+	Oldest   time.Time // when the first of them arrived
+}
+
+// An Inbox keeps messages that wait. It is the part of a store by which nothing waits at the
+// broker for long. All methods are safe for concurrent use, by several instances, too.
+type Inbox interface {
+	// PutInbox adds messages, in one transaction. Their Seq is not used.
+	PutInbox(ctx context.Context, messages ...InboxMessage) error
+
+	// TakeInbox returns messages that wait and whose RetryAt is not after now: at most each
+	// of a tenant, the earliest first, at most limit in all, shared fairly between tenants,
+	// and none of the tenants in without. It sets their RetryAt to until, so that no other call
+	// returns them before.
+	TakeInbox(ctx context.Context, now, until time.Time, limit, each int, without []TenantID) ([]InboxMessage, error)
+
+	// DeferInbox sets RetryAt, Reason, Attempts and LastError of messages that wait, by Seq.
+	DeferInbox(ctx context.Context, messages ...InboxMessage) error
+
+	// DeleteInbox deletes messages by Seq. Those that are gone do not matter.
+	DeleteInbox(ctx context.Context, seqs ...int64) error
+
+	// NextInbox returns the earliest RetryAt of all messages that wait, or zero if none does.
+	// It only reads.
+	NextInbox(ctx context.Context) (time.Time, error)
+
+	// InboxCounts returns the counts of a tenant, or of all if it is empty, by tenant and
+	// reason. It leaves [WaitApplied] out.
+	InboxCounts(ctx context.Context, tenant TenantID) ([]InboxCount, error)
+
+	// AppliedSelections returns the messages of a tenant with [WaitApplied].
+	AppliedSelections(ctx context.Context, tenant TenantID) ([]InboxMessage, error)
+
+	// InInbox returns which of the numbers of a log are in the inbox, for any reason, and when
+	// each of them arrived.
+	InInbox(ctx context.Context, log string, numbers ...int64) (map[int64]time.Time, error)
+
+	// ForgetInbox deletes messages of a tenant that arrived before a time, at most limit, and
+	// returns how many.
+	ForgetInbox(ctx context.Context, tenant TenantID, before time.Time, limit int) (deleted int, err error)
+
+	// PurgeApplied deletes the messages with [WaitApplied] that a start does not read again and
+	// that no waiting message may still meet: the number of the commands of their log has
+	// passed them, and no message of their tenant waits that arrived before them. It returns
+	// how many it deleted, at most limit.
+	PurgeApplied(ctx context.Context, limit int) (deleted int, err error)
+}

@@ -1,0 +1,43 @@
+package timer
+
+import "time"
+
+// A LogKind says which messages of a log a [Number] is about.
+type LogKind string
+
+// Kinds.
+const (
+	LogCommands    LogKind = "commands"
+	LogEvents      LogKind = "events"
+	LogDeadLetters LogKind = "dead letters" // and the marks of operators
+)
+
+// A Number says how far a database is: every message of a kind in a log of the broker, up to
+// the number, has done in it what it has to do. A log is, for example, a stream of NATS or a
+// partition of Kafka.
+type Number struct {
+	Broker string // id of the broker; empty if an earlier version of the service wrote it
+	Log    string // name of the log, "@", and an id that a later log of that name does not have; at most 512 bytes
+	Kind   LogKind
+	Number int64 // the broker's number of the message; 0: none yet
+}
+
+// A DecisionKind is what a [Decision] is about.
+type DecisionKind string
+
+// Kinds.
+const (
+	DecidedFiring    DecisionKind = "firing"    // to pause firing, or to resume it
+	DecidedForgotten DecisionKind = "forgotten" // to forget a tenant
+)
+
+// A Decision is what an operator decided about a tenant. The database keeps the last one of
+// each kind, and the broker a mark of it, from which a start reads it if the database was lost.
+type Decision struct {
+	TenantID  TenantID // empty: about all
+	Kind      DecisionKind
+	At        time.Time         // when it was made: of two decisions the later one counts
+	Mark      string            // name of the mark at the broker
+	Headers   map[string]string // of the mark
+	Published bool              // the broker has the mark
+}
