@@ -83,6 +83,7 @@ type App struct {
 	retention *store.Retention
 	owner     *owner
 	recovery  *recovery
+	numbers   *numberWriter
 	timers    *Timers
 	log       *slog.Logger
 	opt       Options
@@ -143,7 +144,8 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 		})
 	a.recovery = newRecovery(s, b, a.handlers, log, opt)
 	a.owner = newOwner(s, b, a.recovery, log, opt)
-	s.Recovery().CommitPositions(a.recovery.positions)
+	a.numbers = &numberWriter{recovery: a.recovery, owner: a.owner, log: log}
+	behind.readAll = a.recovery.readAll
 	opt.Counters.limits.Store(opt.Quotas)
 	a.retention = store.NewRetention(s.Operator().Purge, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention, Reference: reference(s, b)})
 	return a, nil

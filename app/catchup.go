@@ -34,8 +34,9 @@ type catchUp struct {
 	broker  broker.Broker
 	role    string
 	timeout time.Duration
-	pause   time.Duration // longest between two calls of await
-	store   func() int64  // how often the store failed, as the handlers count it
+	pause   time.Duration                               // longest between two calls of await
+	store   func() int64                                // how often the store failed, as the handlers count it
+	readAll func() (complete bool, interruptions int64) // whether the start has read all that the broker held, and how often it had been away by then
 	log     *slog.Logger
 
 	polls atomic.Int64 // polls that failed
@@ -84,6 +85,9 @@ func (c *catchUp) wait(ctx context.Context) (ok, inTime bool) {
 	var connected int64 // for which until is
 	for wait := minCatchUpPause; ; wait = min(2*wait, maxCatchUpPause) {
 		now, away := c.failures()
+		if complete, interruptions := c.readAll(); complete && !c.caught && now.broker == interruptions {
+			c.caught, c.after = true, now
+		}
 		switch {
 		case away != nil:
 			until = time.Time{}

@@ -56,7 +56,7 @@ func (a *App) newForwarder() *outbox.Forwarder {
 	trace := a.opt.Tracing.Settle
 	events := a.store.Outbox()
 	if shards := events.Shards(); shards != nil {
-		events = outbox.Sharded(&verifiedShards{Shards: shards, app: a})
+		events = outbox.Sharded(awaitedShards{shards, a})
 	}
 	return outbox.New(events, a.broker.Publisher(), eventTopic(a.broker.Routing()), a.opt.Clock, a.log, outbox.Options{
 		Interval: a.opt.PollingInterval,
@@ -81,26 +81,18 @@ func (a *App) newForwarder() *outbox.Forwarder {
 	})
 }
 
-// verifiedShards are the shards of a database that was verified. Running instances share
-// the lock of the database while each holds a shard. An instance that has lost its shard, and
-// with it its part in the lock, verifies the database again before it owns another one.
-type verifiedShards struct {
+// awaitedShards are shards of which none may be free for a while, as when another instance
+// reads what the database lacks. Then the start of a host goes on.
+type awaitedShards struct {
 	outbox.Shards
-	app   *App
-	again bool
+	app *App
 }
 
-// Own verifies the database, except the first time, and owns a shard.
-func (v *verifiedShards) Own(ctx context.Context) (lease outbox.Lease, err error) {
-	if v.again {
-		err = v.app.recovery.again(ctx)
-	}
-	v.again = true
-	if err == nil {
-		lease, err = v.Shards.Own(ctx)
-	}
+// Own owns a shard.
+func (s awaitedShards) Own(ctx context.Context) (outbox.Lease, error) {
+	lease, err := s.Shards.Own(ctx)
 	if err != nil {
-		v.app.owner.wait()
+		s.app.owner.wait()
 	}
 	return lease, err
 }

@@ -73,7 +73,7 @@ func (o *owner) run(ctx context.Context) error {
 	for {
 		err, wait := o.claim(ctx), ownInterval
 		if err == nil && !o.is() {
-			_, err = o.recovery.run(ctx, o.wait)
+			_, err = o.recovery.run(ctx, o.me.Broker, o.wait)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -163,20 +163,19 @@ func (o *owner) claimNow(ctx context.Context) (err error) {
 func (o *owner) replace(ctx context.Context, it broker.Owner) error {
 	r, used, empty := o.recovery, false, false
 	if r.history != nil && !o.is() { // else the other one has taken over
-		noted, err := r.db.Noted(ctx)
+		known, err := r.db.Known(ctx)
 		if err != nil {
 			return err
 		}
 		if used, err = r.history.Used(ctx, o.role); err != nil {
 			return err
 		}
-		empty = noted.Empty
+		empty = known.Empty
 	}
 	switch {
 	case empty && !used && r.ask:
 		return fmt.Errorf("%w: the database is empty, and the commands belong to %s: %w", timer.ErrFatal, it.Name, errAsk)
 	case empty && !used:
-		r.reason = "it is empty, and the commands belonged to " + it.Name
 		return nil
 	case it.Name == o.me.Name && !empty:
 		reason, cure := r.lacks, "restore that database"

@@ -6,45 +6,51 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A recovery restores a database that was lost, or that is older than the broker knows,
-// before a command is taken or a timer fires.
+// A recovery reads, at each start and before anything is taken or fires, what the broker has
+// above the numbers of the database:
 //
-//	database: Committed, Observed of each log   broker: Acked, Delivered, Last of each log
+//	                      number            floor        delivered          last
+//	log of commands  ───────┼────────────────┼──────────────┼────────────────┼──►
+//	                        │ taken before   │ handled as the handlers do    │
+//	                        └────────────────┴──────────────► up to maxAhead ┘
+//	log of events    ───────┼────────────────────────────────────────────────┼──►
+//	                        └ their timers are Reached or Expired ───────────┘
 //
-//	log of commands  ──────────┬─────────────┬─────────────────────┬──────────►
-//	                       Committed     Observed              Delivered
-//	                           │             └─ verified: no effect ┤
-//	                           └──────────── read again, if not ────┘
+// Nothing is compared. A command that the database has already changes nothing, since its
+// version decides, and neither does an event whose timer is Reached. So a complete database
+// stays as it is, and one that was lost, or replaced by an older copy, or that lacks exactly
+// its last transaction, becomes complete by the same reading from lower numbers. A change by a
+// command that was taken before, or by an event, is the proof that something was lost.
 //
-// At a start the recovery replays what the broker has above Observed, on a store that only
-// remembers the changes. A command that the database has already changes nothing, since its
-// version decides, and neither does an event whose timer is Reached. If something would
-// change, the database is older than the broker knows. Then the recovery replays commands
-// from Committed on, and the events after them, so that their timers do not fire again.
-//
-// It may be interrupted at any time: Observed rises at the end, so the next start finds what
-// is missing and goes on from Committed.
+// It may be interrupted at any time: the numbers are written at its end.
 type recovery struct {
 	db       database
+	inbox    timer.Inbox
 	history  broker.History // nil if the broker keeps nothing, which lacks says for people
 	lacks    string
 	handlers *handlers.Handlers
+	quotas   *quota.Limiter
+	receipts bool
+	clock    timer.Clock
 	log      *slog.Logger
 	role     string
 	keep     time.Duration // how long timers are kept that are Reached
-	ask      bool          // end with an error instead
-	reason   string        // why it has to be, if that is known before
+	ask      bool          // end with an error instead of a change
 
 	progress atomic.Pointer[RecoveryProgress] // nil if none is under way
+	all      atomic.Pointer[int64]            // the interruptions of the broker before everything that it held was read; nil: it was not
+	away     func() int64                     // how often the broker has been away
 }
 
 // A database has the parts of a store that a recovery uses.
@@ -57,216 +63,245 @@ type database struct {
 
 func newRecovery(s Store, b broker.Broker, h *handlers.Handlers, log *slog.Logger, opt Options) *recovery {
 	r := &recovery{
-		db: database{s, s.Recovery(), s.Operator(), s.Timers()}, handlers: h, log: log,
-		role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), ask: opt.AskToRecover,
+		db: database{s, s.Recovery(), s.Operator(), s.Timers()}, inbox: s.Inbox(), handlers: h, quotas: opt.Quotas, clock: opt.Clock, log: log,
+		role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), ask: opt.AskToRecover, receipts: b.Routing().Receipts != "",
 	}
 	r.history, r.lacks = b.History()
+	r.away = func() int64 {
+		n, _ := b.Interruptions()
+		return n
+	}
 	return r
 }
 
-// A RecoveryProgress says how far a recovery is.
+// A RecoveryProgress says how far a reading is.
 type RecoveryProgress struct {
 	Recovered       // so far
 	Ahead     int64 // numbers of the broker's logs of which commands are still to be read
 }
 
-// Recovery returns the progress of the recovery that is under way, or nil.
+// Recovery returns the progress of the reading that is under way, or nil.
 func (a *App) Recovery() *RecoveryProgress { return a.recovery.progress.Load() }
 
-// positions returns the positions that the store notes with each transaction. A recovery
-// notes them itself.
-func (r *recovery) positions() []timer.Position {
-	if r.history == nil || r.progress.Load() != nil {
-		return nil
+// readAll reports whether all that the broker held was read, and how often it had been away
+// before.
+func (r *recovery) readAll() (complete bool, interruptions int64) {
+	if n := r.all.Load(); n != nil {
+		return true, *n
 	}
-	return r.history.Positions(r.role)
+	return false, 0
 }
 
-// errAsk says that a recovery has to be asked for.
-var errAsk = errors.New("run timer-service recover, or start with recover set to auto; timer-service recover --dry-run says what it would change")
+// errAsk says that a change has to be asked for.
+var errAsk = errors.New("run timer-service recover, or start with recover set to auto; timer-service recover --dry-run says what would be read")
 
-// run verifies the database, and recovers it if that is needed. It does nothing if other
-// instances run on the database, since they have verified it. It calls begun before it
-// recovers.
-func (r *recovery) run(ctx context.Context, begun func()) (done Recovered, err error) {
-	err = r.db.Alone(ctx, func(ctx context.Context) error {
-		c, reason, err := r.verify(ctx)
-		switch {
-		case errors.Is(err, errors.ErrUnsupported):
-			r.log.InfoContext(ctx, "the broker keeps no messages that were read: a lost database is recovered from a backup only", "reason", r.lacks)
-			return nil
-		case err != nil:
-			return err
-		case reason == "":
-			return r.goOn(ctx, c)
-		case r.ask:
-			return fmt.Errorf("%w: the database has to be recovered: %s: %w", timer.ErrFatal, reason, errAsk)
-		}
-		begun()
-		done, err = r.recover(ctx, c, reason)
-		return err
-	})
-	if err == nil {
-		r.reason = "" // the next one has to find its own
-	}
-	return done, err
-}
-
-// again verifies the database for an instance that runs already, and changes nothing in it.
-// If the database has to be recovered, the error wraps [timer.ErrFatal].
-func (r *recovery) again(ctx context.Context) error {
-	return r.db.Alone(ctx, func(ctx context.Context) error {
-		_, reason, err := r.verify(ctx)
-		if reason != "" {
-			err = fmt.Errorf("%w: the database has to be recovered: %s: a restart recovers it", timer.ErrFatal, reason)
-		}
-		return ignore(err, errors.ErrUnsupported)
-	})
-}
-
-// dryRun returns the numbers of a recovery, and changes nothing.
-func (r *recovery) dryRun(ctx context.Context) (done Recovered, err error) {
-	err = r.db.Alone(ctx, func(ctx context.Context) error {
-		c, reason, err := r.verify(ctx)
-		if err != nil || reason == "" {
-			return err
-		}
-		done, err = r.replay(ctx, newDryStore(r.db), c.unread(), func(Recovered, broker.Kind, []broker.Stored) error { return nil })
-		done.Reason = reason
-		return err
-	})
-	return done, err
-}
-
-// errOlder ends the replay of [recovery.verify].
-var errOlder = errors.New("it is older than the broker knows")
-
-// verify compares the database with the broker, and returns why the database has to be
-// recovered, or "" if it need not be. A command that was delivered and not acked may be in no
-// database yet, so it proves nothing.
-func (r *recovery) verify(ctx context.Context) (c comparison, reason string, err error) {
-	c, err = r.compare(ctx)
-	switch {
-	case err != nil || r.reason != "":
-		return c, r.reason, err
-	case c.empty && c.acked() > 0:
-		return c, "it is empty, and commands were acked", nil
-	case len(c.noted) == 0 && (!c.empty || c.ahead() == 0): // nothing of this broker was noted, or delivered
-		return c, "", nil
-	}
-	dry, pending := newDryStore(r.db), c.pending()
-	_, err = r.replay(ctx, dry, c.unseen(), func(found Recovered, _ broker.Kind, _ []broker.Stored) error {
-		acked := int64(len(dry.versions)) - pending
-		switch {
-		case found.Reached > 0 && len(c.noted) > 0: // else the events are those of another service
-			reason = fmt.Sprintf("%v: timers have fired since that are not Reached in it", errOlder)
-		case acked > 0:
-			reason = fmt.Sprintf("%v: at least %d commands were acked since", errOlder, acked)
-		default:
-			return nil
-		}
-		return errOlder
-	})
-	return c, reason, ignore(err, errOlder)
-}
-
-// compare reads the positions of the logs at the broker and in the database. It asks the broker
-// first: then all commands that the broker counts as acked are in the database, if that is
-// complete, and their positions are noted there.
-func (r *recovery) compare(ctx context.Context) (comparison, error) {
+// run reads what the database lacks, for a broker with an id. It does nothing if other
+// instances run on the database, since they have read it. It calls begun if that takes longer.
+func (r *recovery) run(ctx context.Context, brokerID string, begun func()) (done Recovered, err error) {
 	if r.history == nil {
-		return comparison{}, fmt.Errorf("%s: %w", r.lacks, errors.ErrUnsupported)
+		r.log.InfoContext(ctx, "the broker keeps no messages that were read: a lost database is recovered from a backup only", "reason", r.lacks)
+		return done, nil
 	}
+	err = r.db.Alone(ctx, func(ctx context.Context) error {
+		p, err := r.plan(ctx, brokerID)
+		if err == nil {
+			done, err = r.read(ctx, p, begun)
+		}
+		return err
+	})
+	return done, err
+}
+
+// maxAhead is how many numbers of the logs of commands are read, at most, of which nothing was
+// delivered yet. If that is all, nothing has to be caught up with before timers fire.
+const maxAhead = 20_000
+
+// tellAfter is how many numbers a reading has ahead if it takes longer.
+const tellAfter = 10_000
+
+// A reading is what a start reads: for each log and kind the messages behind one number, up to
+// another.
+type reading struct {
+	broker        string // id of the broker
+	spans         []span
+	interruptions int64 // how often the broker had been away
+}
+
+// A span is what is read of a log.
+type span struct {
+	broker.Log
+	from, upTo int64
+}
+
+// plan decides what to read, and logs what is unusual about it: N5 and N6 of the numbers.
+func (r *recovery) plan(ctx context.Context, brokerID string) (p reading, err error) {
+	p.broker, p.interruptions = brokerID, r.away()
 	logs, err := r.history.Logs(ctx, r.role)
 	if err != nil {
-		return comparison{}, fmt.Errorf("find what the broker keeps: %w", err)
+		return p, fmt.Errorf("find what the broker keeps: %w", err)
 	}
-	noted, err := r.db.Noted(ctx)
-	return newComparison(noted, logs), err
-}
-
-// goOn begins with the database as it is. If the broker has lost the end of a log, the
-// position that is noted moves back.
-func (r *recovery) goOn(ctx context.Context, c comparison) error {
-	changed := false
-	for log, p := range c.noted {
-		l, known := c.logs[log]
-		switch {
-		case c.remade(log):
-			delete(c.noted, log)
-			r.log.WarnContext(ctx, "the broker was emptied: its log was deleted and made again; the timers in the database stay as they are", "log", log)
-		case known && p.Observed > l.Last:
-			c.noted[log] = timer.Position{Log: log, Committed: min(p.Committed, l.Last), Observed: l.Last}
-			r.log.WarnContext(ctx, "the broker has lost messages that the database knows; the timers in the database stay as they are", "log", log, "seen", p.Observed, "last", l.Last)
-		default:
-			continue
+	known, err := r.db.Known(ctx)
+	if err != nil {
+		return p, err
+	}
+	numbers := newNumbers(brokerID, known.Numbers)
+	anyLog := numbers.any(logs)
+	for _, l := range logs {
+		s := span{Log: l, upTo: l.Last}
+		if l.Kind == broker.Commands {
+			s.upTo = min(l.Last, l.Delivered+maxAhead)
 		}
-		changed = true
+		number, found := numbers.of(l)
+		switch {
+		case found && number > l.Last:
+			s.from = l.Last
+			r.log.WarnContext(ctx, "the broker has lost messages that the database knows; the timers in the database stay as they are", "log", l.Name, "kind", l.Kind, "known", number, "last", l.Last)
+		case found:
+			s.from = number
+			r.sayGap(ctx, l, number)
+		case anyLog || known.Empty:
+			if l.Kind == broker.Commands && numbers.hadLogOf(l) {
+				r.log.WarnContext(ctx, "the broker was emptied: its log was deleted and made again; the timers in the database stay as they are", "log", l.Name)
+			}
+		default:
+			s.from = l.Floor
+			if l.Kind == broker.Commands {
+				r.log.WarnContext(ctx, "the database has not been used with this broker before: commands that it acknowledged before are not read", "log", l.Name, "from", l.Floor)
+			}
+		}
+		p.spans = append(p.spans, s)
 	}
-	if !changed {
-		return nil
-	}
-	return r.db.ReplacePositions(ctx, c.positions())
+	return p, nil
 }
 
-// recover reads commands and events again. After each batch of commands it notes how far
-// they have been read.
-func (r *recovery) recover(ctx context.Context, c comparison, reason string) (Recovered, error) {
-	r.log.WarnContext(ctx, "the database is recovered from the broker", "reason", reason)
+// sayGap logs that commands may be missing: the log has lost messages above the number.
+func (r *recovery) sayGap(ctx context.Context, l broker.Log, number int64) {
+	if missing := l.First - 1 - number; l.Kind == broker.Commands && missing > 0 {
+		r.log.ErrorContext(ctx, "the broker has removed messages before they were read: commands among them are lost, unless their producers send them again",
+			"log", l.Name, "messages", missing, "behind", number, "oldest_left", l.Oldest)
+	}
+}
+
+// prefix returns the name of a log without the id that tells it from earlier ones.
+func prefix(log string) string {
+	name, _, _ := strings.Cut(log, "@")
+	return name
+}
+
+// of returns the spans of a kind as arguments of [broker.History.Read].
+func (p reading) of(kind broker.Kind) (after, upTo map[string]int64) {
+	after, upTo = make(map[string]int64), make(map[string]int64)
+	for _, s := range p.spans {
+		if s.Kind == kind {
+			after[s.Name], upTo[s.Name] = s.from, s.upTo
+		}
+	}
+	return after, upTo
+}
+
+// ahead returns how many numbers of the logs of a kind are to be read.
+func (p reading) ahead(kind broker.Kind) (n int64) {
+	for _, s := range p.spans {
+		if s.Kind == kind {
+			n += s.upTo - s.from
+		}
+	}
+	return n
+}
+
+// floors returns the floors of the logs of commands.
+func (p reading) floors() map[string]int64 {
+	floors := make(map[string]int64)
+	for _, s := range p.spans {
+		if s.Kind == broker.Commands {
+			floors[s.Name] = s.Floor
+		}
+	}
+	return floors
+}
+
+// complete reports whether it has all that the broker holds.
+func (p reading) complete() bool {
+	for _, s := range p.spans {
+		if s.upTo < s.Last {
+			return false
+		}
+	}
+	return true
+}
+
+// end returns the numbers after the reading.
+func (p reading) end() (numbers []timer.Number) {
+	for _, s := range p.spans {
+		numbers = append(numbers, timer.Number{Broker: p.broker, Log: s.Name, Kind: timer.LogKind(s.Kind.String()), Number: s.upTo})
+	}
+	return numbers
+}
+
+// read reads and applies: dead letters and marks, commands, events, and then writes the numbers.
+func (r *recovery) read(ctx context.Context, p reading, begun func()) (Recovered, error) {
 	began := time.Now()
 	logged := began
-	report := func(done Recovered, ahead int64) {
-		p := &RecoveryProgress{done, ahead}
-		r.progress.Store(p)
+	ahead := p.ahead(broker.Commands)
+	report := func(done Recovered, left int64) {
+		r.progress.Store(&RecoveryProgress{done, left})
 		if time.Since(logged) >= time.Second {
 			logged = time.Now()
-			r.log.InfoContext(ctx, "the database is being recovered", "commands", p.Commands, "events", p.Events, "left", p.Ahead, "took", time.Since(began).Round(time.Second))
+			r.log.InfoContext(ctx, "reading what the database may lack", "commands", done.Commands, "events", done.Events, "left", left, "took", time.Since(began).Round(time.Second))
 		}
 	}
-	report(Recovered{}, c.ahead())
+	if ahead+p.ahead(broker.Events)+p.ahead(broker.DeadLetter) > tellAfter {
+		begun()
+	}
+	report(Recovered{}, ahead)
 	defer r.progress.Store(nil)
-	from := c.unread()
-	c.begin()
-	if err := r.db.ReplacePositions(ctx, c.positions()); err != nil {
-		return Recovered{}, err
-	}
-	done, err := r.replay(ctx, r.db, from, func(done Recovered, kind broker.Kind, batch []broker.Stored) error {
-		c.read(kind, batch)
-		if kind != broker.Commands {
-			report(done, 0)
-			return nil
+	if r.ask {
+		if err := r.verify(ctx, p); err != nil {
+			return Recovered{}, err
 		}
-		report(done, c.ahead())
-		return r.db.ReplacePositions(ctx, c.positions())
-	})
+	}
+	done, err := r.replay(ctx, p, report)
+	if err == nil {
+		err = r.db.Advance(ctx, p.end()...)
+	}
 	if err != nil {
 		return done, err
 	}
-	c.end()
-	if err := r.db.ReplacePositions(ctx, c.positions()); err != nil {
-		return done, err
+	if p.complete() {
+		r.all.Store(&p.interruptions)
 	}
-	done.Reason = reason
-	r.log.WarnContext(ctx, "the database was recovered from the broker", "commands", done.Commands, "timers", done.Timers,
-		"events", done.Events, "reached", done.Reached, "took", time.Since(began).Round(time.Millisecond))
+	log, text := r.log.InfoContext, "read what the broker has above the numbers of the database"
+	if done.Timers+done.Reached > 0 {
+		log, text = r.log.WarnContext, "the database was recovered from the broker: it lacked messages"
+	}
+	log(ctx, text, "commands", done.Commands, "timers", done.Timers, "events", done.Events, "reached", done.Reached, "took", time.Since(began).Round(time.Millisecond))
 	return done, nil
 }
 
-// A Recovered says what a recovery has done, or would do.
+// A Recovered says what a reading has done, or would read.
 type Recovered struct {
-	Reason   string // why the database is recovered; empty: it need not be, and nothing was done
 	Commands int64  // that were read
-	Timers   int64  // that they change
+	Timers   int64  // changed by commands that had been taken before: the database had lost them
 	Events   int64  // that were read
-	Reached  int64  // timers that they change
+	Reached  int64  // timers that events changed: the database had lost that they fired
+	Spans    []Span // what would be read; only of a dry run
+}
+
+// A Span is what a start would read of a log.
+type Span struct {
+	Log   string
+	Kind  broker.Kind
+	From  int64     // behind this number
+	UpTo  int64     // up to this one
+	Since time.Time // when the first message was stored; zero if there is none
 }
 
 // connectTimeout is how long Recover waits for the broker.
 const connectTimeout = 15 * time.Second
 
-// Recover recovers the database as [App.Run] does at its start, whatever
+// Recover reads what the database lacks as [App.Run] does at its start, whatever
 // [Options].AskToRecover says, and returns without taking a command or firing a timer.
-// If dry it does the same, and says the same, but changes nothing. It needs [Options].RunBroker.
+// If dry it only says what it would read, and since when. It needs [Options].RunBroker.
 func (a *App) Recover(ctx context.Context, dry bool) (Recovered, error) {
 	a.started.Store(true)
 	var done Recovered
@@ -277,7 +312,7 @@ func (a *App) Recover(ctx context.Context, dry bool) (Recovered, error) {
 	return done, err
 }
 
-func (a *App) recoverNow(ctx context.Context, dry bool) (Recovered, error) {
+func (a *App) recoverNow(ctx context.Context, dry bool) (done Recovered, err error) {
 	if err := a.store.Prepare(ctx); err != nil {
 		return Recovered{}, fmt.Errorf("store: %w", err)
 	}
@@ -286,15 +321,45 @@ func (a *App) recoverNow(ctx context.Context, dry bool) (Recovered, error) {
 	if err := broker.AwaitReady(connecting, a.broker); err != nil {
 		return Recovered{}, err
 	}
-	if _, err := a.recovery.compare(ctx); err != nil { // such as that the broker keeps nothing
-		return Recovered{}, err
+	r := a.recovery
+	if r.history == nil {
+		return Recovered{}, fmt.Errorf("%s: %w", r.lacks, errors.ErrUnsupported)
 	}
 	if dry {
-		return a.recovery.dryRun(ctx)
+		err = r.db.Alone(ctx, func(ctx context.Context) error {
+			done, err = r.dryRun(ctx)
+			return err
+		})
+		return done, err
 	}
-	a.recovery.ask = false
+	r.ask = false
 	if err := a.owner.claim(ctx); err != nil {
 		return Recovered{}, err
 	}
-	return a.recovery.run(ctx, func() {})
+	return r.run(ctx, a.owner.me.Broker, func() {})
+}
+
+// dryRun returns what would be read.
+func (r *recovery) dryRun(ctx context.Context) (done Recovered, err error) {
+	p, err := r.plan(ctx, "")
+	if err != nil {
+		return done, err
+	}
+	for _, s := range p.spans {
+		if s.from == s.upTo {
+			continue
+		}
+		shown := Span{Log: s.Name, Kind: s.Kind, From: s.from, UpTo: s.upTo}
+		errFirst := errors.New("the first is enough")
+		if err := r.history.Read(ctx, s.Kind, map[string]int64{s.Name: s.from}, map[string]int64{s.Name: s.upTo}, func(batch []broker.Stored) error {
+			shown.Since = batch[0].At
+			return errFirst
+		}); err != nil && !errors.Is(err, errFirst) {
+			return done, err
+		}
+		if !shown.Since.IsZero() {
+			done.Spans = append(done.Spans, shown)
+		}
+	}
+	return done, nil
 }

@@ -4,56 +4,51 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A target is changed by a replay. It is a [database] or a [dryStore].
-type target interface {
-	timer.Commands
-	List(ctx context.Context, f timer.Filter) (timer.Page, error)
-	Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (changed int, err error)
-	setFiring(ctx context.Context, pauses timer.Pauses) error
-}
-
-// replay applies the messages that the broker has behind positions: marks of operators, then
-// commands that were delivered before, then events. It leaves out commands that became dead
-// letters, and commands and events of a tenant from before it was forgotten. After each batch
-// it calls applied with the numbers so far and the batch, and ends with an error of applied.
-func (r *recovery) replay(
-	ctx context.Context, to target, from []timer.Position, applied func(Recovered, broker.Kind, []broker.Stored) error,
-) (done Recovered, err error) {
-	m, err := r.readMarks(ctx, from)
+// replay applies the messages of a reading: marks of operators, then commands, then events. It
+// leaves out commands that became dead letters or wait in the inbox, and commands and events of
+// a tenant from before it was forgotten.
+func (r *recovery) replay(ctx context.Context, p reading, report func(done Recovered, ahead int64)) (done Recovered, err error) {
+	m, err := r.readMarks(ctx, p)
 	if err != nil {
 		return done, fmt.Errorf("read dead letters: %w", err)
 	}
-	if err := to.setFiring(ctx, m.firing); err != nil {
+	if err := r.db.setFiring(ctx, m.firing); err != nil {
 		return done, err
 	}
-	if err := broker.Replay(ctx, r.history, r.role, broker.Commands, from, func(batch []broker.Stored) error {
-		changed, err := r.apply(ctx, to, m, batch)
-		if err != nil {
-			return err
+	after, upTo := p.of(broker.Commands)
+	c := commandReplay{recovery: r, marks: m, floors: p.floors()}
+	ahead := p.ahead(broker.Commands)
+	if err := r.history.Read(ctx, broker.Commands, after, upTo, func(batch []broker.Stored) error {
+		lost, err := c.apply(ctx, batch)
+		for _, s := range batch {
+			ahead -= max(0, s.Number-after[s.Log])
+			after[s.Log] = max(after[s.Log], s.Number)
 		}
-		done.Commands, done.Timers = done.Commands+int64(len(batch)), done.Timers+changed
-		return applied(done, broker.Commands, batch)
+		done.Commands, done.Timers = done.Commands+int64(len(batch)), done.Timers+lost
+		report(done, ahead)
+		return err
 	}); err != nil {
-		return done, fmt.Errorf("read commands again: %w", err)
+		return done, fmt.Errorf("read commands: %w", err)
 	}
-	if err := broker.Replay(ctx, r.history, r.role, broker.Events, from, func(batch []broker.Stored) error {
-		changed, err := to.Fired(ctx, r.keep, m.eventsOf(batch)...)
-		if err != nil {
-			return err
-		}
+	after, upTo = p.of(broker.Events)
+	if err := r.history.Read(ctx, broker.Events, after, upTo, func(batch []broker.Stored) error {
+		changed, err := r.db.Fired(ctx, r.keep, m.eventsOf(batch)...)
 		done.Events, done.Reached = done.Events+int64(len(batch)), done.Reached+int64(changed)
-		return applied(done, broker.Events, batch)
+		report(done, 0)
+		return err
 	}); err != nil {
-		return done, fmt.Errorf("read events again: %w", err)
+		return done, fmt.Errorf("read events: %w", err)
 	}
 	return done, nil
 }
@@ -62,74 +57,258 @@ func (r *recovery) replay(
 // many are applied at once.
 const sameTime = 10 * time.Second
 
-// apply applies the commands of a batch, and returns how many timers they changed.
-func (r *recovery) apply(ctx context.Context, to target, m marks, batch []broker.Stored) (changed int64, err error) {
-	var schedules []timer.ScheduleTimer
-	var cancels []timer.CancelTimer
-	var first time.Time // when the first of them was stored: they count as registered then
+// A commandReplay applies commands that were read.
+type commandReplay struct {
+	*recovery
+	marks  marks
+	floors map[string]int64 // by log: commands up to it were taken before
+
+	first     time.Time // when the first of the waiting commands was stored: they count as registered then
+	schedules []timer.ScheduleTimer
+	cancels   []timer.CancelTimer
+	taken     map[timer.Version]bool // whether the commands of a message were taken before
+	allowed   map[timer.TenantID]int // schedules that the quotas have allowed
+	waiting   []timer.InboxMessage
+}
+
+// apply applies the commands of a batch, and returns how many timers were changed by commands
+// that had been taken before.
+func (c *commandReplay) apply(ctx context.Context, batch []broker.Stored) (lost int64, err error) {
+	inInbox, err := c.inInbox(ctx, batch)
+	if err != nil {
+		return 0, err
+	}
+	c.begin()
 	flush := func() error {
-		scheduled, err := to.Schedule(ctx, first, schedules...)
-		if err != nil {
-			return err
-		}
-		canceled, err := to.Cancel(ctx, first, cancels...)
-		if err != nil {
-			return err
-		}
-		changed += changes(scheduled) + changes(canceled)
-		schedules, cancels = nil, nil
-		return nil
+		n, err := c.flush(ctx)
+		lost += n
+		return err
 	}
 	for _, stored := range batch {
-		some, cancel, err := r.decode(ctx, m, stored)
+		if inInbox[place{stored.Log, fmt.Sprint(stored.Number)}] || c.marks.isDead(stored) {
+			continue
+		}
+		original := asReceived(stored)
+		schedules, cancel, err := c.decode(ctx, stored)
 		if err != nil {
-			return changed, err
+			return lost, err
 		}
-		if stored.At.Before(first) || stored.At.Sub(first) > sameTime {
+		if stored.At.Before(c.first) || stored.At.Sub(c.first) > sameTime {
 			if err := flush(); err != nil {
-				return changed, err
+				return lost, err
 			}
-			first = stored.At
+			c.first = stored.At
 		}
-		schedules, cancels = append(schedules, some...), append(cancels, cancel.Commands()...)
-		if cancel.CommandID == "" || len(cancel.Of.Calls) > 0 {
+		taken := stored.Number <= c.floors[stored.Log]
+		if len(schedules) > 0 {
+			if err := c.schedule(ctx, original, schedules, taken); err != nil {
+				return lost, err
+			}
+			continue
+		}
+		if cancel.CommandID == "" {
+			continue
+		}
+		c.taken[cancel.Version] = taken
+		cancel.Receipt = c.receipts && !taken
+		if len(cancel.Of.Calls) > 0 {
+			c.cancels = append(c.cancels, cancel.Commands()...)
 			continue
 		}
 		if err := flush(); err != nil { // a prefix or a correlation id concerns the timers that are there then
-			return changed, err
+			return lost, err
 		}
-		n, err := timer.CancelSelected(ctx, cancel, to.List, func(ctx context.Context, cancels ...timer.CancelTimer) ([]timer.Result, error) {
-			return to.Cancel(ctx, first, cancels...)
+		n, err := timer.CancelSelected(ctx, cancel, c.db.List, func(ctx context.Context, cancels ...timer.CancelTimer) ([]timer.Result, error) {
+			return c.db.Cancel(ctx, stored.At, cancels...)
 		})
-		if changed += int64(n.Canceled); err != nil {
-			return changed, err
+		if taken {
+			lost += int64(n.Canceled)
 		}
+		if err != nil {
+			return lost, err
+		}
+		original.TenantID, original.Reason = cancel.TenantID, timer.WaitApplied
+		c.waiting = append(c.waiting, original)
 	}
-	return changed, flush()
+	return lost, flush()
 }
 
-// decode returns the commands of a message. It returns none if they are invalid, became a
-// dead letter, or are of a tenant that was forgotten later.
-func (r *recovery) decode(ctx context.Context, m marks, stored broker.Stored) (schedules []timer.ScheduleTimer, cancel timer.CancelTimers, err error) {
-	if m.dead[placeOf(stored.Message.Metadata, broker.MetaTopic, broker.MetaPosition)] {
-		return nil, cancel, nil
+func (c *commandReplay) begin() {
+	c.schedules, c.cancels, c.waiting = nil, nil, nil
+	c.taken, c.allowed = make(map[timer.Version]bool), make(map[timer.TenantID]int)
+}
+
+// schedule adds schedules to those that are applied, or their message to those that wait,
+// since it exceeds a quota of its tenant. A message that was taken before had its share of the
+// rate then.
+func (c *commandReplay) schedule(ctx context.Context, original timer.InboxMessage, schedules []timer.ScheduleTimer, taken bool) error {
+	tenant := schedules[0].TenantID
+	ask := c.quotas.Allow
+	if taken {
+		ask = c.quotas.Fits
 	}
-	schedules, cancel, err = r.handlers.Decode(ctx, stored.Message, stored.At)
-	if err != nil || len(schedules) > 0 && m.forgot(schedules[0].TenantID, stored.At) || m.forgot(cancel.TenantID, stored.At) {
+	var exceeded *quota.Exceeded
+	if c.quotas != nil {
+		var err error
+		if exceeded, err = ask(ctx, c.db, true, schedules...); err != nil {
+			return err
+		}
+	}
+	if exceeded != nil {
+		original.TenantID, original.Reason, original.RetryAt = tenant, timer.WaitQuota, c.clock.Now()
+		c.waiting = append(c.waiting, original)
+		return nil
+	}
+	for _, s := range schedules {
+		s.Receipt = c.receipts && !taken
+		c.schedules = append(c.schedules, s)
+	}
+	c.taken[schedules[0].Version] = taken
+	c.allowed[tenant] += len(schedules)
+	return nil
+}
+
+// flush applies the commands that were gathered.
+func (c *commandReplay) flush(ctx context.Context) (lost int64, err error) {
+	defer c.begin()
+	scheduled, err := c.db.Schedule(ctx, c.first, c.schedules...)
+	c.done(scheduled)
+	if err != nil {
+		return 0, err
+	}
+	for i, r := range scheduled {
+		if c.taken[c.schedules[i].Version] && didChange(r) {
+			lost++
+		}
+	}
+	canceled, err := c.db.Cancel(ctx, c.first, c.cancels...)
+	if err != nil {
+		return lost, err
+	}
+	for i, r := range canceled {
+		if c.taken[c.cancels[i].Version] && didChange(r) {
+			lost++
+		}
+	}
+	return lost, c.inbox.PutInbox(ctx, c.waiting...)
+}
+
+// done tells the quotas the results.
+func (c *commandReplay) done(results []timer.Result) {
+	if c.quotas == nil {
+		return
+	}
+	of := make(map[timer.TenantID][]timer.Result)
+	for i, r := range results {
+		of[c.schedules[i].TenantID] = append(of[c.schedules[i].TenantID], r)
+	}
+	for tenant, n := range c.allowed {
+		c.quotas.Done(tenant, n, of[tenant]...)
+	}
+}
+
+// didChange reports whether a command changed its timer.
+func didChange(r timer.Result) bool {
+	return r.Outcome == timer.DidSchedule || r.Outcome == timer.DidReschedule || r.Outcome == timer.DidCancel
+}
+
+// inInbox returns the places of a batch, by log and number, whose messages are in the inbox.
+func (r *recovery) inInbox(ctx context.Context, batch []broker.Stored) (map[place]bool, error) {
+	numbers := make(map[string][]int64)
+	for _, s := range batch {
+		numbers[s.Log] = append(numbers[s.Log], s.Number)
+	}
+	found := make(map[place]bool)
+	for log, all := range numbers {
+		in, err := r.inbox.InInbox(ctx, log, all...)
+		if err != nil {
+			return nil, err
+		}
+		for n := range in {
+			found[place{log, fmt.Sprint(n)}] = true
+		}
+	}
+	return found, nil
+}
+
+// asReceived returns a message as it goes into the inbox, before the host's middleware has seen
+// it.
+func asReceived(stored broker.Stored) timer.InboxMessage {
+	headers := maps.Clone(map[string]string(stored.Message.Metadata))
+	m := timer.InboxMessage{
+		Log: stored.Log, Number: stored.Number, Topic: headers[broker.MetaTopic], Position: headers[broker.MetaPosition],
+		MessageID: stored.Message.UUID, Headers: headers, Body: slices.Clone(stored.Message.Payload), ArrivedAt: stored.At,
+	}
+	maps.DeleteFunc(headers, func(name, _ string) bool { return broker.IsMeta(name) })
+	return m
+}
+
+// decode returns the commands of a message. It returns none if they are invalid, or are of a
+// tenant that was forgotten later.
+func (c *commandReplay) decode(ctx context.Context, stored broker.Stored) (schedules []timer.ScheduleTimer, cancel timer.CancelTimers, err error) {
+	schedules, cancel, err = c.handlers.Decode(ctx, stored.Message, stored.At)
+	if err != nil || len(schedules) > 0 && c.marks.forgot(schedules[0].TenantID, stored.At) || c.marks.forgot(cancel.TenantID, stored.At) {
 		return nil, timer.CancelTimers{}, ignore(err, timer.ErrInvalid)
 	}
 	return schedules, cancel, nil
 }
 
-// changes counts the results that changed a timer.
-func changes(results []timer.Result) (n int64) {
-	for _, r := range results {
-		switch r.Outcome {
-		case timer.DidSchedule, timer.DidReschedule, timer.DidCancel:
-			n++
-		}
+// verify returns an error that wraps [timer.ErrFatal] and [errAsk] if a command that was taken
+// before, or an event, would change the database. It changes nothing.
+func (r *recovery) verify(ctx context.Context, p reading) error {
+	m, err := r.readMarks(ctx, p)
+	if err != nil {
+		return fmt.Errorf("read dead letters: %w", err)
 	}
-	return n
+	lost := func(what string, key timer.Key) error {
+		return fmt.Errorf("%w: the database lacks %s, such as that of %s: %w", timer.ErrFatal, what, key, errAsk)
+	}
+	status := func(key timer.Key) (timer.Status, error) {
+		e, err := r.db.Get(ctx, key)
+		return timer.Status{State: e.State, Version: e.Version}, ignore(err, timer.ErrNotFound)
+	}
+	c := commandReplay{recovery: r, marks: m}
+	after, _ := p.of(broker.Commands)
+	if err := r.history.Read(ctx, broker.Commands, after, p.floors(), func(batch []broker.Stored) error {
+		inInbox, err := r.inInbox(ctx, batch)
+		if err != nil {
+			return err
+		}
+		for _, stored := range batch {
+			if inInbox[place{stored.Log, fmt.Sprint(stored.Number)}] || m.isDead(stored) {
+				continue
+			}
+			schedules, cancel, err := c.decode(ctx, stored)
+			if err != nil {
+				return err
+			}
+			for _, s := range schedules {
+				before, err := status(s.Key)
+				if after, _ := before.Schedule(s.Version); err != nil || after != before {
+					return errors.Join(err, lost("commands that it had", s.Key))
+				}
+			}
+			for _, s := range cancel.Commands() {
+				before, err := status(s.Key)
+				if after, _ := before.Cancel(s.Version); err != nil || after != before {
+					return errors.Join(err, lost("commands that it had", s.Key))
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	after, upTo := p.of(broker.Events)
+	return r.history.Read(ctx, broker.Events, after, upTo, func(batch []broker.Stored) error {
+		for _, e := range m.eventsOf(batch) {
+			before, err := status(e.Key)
+			if _, outcome := before.Fired(e, r.keep); err != nil || outcome == timer.DidFire {
+				return errors.Join(err, lost("events that it had published", e.Key))
+			}
+		}
+		return nil
+	})
 }
 
 // A place is the topic and position of a message.
@@ -141,23 +320,26 @@ func placeOf(headers map[string]string, topic, position string) place {
 
 // Marks are what dead letters, and the marks of operators among them, say about commands.
 type marks struct {
-	dead      map[place]bool               // commands that became dead letters
+	dead      map[place]time.Time          // commands that became dead letters, and when
 	forgotten map[timer.TenantID]time.Time // messages of a tenant from before this time are left out
 	firing    timer.Pauses                 // the last pause of each tenant, and of all; the zero value if firing was resumed
 }
 
-// readMarks reads the dead letters behind positions. In a log that holds both, a dead letter
-// is behind its command.
-func (r *recovery) readMarks(ctx context.Context, from []timer.Position) (marks, error) {
-	m := marks{make(map[place]bool), make(map[timer.TenantID]time.Time), make(timer.Pauses)}
-	behind := make([]timer.Position, len(from))
-	for i, p := range from {
-		behind[i] = timer.Position{Log: p.Log, Observed: p.Committed}
-	}
+// isDead reports whether a command became a dead letter. One from before the command is about
+// another message, of an earlier log with the same name.
+func (m *marks) isDead(stored broker.Stored) bool {
+	at, is := m.dead[placeOf(stored.Message.Metadata, broker.MetaTopic, broker.MetaPosition)]
+	return is && !at.Before(stored.At)
+}
+
+// readMarks reads the dead letters and the marks of operators among them.
+func (r *recovery) readMarks(ctx context.Context, p reading) (marks, error) {
+	m := marks{make(map[place]time.Time), make(map[timer.TenantID]time.Time), make(timer.Pauses)}
 	var decided []broker.Stored
-	err := broker.Replay(ctx, r.history, r.role, broker.DeadLetter, behind, func(batch []broker.Stored) error {
+	after, upTo := p.of(broker.DeadLetter)
+	err := r.history.Read(ctx, broker.DeadLetter, after, upTo, func(batch []broker.Stored) error {
 		for _, d := range batch {
-			m.dead[placeOf(d.Message.Metadata, envelope.HeaderDeadLetterTopic, envelope.HeaderDeadLetterPosition)] = true
+			m.dead[placeOf(d.Message.Metadata, envelope.HeaderDeadLetterTopic, envelope.HeaderDeadLetterPosition)] = d.At
 			if deadletter.MarkOf(d.Message) != "" {
 				decided = append(decided, d)
 			}

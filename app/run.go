@@ -29,7 +29,7 @@ func (a *App) Run(ctx context.Context) error {
 	if a.broker == (noBroker{}) && len(a.handling) == 0 {
 		return errNowhere
 	}
-	died := make(chan struct{}, 7) // one for each part
+	died := make(chan struct{}, 8) // one for each part
 	run := func() error {
 		if err := a.store.Prepare(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("store: %w", err)
@@ -72,6 +72,7 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 	intake := start(ctx, died, "handlers", after(a.handlers.Run, owned, shared))
 	retention := start(ctx, died, "retention", a.retention.Run)
 	store := start(ctx, died, "store", a.store.Watch)
+	numbers := start(ctx, died, "numbers", after(a.numbers.run, owned, shared))
 
 	clean, running := true, a.handlers.Running()
 	select {
@@ -105,7 +106,8 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 	if clean && a.owner.is() && len(a.handling) == 0 {
 		a.drain(draining)
 	}
-	return errors.Join(failed, forwarder.stop(stopping))
+	failed = errors.Join(failed, forwarder.stop(stopping))
+	return errors.Join(failed, numbers.stop(stopping)) // the last: all is settled
 }
 
 // awaitReady waits until the broker is ready, for a second at most. Parts that use a broker

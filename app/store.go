@@ -27,6 +27,9 @@ type Store interface {
 	// than the broker knows.
 	Recovery() timer.Recoverer
 
+	// Inbox returns where messages wait that can't be settled yet.
+	Inbox() timer.Inbox
+
 	// Outbox returns where events wait for the broker: a table, or shards that
 	// instances own.
 	Outbox() outbox.Outbox

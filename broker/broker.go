@@ -48,12 +48,11 @@ type Broker interface {
 	// ends the intake; messages in flight can still be acked until Close.
 	Subscriber(role string) message.Subscriber
 
-	// CatchUp returns nil once the backlog of a role's commands has been read. That is the
-	// case when all messages that waited at the broker at the time of the call were
-	// delivered to consumers of the role, and this process has settled its share of them,
-	// that is, acked or nacked each. CatchUp does not wait for messages that are
-	// published later, that wait for their retry, or that were delivered to a process that
-	// has died. This process must have subscribed the role to the commands, or be about to.
+	// CatchUp returns nil once the backlog of a role's commands has been read: all messages
+	// that waited at the broker at the time of the call were settled, by any process. It does
+	// not wait for messages that are published later. A broker without a [History] does not
+	// wait either for messages that wait for their retry, or that were delivered to a process
+	// that has died. This process must have subscribed the role to the commands, or be about to.
 	// The error is that of ctx, or wraps [ErrUnavailable] if the broker goes away meanwhile,
 	// or is an [errors.ErrUnsupported] if the broker can't tell.
 	CatchUp(ctx context.Context, role string) error

@@ -2,10 +2,12 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -22,25 +24,27 @@ const (
 // String returns what people call messages of the kind.
 func (k Kind) String() string { return [...]string{"commands", "events", "dead letters"}[k] }
 
-// A Log is a log of commands, as the broker knows it. It still holds commands that the
-// service has read, for as long as the broker keeps messages.
+// A Log is a log of the broker, and what it holds of the messages of a kind. It still holds
+// messages that the service has settled, for as long as the broker keeps them.
 type Log struct {
-	Name      string // name as in [timer.Position]
-	Acked     int64  // number up to which the role has acked all commands; 0 if there is none
-	Delivered int64  // highest number of a command that was delivered to the role
-	// Pending is how many commands up to Delivered were not acked. It is 0 if the broker
-	// redelivers everything behind Acked.
-	Pending  int64
-	Last     int64     // highest number in the log; 0 if it never held a message
-	Oldest   time.Time // time since which it has all commands; zero if it holds none
-	Bytes    int64     // bytes that are used of MaxBytes
-	MaxBytes int64     // most bytes of the log, or of its disk; 0 if unlimited or unknown
+	Name string // name as in [timer.Number]
+	Kind Kind
+	// Floor is the number that may be written for the log: every message of the kind up to it
+	// has been settled. For commands the role has settled them; if nothing is unsettled it is
+	// Last. For other kinds, which the service publishes, it is Last.
+	Floor     int64
+	Delivered int64     // of commands: the highest number that was delivered to the role, at least Floor
+	First     int64     // the lowest number that the log can hold: all below were removed
+	Last      int64     // the highest number in the log; 0 if it never held a message
+	Oldest    time.Time // of commands: when the oldest one that it holds was stored; zero if it holds none
+	Bytes     int64     // bytes that are used of MaxBytes
+	MaxBytes  int64     // most bytes of the log, or of its disk; 0 if unlimited or unknown
 }
 
 // A Stored is a message that a log holds.
 type Stored struct {
 	Message *message.Message // as subscribers deliver it, without [MetaDelivery]; acks have no effect
-	Log     string           // name as in [timer.Position]
+	Log     string           // name as in [timer.Number]
 	Number  int64            // number in the log
 	At      time.Time        // when the message was stored
 }
@@ -48,12 +52,8 @@ type Stored struct {
 // History gives access to messages that the broker keeps after their ack. Its methods
 // wrap [ErrUnavailable] while there is no connection.
 type History interface {
-	// Positions returns how far a role has acked the logs of commands, and how far this
-	// process has read or written any log. It asks no server, waits at most for a lock, and
-	// is called for each transaction. It is empty before the first message.
-	Positions(role string) []timer.Position
-
-	// Logs returns the logs of commands. It leaves out logs that do not exist yet.
+	// Logs returns the logs of all kinds, as they were at a moment between the call and its
+	// return. It leaves out logs that do not exist yet.
 	Logs(ctx context.Context, role string) ([]Log, error)
 
 	// Read calls visit with the messages of a kind, of all tenants, that were stored before
@@ -69,29 +69,32 @@ type History interface {
 	// that does not take them yet. A process that has died counts until the broker notices,
 	// for some seconds.
 	Used(ctx context.Context, role string) (bool, error)
+
+	// Place returns the log and the number of a message of a topic at a position, as in its
+	// metadata. It returns false if they are not known. It asks no server.
+	Place(topic, position string) (log string, number int64, ok bool)
+
+	// Keep says that messages above the numbers are needed: the broker itself removes none of
+	// them to make room. Before the first call it removes nothing.
+	Keep(numbers []timer.Number)
 }
 
-// Replay reads messages of a kind behind positions. Commands are read behind Committed,
-// up to the last one that was delivered to the role; other kinds are read behind
-// Observed. See [History.Read] for the rest.
-func Replay(ctx context.Context, h History, role string, kind Kind, from []timer.Position, visit func(batch []Stored) error) error {
-	after := make(map[string]int64)
-	for _, p := range from {
-		after[p.Log] = p.Observed
-	}
-	if kind != Commands {
-		return h.Read(ctx, kind, after, nil, visit)
-	}
-	for _, p := range from {
-		after[p.Log] = p.Committed
-	}
-	logs, err := h.Logs(ctx, role)
-	if err != nil {
-		return err
-	}
-	upTo := make(map[string]int64)
-	for _, l := range logs {
-		upTo[l.Name] = l.Delivered
-	}
-	return h.Read(ctx, kind, after, upTo, visit)
+// AwaitFloor waits until the role has settled all commands that the logs hold when it is
+// called. A driver whose broker has a [History] implements [Broker.CatchUp] by it.
+func AwaitFloor(ctx context.Context, h History, role string) error {
+	var last map[string]int64
+	return pause.Until(ctx, func() (bool, error) {
+		logs, err := h.Logs(ctx, role)
+		if err != nil {
+			return false, err
+		}
+		logs = slices.DeleteFunc(logs, func(l Log) bool { return l.Kind != Commands })
+		if last == nil {
+			last = make(map[string]int64)
+			for _, l := range logs {
+				last[l.Name] = l.Last
+			}
+		}
+		return !slices.ContainsFunc(logs, func(l Log) bool { return l.Floor < min(last[l.Name], l.Last) }), nil
+	})
 }

@@ -52,6 +52,23 @@ func (l *Limiter) Allow(ctx context.Context, store timer.Reader, again bool, com
 	return l.exceeded(tenant, limits, n, added), nil
 }
 
+// Fits is [Limiter.Allow] for commands that were accepted before: it asks for no rate, and only
+// whether the tenant may have their timers.
+func (l *Limiter) Fits(ctx context.Context, store timer.Reader, _ bool, commands ...timer.ScheduleTimer) (*Exceeded, error) {
+	tenant := commands[0].TenantID
+	l.mu.Lock()
+	limits := l.config.Of(tenant)
+	l.mu.Unlock()
+	if limits.Live == 0 {
+		return nil, nil
+	}
+	fits, added, err := l.fit(ctx, store, limits, commands)
+	if err != nil || fits {
+		return nil, err
+	}
+	return l.exceeded(tenant, limits, len(commands), added), nil
+}
+
 // take takes n tokens of the accept rate, and reports whether there are enough. It returns
 // the limits that it used, since others may apply a moment later.
 func (l *Limiter) take(tenant timer.TenantID, n int, again bool) (Limits, bool) {

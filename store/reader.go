@@ -21,7 +21,7 @@ type Reader struct {
 
 // Statements are the statements of a [Reader], in the words of a database.
 type Statements struct {
-	Get, Correlated, Delivery, Unclaimed, Firing, Counts, Stats, TenantCounts, Noted, RegisteredBefore string
+	Get, Correlated, Delivery, Unclaimed, Firing, Counts, Stats, TenantCounts, Known, RegisteredBefore string
 
 	Overdue, Parked, Upcoming Question
 }
@@ -31,7 +31,7 @@ func StatementsOf(query func(name string) string) Statements {
 	both := func(name string) Question { return Question{query(name), query(name + "_tenant")} }
 	return Statements{
 		Get: query("get"), Correlated: query("correlated"), Delivery: query("delivery"), Unclaimed: query("unclaimed"), Firing: query("firing"),
-		Counts: query("counts"), Stats: query("stats"), TenantCounts: query("tenant_counts"), Noted: query("noted"),
+		Counts: query("counts"), Stats: query("stats"), TenantCounts: query("tenant_counts"), Known: query("known"),
 		RegisteredBefore: query("registered_before"),
 		Overdue:          both("overdue"), Parked: both("parked"), Upcoming: both("upcoming"),
 	}
@@ -164,10 +164,10 @@ func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit i
 	return u, err
 }
 
-// Noted returns the positions that the database has noted of the broker's logs.
-func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
-	err = r.Rows(ctx, "read the positions", r.SQL.Noted, nil, readNoted(&n))
-	return n, err
+// Known returns the numbers that the database has of the broker's logs.
+func (r *Reader) Known(ctx context.Context) (k timer.Known, err error) {
+	err = r.Rows(ctx, "read the numbers", r.SQL.Known, nil, readKnown(&k))
+	return k, err
 }
 
 // Between returns the bounds of the service calls that a filter matches: each of them is

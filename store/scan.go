@@ -158,16 +158,16 @@ func readParked(row Scanner) (e timer.ParkedEvent, err error) {
 	return e, nil
 }
 
-// readNoted returns a function that reads a position, or that there is none, and whether the
-// database is empty beside positions.
-func readNoted(n *timer.Noted) func(Scanner) error {
+// readKnown returns a function that reads a number, or that there is none, and whether the
+// database is empty except for numbers.
+func readKnown(k *timer.Known) func(Scanner) error {
 	return func(row Scanner) error {
-		var p timer.Position
-		err := row.Scan(&n.Empty, (*Text)(&p.Log), (*Number)(&p.Committed), (*Number)(&p.Observed))
-		if p.Log != "" {
-			n.Positions = append(n.Positions, p)
+		var n timer.Number
+		err := row.Scan(&k.Empty, (*Text)(&n.Broker), (*Text)(&n.Log), (*Text)(&n.Kind), (*Number)(&n.Number))
+		if n.Log != "" {
+			k.Numbers = append(k.Numbers, n)
 		}
-		n.Empty = n.Empty && len(n.Positions) == 0
+		k.Empty = k.Empty && len(k.Numbers) == 0
 		return err
 	}
 }

@@ -7,32 +7,24 @@ import (
 	"time"
 )
 
-// A Position says how much of a log of the broker is in the database. A log is, for example,
-// a stream of NATS or a partition of Kafka. The numbers are the broker's, and never fall.
-type Position struct {
-	Log       string // name of the log, "@", and an id that a later log of that name does not have; at most 512 bytes
-	Committed int64  // all commands up to this number are in the database, or are dead letters; 0 if that is not known
-	Observed  int64  // highest number that was received or published; the timers of the events up to it are Reached; 0 if there is none
+// Known is what a database says about itself at a start.
+type Known struct {
+	Numbers []Number // the last one of each log and kind
+	Empty   bool     // the database holds no timer, event or message, like a new one
 }
 
-// Noted holds the positions that are in a database.
-type Noted struct {
-	Positions []Position
-	Empty     bool // the database holds no timer, event or position, like a new one
-}
-
-// A Recoverer is the part of a store that recovers a database from the broker: one that was
-// lost, or that is older than the broker's logs say.
+// A Recoverer is the part of a store by which a start brings the database up to what the
+// broker has.
 type Recoverer interface {
-	// CommitPositions makes later transactions write positions: each one that applies
-	// commands of [Store], or deletes or defers events of the outbox. A transaction calls
-	// positions before it writes anything. Numbers in the database never fall, and a
-	// transaction without a higher number writes no position. The function is called
-	// often and must not block.
-	CommitPositions(positions func() []Position)
+	// Known returns the numbers in the database.
+	Known(ctx context.Context) (Known, error)
 
-	// Noted returns the positions in the database.
-	Noted(ctx context.Context) (Noted, error)
+	// Advance writes numbers, in a transaction of their own: the last one that is written of a
+	// log and kind counts. Without numbers it writes nothing. The caller has asked the broker
+	// before the call, so all that the numbers stand for was committed before. If the database
+	// does not have the history any more that this process knows, the error wraps [ErrFatal],
+	// and nothing is written.
+	Advance(ctx context.Context, numbers ...Number) error
 
 	// Fired applies events that were published. The timer of an event becomes Reached, or
 	// Expired, with the times of the event, whatever its version is, and the event leaves
@@ -42,11 +34,8 @@ type Recoverer interface {
 	// returns how many timers it changed. Events may come in any order, and repeatedly.
 	Fired(ctx context.Context, keep time.Duration, events ...DueTimeReached) (changed int, err error)
 
-	// ReplacePositions replaces all positions in the database.
-	ReplacePositions(ctx context.Context, positions []Position) error
-
 	// Alone runs fn while no other instance uses the database. If other instances run, they
-	// have verified the database already, and Alone returns nil without calling fn. If
+	// have read what the database lacked, and Alone returns nil without calling fn. If
 	// another instance is within Alone, it returns an error and does not wait. The context
 	// of fn ends when another instance may use the database.
 	Alone(ctx context.Context, fn func(context.Context) error) error

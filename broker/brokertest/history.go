@@ -8,7 +8,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // kept returns the history of the broker, whose driver must have the feature.
@@ -24,26 +23,11 @@ func withoutHistory(w *world) {
 	}
 }
 
-// positions returns the positions of the reader, by log.
-func (n *node) positions() map[string]timer.Position {
-	found := make(map[string]timer.Position)
-	for _, p := range n.kept().Positions("reader") {
-		found[p.Log] = p
-	}
-	return found
-}
+// logs returns the logs of the reader's commands, by name.
+func (n *node) logs(w *world) map[string]broker.Log { return n.logsOf(w, broker.Commands) }
 
-// reaches reports whether positions cover messages that were replayed.
-func (n *node) reaches(all []broker.Stored, number func(timer.Position) int64) bool {
-	found := n.positions()
-	return !slices.ContainsFunc(all, func(m broker.Stored) bool { return number(found[m.Log]) < m.Number })
-}
-
-func done(p timer.Position) int64 { return p.Committed }
-func seen(p timer.Position) int64 { return p.Observed }
-
-// logs returns the logs of the reader, by name.
-func (n *node) logs(w *world) map[string]broker.Log {
+// logsOf returns the logs of a kind, by name.
+func (n *node) logsOf(w *world, kind broker.Kind) map[string]broker.Log {
 	w.Helper()
 	all, err := n.kept().Logs(w.Context(), "reader")
 	if err != nil {
@@ -51,9 +35,17 @@ func (n *node) logs(w *world) map[string]broker.Log {
 	}
 	found := make(map[string]broker.Log)
 	for _, l := range all {
-		found[l.Name] = l
+		if l.Kind == kind {
+			found[l.Name] = l
+		}
 	}
 	return found
+}
+
+// settled reports whether the floors cover messages that were read.
+func (n *node) settled(w *world, all []broker.Stored) bool {
+	logs := n.logs(w)
+	return !slices.ContainsFunc(all, func(m broker.Stored) bool { return logs[m.Log].Floor < m.Number })
 }
 
 // handle subscribes, handles n commands that have been published, and ends the
@@ -65,48 +57,47 @@ func (n *node) handle(w *world, commands int) {
 	w.close(s)
 }
 
-func positionsEmpty(w *world) {
-	messages := w.subscribe(w, "reader", w.Routing().Subscription())
-	if p := w.kept().Positions("reader"); len(p) > 0 {
-		w.Errorf("positions %v before the first message", p)
-	}
-	w.publish(w, w.commands(), many(1)...)
-	Next(w, messages).Ack()
-	if p := w.kept().Positions("reader"); len(p) == 0 {
-		w.Error("no positions after it")
-	}
-}
-
-func positionsFollow(w *world) {
+func floorFollows(w *world) {
 	const n = 100
 	w.backlog(n)
 	node := w.start()
-	if p := node.kept().Positions("reader"); len(p) > 0 && w.features.Durable {
-		w.Errorf("positions %v before the first message", p)
+	for _, l := range node.logs(w) {
+		if l.Floor != 0 && l.Last > 0 && l.First <= l.Last && w.features.Durable && !l.Oldest.IsZero() {
+			w.Errorf("a log of which nothing was read: %+v", l)
+		}
 	}
 	messages := node.subscribe(w, "reader", w.Routing().Subscription())
-	at := make(map[string]map[string]timer.Position) // by message, as its handler ran
-	for len(at) < n {
-		msg := Next(w, messages)
-		at[msg.UUID] = node.positions()
-		msg.Ack()
+	for range n {
+		Next(w, messages).Ack()
 	}
 	all := w.replay(w, broker.Commands)
 	wantReplay(w, "all", all, many(n))
+	Await(w, "floors that reach the last", func() bool { return node.settled(w, all) })
 	for _, m := range all {
-		if p := at[m.Message.UUID][m.Log]; p.Observed < m.Number {
-			w.Errorf("the position was %v when %d was handled", p, m.Number)
+		log, number, ok := node.kept().Place(m.Message.Metadata.Get(broker.MetaTopic), m.Message.Metadata.Get(broker.MetaPosition))
+		if !ok || log != m.Log || number != m.Number {
+			w.Fatalf("the place of message %d of log %s is %d of log %s, %v", m.Number, m.Log, number, log, ok)
+		}
+		if m.Log == "" || len(m.Log) > 512 {
+			w.Errorf("log %q", m.Log)
 		}
 	}
-	Await(w, "positions that reach the last", func() bool { return node.reaches(all, done) && node.reaches(all, seen) })
-	for i, p := range node.kept().Positions("reader") {
-		if len(p.Log) == 0 || len(p.Log) > 512 || i > 0 && p.Log == node.kept().Positions("reader")[i-1].Log {
-			w.Errorf("position %v", p)
-		}
+	if _, _, ok := node.kept().Place(w.commands(), "no position"); ok {
+		w.Error("a position that is none has a place")
 	}
+	// What is no command, in the same log, is behind the floor when no command is unsettled.
+	w.publish(w, w.Routing().EventsOf(tenant()), many(10)...)
+	Await(w, "floors at the end", func() bool {
+		for _, l := range node.logs(w) {
+			if l.Floor != l.Last {
+				return false
+			}
+		}
+		return true
+	})
 }
 
-func positionsHeld(w *world) {
+func floorHeld(w *world) {
 	const n, late = 10, "4"
 	w.backlog(n)
 	node := w.start()
@@ -126,22 +117,20 @@ func positionsHeld(w *world) {
 	}
 	unacked := all[i]
 	before := slices.DeleteFunc(slices.Clone(all), func(m broker.Stored) bool { return m.Log == unacked.Log && m.Number >= unacked.Number })
-	Await(w, "positions before what is held", func() bool { return node.reaches(before, done) })
-	if !node.reaches(all, seen) {
-		w.Errorf("positions %v", node.positions())
-	}
+	Await(w, "floors before what is held", func() bool { return node.settled(w, before) })
+	w.publish(w, w.Routing().EventsOf(tenant()), many(10)...)
 	if w.fake {
 		pause(time.Minute)
 	}
-	if p := node.positions()[unacked.Log]; p.Committed >= unacked.Number {
-		w.Errorf("the position is %v, though %d is not acked", p, unacked.Number)
+	if l := node.logs(w)[unacked.Log]; l.Floor >= unacked.Number {
+		w.Errorf("the floor is %+v, though %d is not acked", l, unacked.Number)
 	}
 	held.Ack()
-	Await(w, "positions that reach the last", func() bool { return node.reaches(all, done) })
+	Await(w, "floors that reach the last", func() bool { return node.settled(w, all) })
 }
 
-// positionsPublished publishes alone and in batches.
-func positionsPublished(w *world) {
+// floorPublished publishes alone and in batches: what is published is settled.
+func floorPublished(w *world) {
 	t := tenant()
 	for i, n := range []int{1, 10, 300} {
 		all := many(n)
@@ -149,8 +138,14 @@ func positionsPublished(w *world) {
 			m.UUID = fmt.Sprint(i, m.UUID)
 		}
 		w.publish(w, w.Routing().EventsOf(t), all...)
-		if !w.reaches(w.start().replay(w, broker.Events), seen) {
-			w.Errorf("positions %v after %d events", w.positions(), n)
+		w.publish(w, w.Routing().DeadLettersOf(t), letter(t, fmt.Sprint("dead ", i)))
+		for _, kind := range []broker.Kind{broker.Events, broker.DeadLetter} {
+			logs := w.logsOf(w, kind)
+			for _, m := range w.start().replay(w, kind) {
+				if l := logs[m.Log]; l.Floor < m.Number || l.Floor != l.Last {
+					w.Fatalf("%v %d of %+v", kind, m.Number, l)
+				}
+			}
 		}
 	}
 }
@@ -158,14 +153,14 @@ func positionsPublished(w *world) {
 func describesLogs(w *world) {
 	const n = 10
 	for _, l := range w.logs(w) {
-		if l.Acked != 0 || l.Delivered != 0 || l.Pending != 0 || l.Last != 0 || !l.Oldest.IsZero() {
+		if l.Floor != 0 || l.Delivered != 0 || l.Last != 0 || !l.Oldest.IsZero() {
 			w.Errorf("a log that was never used: %+v", l)
 		}
 	}
 	began := time.Now().Add(-time.Minute) // by another clock
 	w.backlog(n)
 	for _, l := range w.logs(w) {
-		if l.Acked != 0 || l.Delivered != 0 || l.Last > 0 && (l.Oldest.Before(began) || l.Oldest.After(time.Now().Add(time.Minute))) {
+		if l.Floor != 0 && !l.Oldest.IsZero() || l.Last > 0 && !l.Oldest.IsZero() && (l.Oldest.Before(began) || l.Oldest.After(time.Now().Add(time.Minute))) {
 			w.Errorf("a log that was not read: %+v, began at %v", l, began)
 		}
 	}
@@ -187,22 +182,17 @@ func describesLogs(w *world) {
 		m.Ack()
 	}
 	for _, l := range w.logs(w) {
-		if l.Acked > l.Delivered || l.Delivered > l.Last || l.Pending < 0 || l.Pending > n {
+		if l.Floor > l.Delivered || l.Delivered > l.Last {
 			w.Errorf("half is acked: %+v", l)
 		}
 	}
-	if covered(func(l broker.Log) int64 { return l.Acked })() {
+	if covered(func(l broker.Log) int64 { return l.Floor })() {
 		w.Errorf("all is acked: %v", w.logs(w))
 	}
 	for _, m := range held[n/2:] {
 		m.Ack()
 	}
-	Await(w, "all acked", covered(func(l broker.Log) int64 { return l.Acked }))
-	for _, l := range w.logs(w) {
-		if l.Pending != 0 {
-			w.Errorf("all is acked: %+v", l)
-		}
-	}
+	Await(w, "all acked", covered(func(l broker.Log) int64 { return l.Floor }))
 }
 
 // names returns the names of the logs, sorted, after one command.

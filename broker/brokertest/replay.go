@@ -1,23 +1,44 @@
 package brokertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
-// replay returns the messages that a replay visits, which must be in order.
-func (n *node) replay(w *world, kind broker.Kind, from ...timer.Position) (all []broker.Stored) {
+// Read reads messages of a kind behind numbers of logs: commands up to the last one that was
+// delivered to the role.
+func Read(ctx context.Context, kept broker.History, role string, kind broker.Kind, after map[string]int64, visit func([]broker.Stored) error) error {
+	if kind != broker.Commands {
+		return kept.Read(ctx, kind, after, nil, visit)
+	}
+	logs, err := kept.Logs(ctx, role)
+	upTo := make(map[string]int64)
+	for _, l := range logs {
+		if l.Kind == kind {
+			upTo[l.Name] = l.Delivered
+		}
+	}
+	return cmp.Or(err, kept.Read(ctx, kind, after, upTo, visit))
+}
+
+// replay returns the messages that a reading visits, which must be in order.
+func (n *node) replay(w *world, kind broker.Kind, after ...map[string]int64) (all []broker.Stored) {
 	w.Helper()
 	last := make(map[string]int64)
-	err := broker.Replay(w.Context(), n.kept(), "reader", kind, from, func(batch []broker.Stored) error {
+	behind := make(map[string]int64)
+	for _, a := range after {
+		maps.Copy(behind, a)
+	}
+	err := Read(w.Context(), n.kept(), "reader", kind, behind, func(batch []broker.Stored) error {
 		if len(batch) == 0 {
 			w.Error("an empty batch")
 		}
@@ -59,17 +80,13 @@ func wantReplay(w *world, what string, got []broker.Stored, want []*message.Mess
 	}
 }
 
-// behind returns the positions behind the first n messages of a replay, as if these were
-// committed and observed.
-func behind(all []broker.Stored, n int) (from []timer.Position) {
+// behind returns the numbers of the first n messages that were read, by log.
+func behind(all []broker.Stored, n int) map[string]int64 {
+	after := make(map[string]int64)
 	for _, m := range all[:n] {
-		i := slices.IndexFunc(from, func(p timer.Position) bool { return p.Log == m.Log })
-		if i < 0 {
-			i, from = len(from), append(from, timer.Position{Log: m.Log})
-		}
-		from[i].Committed, from[i].Observed = max(from[i].Committed, m.Number), max(from[i].Observed, m.Number)
+		after[m.Log] = max(after[m.Log], m.Number)
 	}
-	return from
+	return after
 }
 
 // handled handles n commands with a broker, and ends it: a reader may find the acks of a
@@ -105,13 +122,10 @@ func replaysCommands(w *world) {
 		}
 	}
 	for _, read := range []int{1, n / 2, n} {
-		got := node.replay(w, broker.Commands, append(behind(all, read), timer.Position{Log: "another", Committed: 1 << 40, Observed: 1 << 40})...)
+		got := node.replay(w, broker.Commands, behind(all, read), map[string]int64{"another": 1 << 40})
 		if len(got) != n-read {
 			w.Errorf("behind %d commands of %d: %d", read, n, len(got))
 		}
-	}
-	if got := node.replay(w, broker.Commands, timer.Position{Log: all[0].Log, Observed: 1 << 40}); len(got) != n {
-		w.Errorf("behind what was seen, and not done: %d of %d commands", len(got), n)
 	}
 }
 
@@ -123,7 +137,6 @@ func replaysUnacked(w *world) {
 		msg := Next(w, messages)
 		switch i % 3 {
 		case 0:
-			broker.RetryAfter(msg, time.Hour)
 			msg.Nack()
 		case 1:
 			msg.Ack()
@@ -150,7 +163,7 @@ func replaysTenants(w *world) {
 		all := node.replay(w, kind)
 		wantReplay(w, "all", all, want)
 		for _, read := range []int{1, len(all) / 2, len(all)} {
-			if got := node.replay(w, kind, behind(all, read)...); len(got) != len(want)-read {
+			if got := node.replay(w, kind, behind(all, read)); len(got) != len(want)-read {
 				w.Errorf("behind %d of %d: %d", read, len(want), len(got))
 			}
 		}
@@ -178,7 +191,7 @@ func replaysBatches(w *world) {
 	events := w.large(largeReplay())
 	batches := 0
 	var all []broker.Stored
-	err := broker.Replay(w.Context(), w.kept(), "reader", broker.Events, nil, func(batch []broker.Stored) error {
+	err := Read(w.Context(), w.kept(), "reader", broker.Events, nil, func(batch []broker.Stored) error {
 		if batches++; len(batch) > largeReplay()-1_000 {
 			w.Errorf("a batch of %d", len(batch))
 		}
@@ -201,17 +214,17 @@ func replaysPurged(w *world) {
 	w.handled(n)
 	for _, kind := range []broker.Kind{broker.Events, broker.Commands} {
 		all := w.replay(w, kind)
-		for _, p := range behind(all, n/2) {
-			w.server.Purge(p.Log, p.Committed+1)
+		for log, number := range behind(all, n/2) {
+			w.server.Purge(log, number+1)
 		}
 		if got := w.replay(w, kind); len(got) == 0 || len(got) > n/2 {
 			w.Errorf("%d of %d are left", len(got), n/2)
 		}
-		if got := w.replay(w, kind, behind(all, 1)...); len(got) == 0 || len(got) > n/2 {
+		if got := w.replay(w, kind, behind(all, 1)); len(got) == 0 || len(got) > n/2 {
 			w.Errorf("%d of %d are left behind a position that was purged", len(got), n/2)
 		}
-		for _, p := range behind(all, n) {
-			w.server.Purge(p.Log, p.Committed+1)
+		for log, number := range behind(all, n) {
+			w.server.Purge(log, number+1)
 		}
 		if got := w.replay(w, kind); len(got) > 0 {
 			w.Errorf("%d are left of none", len(got))
@@ -223,7 +236,7 @@ func replayEnds(w *world) {
 	w.large(largeReplay())
 	enough := errors.New("enough")
 	visits := 0
-	err := broker.Replay(w.Context(), w.kept(), "reader", broker.Events, nil, func([]broker.Stored) error {
+	err := Read(w.Context(), w.kept(), "reader", broker.Events, nil, func([]broker.Stored) error {
 		visits++
 		return enough
 	})
@@ -238,10 +251,10 @@ func replayEnds(w *world) {
 		cancel()
 		return nil
 	}
-	if err := broker.Replay(ctx, w.kept(), "reader", broker.Events, nil, visit); !errors.Is(err, context.Canceled) || visits != 1 {
+	if err := Read(ctx, w.kept(), "reader", broker.Events, nil, visit); !errors.Is(err, context.Canceled) || visits != 1 {
 		w.Errorf("the end of ctx: %v after %d", err, visits)
 	}
-	if err := broker.Replay(ctx, w.kept(), "reader", broker.Events, nil, visit); !errors.Is(err, context.Canceled) || visits != 1 {
+	if err := Read(ctx, w.kept(), "reader", broker.Events, nil, visit); !errors.Is(err, context.Canceled) || visits != 1 {
 		w.Errorf("ctx that is done: %v after %d", err, visits)
 	}
 	if got := w.replay(w, broker.Events); len(got) != largeReplay() {
@@ -251,7 +264,7 @@ func replayEnds(w *world) {
 		kept, _ := w.server.Broker().History()
 		_, logs := kept.Logs(w.Context(), "reader")
 		_, used := kept.Used(w.Context(), "reader")
-		for what, err := range map[string]error{"Replay": broker.Replay(w.Context(), kept, "reader", broker.Events, nil, visit), "Logs": logs, "Used": used} {
+		for what, err := range map[string]error{"Read": Read(w.Context(), kept, "reader", broker.Events, nil, visit), "Logs": logs, "Used": used} {
 			if !errors.Is(err, broker.ErrUnavailable) || visits != 1 {
 				w.Errorf("%s of a broker that does not run: %v", what, err)
 			}
@@ -267,7 +280,7 @@ func replaysThroughOutage(w *world) {
 	visits := 0
 	var all []broker.Stored
 	visited := make(map[string]bool)
-	err := broker.Replay(w.Context(), w.kept(), "reader", broker.Events, nil, func(batch []broker.Stored) error {
+	err := Read(w.Context(), w.kept(), "reader", broker.Events, nil, func(batch []broker.Stored) error {
 		for _, m := range batch {
 			if key := fmt.Sprint(m.Log, m.Number); !visited[key] {
 				visited[key] = true

@@ -26,7 +26,7 @@ type assignment struct {
 	gone    bool // it was revoked or lost
 
 	id  kadm.TopicID // id of the topic
-	log string       // name of the log as in [timer.Position]; empty before the first record
+	log string       // name of the log as in [timer.Number]; empty before the first record
 
 	open      map[int64]*delivery // polled deliveries that are not handled, by offset
 	below     int64               // last result of [assignment.low]; everything below it is handled

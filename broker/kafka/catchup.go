@@ -3,15 +3,13 @@ package kafka
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"sync/atomic"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/broker"
 )
 
 // Interruptions returns how often requests for messages have begun to fail, or the cluster
@@ -44,46 +42,7 @@ func (o *outages) OnBrokerE2E(server kgo.BrokerMetadata, key int16, e2e kgo.Brok
 	o.broken[server.NodeID] = err != nil
 }
 
-// CatchUp waits until all messages below the current ends of the partitions are handled,
-// or wait for their retry. For a partition that another process reads, it waits until
-// that process has committed them.
+// CatchUp waits until all messages below the current ends of the partitions are committed.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
-	extents, err := b.extents(ctx, b.opt.Routing.CommandsOf(anyTenant))
-	if err != nil {
-		return err
-	}
-	unread := make(map[partition]int64) // ends of the partitions that are not read up to there
-	for _, e := range extents {
-		if e.start < e.end {
-			unread[e.partition] = e.end
-		}
-	}
-	id := b.commandsOf(role)
-	return pause.Until(ctx, func() (bool, error) {
-		if g := b.group(id); g != nil {
-			g.handled(unread)
-		}
-		if len(unread) == 0 {
-			return true, nil
-		}
-		return false, b.ask(ctx, func(ctx context.Context, admin *kadm.Client) error {
-			committed, err := committedBy(ctx, admin, id.name())
-			maps.DeleteFunc(unread, func(p partition, end int64) bool {
-				o, _ := committed.Lookup(p.topic, p.number)
-				return o.At >= end
-			})
-			return err
-		})
-	})
-}
-
-// handled deletes the partitions of which all messages below the end are handled here, or
-// wait for their retry.
-func (g *group) handled(unread map[partition]int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	maps.DeleteFunc(unread, func(id partition, end int64) bool {
-		p := g.parts[id]
-		return p != nil && !p.leaving && p.next >= end && !p.has(end, polled, queued, inFlight)
-	})
+	return broker.AwaitFloor(ctx, b, role)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -39,21 +40,33 @@ func unanswered(ctx context.Context, err error) error {
 	return fmt.Errorf("%w with Kafka: %w", connection.ErrNotConnected, err)
 }
 
-// Logs returns the partitions of the commands. Delivered is the committed offset, since
-// Kafka redelivers everything above it. Bytes and MaxBytes are those of the fullest disk.
+// Logs returns the partitions of all kinds. The floor of a partition of commands is its
+// committed offset, and so is what was delivered, since Kafka redelivers everything above it.
+// Bytes and MaxBytes are those of the fullest disk.
 func (b *Broker) Logs(ctx context.Context, role string) (logs []broker.Log, err error) {
-	err = b.ask(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
-		logs, err = b.logs(ctx, admin, role)
+	err = b.ask(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		if logs, err = b.commandLogs(ctx, admin, role); err != nil {
+			return err
+		}
+		for _, kind := range []broker.Kind{broker.Events, broker.DeadLetter} {
+			extents, err := extentsOf(ctx, admin, b.opt.Routing.TopicOf(kind, anyTenant))
+			if err != nil {
+				return err
+			}
+			for _, e := range extents {
+				logs = append(logs, broker.Log{Name: e.log, Kind: kind, First: e.start + 1, Last: e.end, Floor: e.end})
+			}
+		}
 		disk := b.fullestDisk(ctx, admin)
 		for i := range logs {
 			logs[i].Bytes, logs[i].MaxBytes = disk.used, disk.size
 		}
-		return err
+		return nil
 	})
 	return logs, err
 }
 
-func (b *Broker) logs(ctx context.Context, admin *kadm.Client, role string) (logs []broker.Log, err error) {
+func (b *Broker) commandLogs(ctx context.Context, admin *kadm.Client, role string) (logs []broker.Log, err error) {
 	extents, err := extentsOf(ctx, admin, b.opt.Routing.CommandsOf(anyTenant))
 	if err != nil || len(extents) == 0 {
 		return nil, err
@@ -71,13 +84,23 @@ func (b *Broker) logs(ctx context.Context, admin *kadm.Client, role string) (log
 		return nil, fmt.Errorf("find the oldest commands: %w", err)
 	}
 	for _, e := range extents {
-		offset, _ := committed.Lookup(e.topic, e.number)
-		acked := max(0, offset.At)
-		log := broker.Log{Name: e.log, Acked: acked, Delivered: acked, Last: e.end}
+		offset, known := committed.Lookup(e.topic, e.number)
+		floor := max(0, offset.At)
+		if (!known || offset.At < 0) && e.start == e.end { // it was never read, and holds nothing
+			floor = e.end
+		}
+		log := broker.Log{Name: e.log, Kind: broker.Commands, First: e.start + 1, Floor: floor, Delivered: floor, Last: max(e.end, floor)}
 		if o, ok := first.Lookup(e.topic, e.number); ok && e.start < e.end && o.Timestamp > 0 {
 			log.Oldest = time.UnixMilli(o.Timestamp).UTC()
 		}
 		logs = append(logs, log)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.named = make(map[string]string, len(logs))
+	for _, l := range logs {
+		name, _, _ := strings.Cut(l.Name, "@")
+		b.named[name] = l.Name
 	}
 	return logs, nil
 }
@@ -97,7 +120,7 @@ func committedBy(ctx context.Context, admin *kadm.Client, group string) (kadm.Of
 // An extent is the range of offsets that a partition holds.
 type extent struct {
 	partition
-	log   string // as in [timer.Position]
+	log   string // as in [timer.Number]
 	start int64  // the first offset
 	end   int64  // the offset after the last
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/kafka"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // spread publishes numbers to all partitions of a topic.
@@ -48,16 +47,6 @@ func handle(t testing.TB, b *kafka.Broker, n int) message.Subscriber {
 	return s
 }
 
-// positions returns positions by the name of the log, without the id of its topic.
-func positions(b *kafka.Broker) map[string]timer.Position {
-	all := make(map[string]timer.Position)
-	for _, p := range b.Positions("reader") {
-		name, _, _ := strings.Cut(p.Log, "@")
-		all[name] = timer.Position{Committed: p.Committed, Observed: p.Observed}
-	}
-	return all
-}
-
 // acked waits until all commands of a topic were acked and committed.
 func acked(t testing.TB, b *kafka.Broker, topic string, n int64) {
 	t.Helper()
@@ -68,47 +57,12 @@ func acked(t testing.TB, b *kafka.Broker, topic string, n int64) {
 		}
 		sum := int64(0)
 		for _, l := range logs {
-			if strings.HasPrefix(l.Name, topic) {
-				sum += l.Acked
+			if l.Kind == broker.Commands && strings.HasPrefix(l.Name, topic) {
+				sum += l.Floor
 			}
 		}
 		return sum == n
 	})
-}
-
-// TestPositionsOfCommands leaves one command of many without an ack.
-func TestPositionsOfCommands(t *testing.T) {
-	t.Parallel()
-	c, r := serve(t), routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Partitions: 1})
-	if got := b.Positions("reader"); len(got) > 0 {
-		t.Errorf("before the first message: %v", got)
-	}
-	messages, _ := subscribe(t, b, r.Commands)
-	publish(t, b, r.Commands, numbers(100)...)
-	var left *message.Message
-	for range 100 {
-		m := <-messages
-		number, err := strconv.ParseInt(strings.TrimPrefix(m.Metadata.Get(broker.MetaPosition), "0/"), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p := positions(b)[r.Commands+"/0"]; p.Observed <= number || p.Committed > p.Observed {
-			t.Errorf("offset %d was delivered, and the position is %+v", number, p)
-		}
-		if number == 90 {
-			left = m
-			continue
-		}
-		m.Ack()
-	}
-	for _, want := range []timer.Position{{Committed: 90, Observed: 100}, {Committed: 100, Observed: 100}} {
-		until(t, fmt.Sprintf("%+v", want), func() bool { return positions(b)[r.Commands+"/0"] == want })
-		left.Ack()
-	}
-	if got := b.Positions("another"); len(got) > 0 {
-		t.Errorf("of another role: %v", got)
-	}
 }
 
 // TestLogsOfCommands acks some of the messages of each partition.
@@ -127,7 +81,7 @@ func TestLogsOfCommands(t *testing.T) {
 				t.Errorf("at first there are %v, %v; want %d", logs, err, want)
 			}
 			for _, l := range logs {
-				if l.Acked != 0 || l.Delivered != 0 || l.Pending != 0 || l.Last != 0 || !l.Oldest.IsZero() {
+				if l.Floor != 0 || l.Delivered != 0 || l.Last != 0 || !l.Oldest.IsZero() {
 					t.Errorf("an empty log is %+v", l)
 				}
 			}
@@ -146,7 +100,7 @@ func TestLogsOfCommands(t *testing.T) {
 			}
 			last := int64(0)
 			for _, l := range logs {
-				if last += l.Last; l.Delivered != l.Acked || l.Pending != 0 || l.Acked == 0 || l.Oldest.Before(began) || time.Since(l.Oldest) < 0 {
+				if last += l.Last; l.Delivered != l.Floor || l.Floor == 0 || l.Oldest.Before(began) || time.Since(l.Oldest) < 0 {
 					t.Errorf("got %+v", l)
 				}
 			}

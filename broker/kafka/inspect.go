@@ -22,7 +22,7 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 		}
 		found.Version, found.Rereads = "Kafka "+kversion.FromApiVersionsResponse(versions).VersionGuess(), true
 		found.Keeps = "topic " + b.opt.Routing.Commands
-		logs, err := b.logs(ctx, kadm.NewClient(client), role)
+		logs, err := b.commandLogs(ctx, kadm.NewClient(client), role)
 		if err != nil {
 			return err
 		}

@@ -126,11 +126,13 @@ type Broker struct {
 	outages outages   // outages of all consumers, and of the cluster
 	warned  sync.Once // logs unfit topics of tenants
 
-	mu      sync.Mutex
-	topics  map[string]topicState // topics that were found or made
-	written map[partition]*writtenLog
-	groups  map[groupID]*group   // consumers, by role and topic
-	owned   map[string]time.Time // when an owner was written, by role
+	mu     sync.Mutex
+	topics map[string]topicState // topics that were found or made
+	named  map[string]string     // names of the logs of commands, by topic and partition
+	disk   disk                  // the fullest one, when it was last asked for
+	asked  time.Time             // when that was
+	groups map[groupID]*group    // consumers, by role and topic
+	owned  map[string]time.Time  // when an owner was written, by role
 }
 
 // New returns a Broker. It touches no network: call [Broker.Run].
@@ -144,7 +146,6 @@ func New(opt Options, log *slog.Logger) *Broker {
 		term:    inflight.NewTerm(),
 		outages: outages{broken: make(map[int32]bool)},
 		topics:  make(map[string]topicState),
-		written: make(map[partition]*writtenLog),
 		groups:  make(map[groupID]*group),
 		owned:   make(map[string]time.Time),
 	}

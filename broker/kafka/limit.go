@@ -10,6 +10,9 @@ import (
 // diskTimeout is the longest wait for an answer about disks.
 const diskTimeout = 3 * time.Second
 
+// diskInterval is the time between two questions about disks.
+const diskInterval = 30 * time.Second
+
 // A disk is a disk of a server with messages.
 type disk struct{ used, size int64 } // bytes
 
@@ -17,8 +20,19 @@ func (d disk) ratio() float64 { return float64(d.used) / float64(max(d.size, 1))
 
 // fullestDisk returns the fullest disk of the servers, or none if it is not known.
 // Servers before Kafka 3.3 do not report disks, and no server does to a user who may not
-// describe the cluster.
+// describe the cluster. It asks them every diskInterval, since each has to add up its files.
 func (b *Broker) fullestDisk(ctx context.Context, admin *kadm.Client) (fullest disk) {
+	b.mu.Lock()
+	last, asked := b.disk, b.asked
+	b.mu.Unlock()
+	if time.Since(asked) < diskInterval {
+		return last
+	}
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.disk, b.asked = fullest, time.Now()
+	}()
 	ctx, cancel := context.WithTimeout(ctx, diskTimeout)
 	defer cancel()
 	var some kadm.TopicsSet // an empty set would ask for all partitions

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/kafka"
 )
 
@@ -141,7 +142,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	if got := replay(t, service, broker.DeadLetter); len(got) != 1 {
 		t.Errorf("replay of dead letters: %v", got)
 	}
-	if err := broker.Replay(t.Context(), service, "timer-service", broker.Commands, nil, func([]broker.Stored) error { return nil }); err != nil {
+	if err := brokertest.Read(t.Context(), service, "timer-service", broker.Commands, nil, func([]broker.Stored) error { return nil }); err != nil {
 		t.Errorf("replay of commands: %v", err)
 	}
 	if logs, err := service.Logs(t.Context(), "timer-service"); err != nil || len(logs) != 12 {

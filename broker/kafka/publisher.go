@@ -69,7 +69,6 @@ type destination struct {
 	topicState // state before the call has sent anything
 
 	kind     broker.Kind
-	logged   bool  // it is reported by [Broker.Positions]
 	unusable error // why it can't be used; nil if it can
 }
 
@@ -100,7 +99,6 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	defer p.mu.Unlock()
 	for i, o := range all {
 		if o.err == nil {
-			p.note(o)
 			continue
 		}
 		results[i] = failure(messages[i].Topic, o.record, classify(o.err))
@@ -146,7 +144,7 @@ func (p publisher) open(ctx context.Context, client *kgo.Client, messages []brok
 		t := topics[m.Topic]
 		if t == nil {
 			kind := kindOf(p.opt.Routing, m.Topic)
-			t = &destination{kind: kind, logged: kind != broker.Commands && matches(p.opt.Routing.TopicOf(kind, anyTenant), m.Topic)}
+			t = &destination{kind: kind}
 			t.topicState, t.unusable = p.ensure(ctx, client, m.Topic)
 			topics[m.Topic] = t
 		}

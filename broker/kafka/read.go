@@ -25,7 +25,7 @@ const (
 type storedRecord struct {
 	*kgo.Record
 
-	log string // name as in [timer.Position]
+	log string // name as in [timer.Number]
 }
 
 // removal reports whether the record says that a dead letter was removed.

@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,17 +17,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/kafka"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // replay returns the bodies of a replay by the name of the log, without the id of its
 // topic.
-func replay(t testing.TB, b *kafka.Broker, kind broker.Kind, from ...timer.Position) map[string][]string {
+func replay(t testing.TB, b *kafka.Broker, kind broker.Kind, after ...map[string]int64) map[string][]string {
 	t.Helper()
 	got := make(map[string][]string)
 	last := make(map[string]int64)
-	err := broker.Replay(t.Context(), b, "reader", kind, from, func(batch []broker.Stored) error {
+	behind := make(map[string]int64)
+	for _, a := range after {
+		maps.Copy(behind, a)
+	}
+	err := brokertest.Read(t.Context(), b, "reader", kind, behind, func(batch []broker.Stored) error {
 		if len(batch) == 0 || len(batch) > 2000 {
 			t.Errorf("a batch of %d", len(batch))
 		}
@@ -141,7 +146,7 @@ func TestReplayDoesNotWaitForEver(t *testing.T) {
 		})
 		for _, kind := range []broker.Kind{broker.DeadLetter, broker.Events} {
 			visited, began := 0, time.Now()
-			err := broker.Replay(t.Context(), b, "reader", kind, nil, func(batch []broker.Stored) error {
+			err := brokertest.Read(t.Context(), b, "reader", kind, nil, func(batch []broker.Stored) error {
 				visited += len(batch)
 				return nil
 			})
@@ -161,7 +166,7 @@ func TestReplayEndsWithTheServer(t *testing.T) {
 			spread(t, b, b.Routing().EventsOf("acme"), 0, 10_000)
 		}
 		began := time.Now()
-		err := broker.Replay(t.Context(), b, "reader", broker.Events, nil, func([]broker.Stored) error {
+		err := brokertest.Read(t.Context(), b, "reader", broker.Events, nil, func([]broker.Stored) error {
 			c.stop()
 			return nil
 		})

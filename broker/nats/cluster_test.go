@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
@@ -216,7 +217,7 @@ func TestReplayFromAClusterThatLosesItsNodes(t *testing.T) {
 	c.healed(js)
 	visited := make(map[int64]bool)
 	stopped := -1
-	err := broker.Replay(t.Context(), b, role, broker.Events, nil, func(batch []broker.Stored) error {
+	err := brokertest.Read(t.Context(), b, role, broker.Events, nil, func(batch []broker.Stored) error {
 		for _, m := range batch {
 			visited[m.Number] = true
 		}

@@ -177,8 +177,6 @@ func (b *Broker) watch(ctx context.Context, s *session) error {
 	s.lose()
 	b.peers = s.conn.DiscoveredServers()
 	b.outages.Add(1)
-	b.recent.Add(1)
-	time.AfterFunc(ackWait+time.Second, func() { b.recent.Add(-1) }) // the server takes a moment to deliver again
 	return s.conn.LastError()
 }
 
@@ -295,6 +293,35 @@ func (s Security) explain(err error, url string) error {
 		if shown.refused {
 			return fmt.Errorf("the server refuses %s: %w", shown.what, err)
 		}
+	}
+	return err
+}
+
+// Interruptions returns how often the connection was lost, and why there is none
+// now.
+func (b *Broker) Interruptions() (int64, error) {
+	n := b.outages.Load()
+	_, away := b.current()
+	return n, away
+}
+
+// commandsOf returns the name of the consumer of a role's commands.
+func (b *Broker) commandsOf(role string) string {
+	return ConsumerName(role, b.opt.Routing.Subscription())
+}
+
+// withSession calls fn with a context that ends when the connection is lost; the error is
+// [connection.ErrNotConnected] then. Without a connection it returns an error at once.
+func (b *Broker) withSession(ctx context.Context, fn func(context.Context, *session) error) error {
+	session, err := b.current()
+	if err != nil {
+		return err
+	}
+	connected, end := session.whileConnected(ctx)
+	defer end()
+	err = fn(connected, session)
+	if err != nil && connected.Err() != nil && ctx.Err() == nil {
+		return connection.ErrNotConnected
 	}
 	return err
 }

@@ -158,14 +158,6 @@ func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan
 		case <-s.unfit:
 			return errEdited
 		case <-s.freed:
-		case answer := <-s.barrier:
-			_, err := s.empty(p, in)
-			if err == nil && fromStream(answer) {
-				err = s.read(p, answer)
-			}
-			if err != nil {
-				return err
-			}
 		case m := <-in:
 			if err := s.read(p, m); err != nil {
 				return err
@@ -329,9 +321,8 @@ func consumerConfig(durable, topic string) jetstream.ConsumerConfig {
 	}
 }
 
-// follow polls the consumer until ctx is done. It reads how far the role has acked its
-// commands, and verifies the settings of the consumer, since the server does not say when
-// they are changed. While the consumer is unfit, nothing is received. A paused consumer
+// follow polls the consumer until ctx is done. It verifies the settings of the consumer, since
+// the server does not say when they are changed. While the consumer is unfit, nothing is received. A paused consumer
 // stays paused.
 func (s *subscription) follow(ctx context.Context) {
 	t := time.NewTicker(followInterval)
@@ -351,7 +342,6 @@ func (s *subscription) follow(ctx context.Context) {
 		if err != nil {
 			continue // the next poll asks again
 		}
-		s.broker.progress.settle(s.durable, info.AckFloor.Stream)
 		if info.Paused {
 			s.broker.failures.Set(s, fmt.Errorf("consumer %s: someone has paused it; resume it with: nats consumer resume %s %s",
 				s.durable, s.broker.opt.Stream, s.durable))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"sync"
 	"time"
 
@@ -13,38 +15,22 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A progress is how far this process has received and published in the stream, and how far
-// consumers have acked it.
-type progress struct {
+// A streamLog is what this process knows of our stream as a log.
+type streamLog struct {
 	mu      sync.Mutex
-	created time.Time         // when the stream was created; zero before it was looked up
-	seen    uint64            // highest sequence that was received or published
-	done    map[string]uint64 // sequence up to which a consumer has acked all that it reads
+	created time.Time // when the stream was created; zero before it was looked up
+	kept    uint64    // sequence above which messages are needed; 0: all are
 }
 
 // identify notes when the stream was created. It reports whether that is the stream of
 // before.
-func (p *progress) identify(created time.Time) (same bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.created.IsZero() {
-		p.created = created
+func (l *streamLog) identify(created time.Time) (same bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.created.IsZero() {
+		l.created = created
 	}
-	return p.created.Equal(created)
-}
-
-// note notes that a message was received or published.
-func (p *progress) note(sequence uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.seen = max(p.seen, sequence)
-}
-
-// settle notes the sequence up to which a consumer has acked all that it reads.
-func (p *progress) settle(durable string, sequence uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.done[durable] = max(p.done[durable], sequence)
+	return l.created.Equal(created)
 }
 
 // logOf returns the name of our stream as a log. It differs if the stream is made again.
@@ -52,18 +38,28 @@ func (b *Broker) logOf(created time.Time) string {
 	return b.opt.Stream + "@" + created.UTC().Format(time.RFC3339Nano)
 }
 
-// Positions returns up to where the role has acked the commands of the stream, as the
-// server said a moment ago, and the highest sequence that this process has received or
-// published.
-func (b *Broker) Positions(role string) []timer.Position {
-	p := &b.progress
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	seen, done := p.seen, p.done[b.commandsOf(role)]
-	if seen == 0 && done == 0 {
-		return nil
+// Place returns the sequence of a message.
+func (b *Broker) Place(_, position string) (log string, number int64, ok bool) {
+	b.stream.mu.Lock()
+	created := b.stream.created
+	b.stream.mu.Unlock()
+	number, err := strconv.ParseInt(position, 10, 64)
+	return b.logOf(created), number, err == nil && !created.IsZero()
+}
+
+// Keep notes the lowest of the numbers of our stream.
+func (b *Broker) Keep(numbers []timer.Number) {
+	b.stream.mu.Lock()
+	defer b.stream.mu.Unlock()
+	kept := uint64(math.MaxUint64)
+	for _, n := range numbers {
+		if n.Log == b.logOf(b.stream.created) {
+			kept = min(kept, uint64(max(0, n.Number)))
+		}
 	}
-	return []timer.Position{{Log: b.logOf(p.created), Committed: number(done), Observed: number(seen)}}
+	if kept < math.MaxUint64 {
+		b.stream.kept = kept
+	}
 }
 
 // number converts a sequence or a size to the type that positions and logs use.
@@ -72,34 +68,65 @@ func number(n uint64) int64 { return int64(min(n, 1<<62)) } //nolint:gosec // bo
 // History returns b, since the stream keeps messages that were acked.
 func (b *Broker) History() (broker.History, string) { return b, "" }
 
-// Logs returns the stream, if it is there.
+// Logs returns the stream once for each kind, if it is there.
+//
+// The order of the questions matters. All commands up to the end of the stream are settled if
+// the last command is that was asked for after the end, by the floor that was asked for after
+// that. The consumer's number of pending messages does not tell: the server counts a message
+// there a moment after it has acked the publisher.
 func (b *Broker) Logs(ctx context.Context, role string) (logs []broker.Log, err error) {
 	err = b.withSession(ctx, func(ctx context.Context, s *session) error {
+		stream, err := b.lookUpStream(ctx, s)
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", b.opt.Stream, err)
+		}
+		command, err := b.lastCommand(ctx, s)
+		if err != nil {
+			return err
+		}
 		consumer, err := b.lookUpConsumer(ctx, s, b.commandsOf(role))
 		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return fmt.Errorf("consumer %s: %w", b.commandsOf(role), err)
 		}
-		stream, err := b.lookUpStream(ctx, s) // asked after the consumer, so that Last >= Delivered
-		if err != nil {
-			return fmt.Errorf("stream %s: %w", b.opt.Stream, err)
-		}
 		oldest, err := b.oldestCommand(ctx, s)
-		logs = []broker.Log{{
-			Name:      b.logOf(stream.Created),
-			Acked:     number(consumer.AckFloor.Stream),
-			Delivered: number(consumer.Delivered.Stream),
-			Pending:   int64(consumer.NumAckPending),
-			Last:      number(stream.State.LastSeq),
-			Oldest:    oldest,
-			Bytes:     number(stream.State.Bytes),
-			MaxBytes:  max(0, stream.Config.MaxBytes),
-		}}
+		state := stream.State
+		floor := consumer.AckFloor.Stream
+		if command <= floor {
+			floor = max(floor, state.LastSeq)
+		}
+		log := broker.Log{
+			Name: b.logOf(stream.Created), First: number(max(1, state.FirstSeq)), Last: number(state.LastSeq),
+			Bytes: number(state.Bytes), MaxBytes: max(0, stream.Config.MaxBytes),
+		}
+		for _, log.Kind = range []broker.Kind{broker.Commands, broker.Events, broker.DeadLetter} {
+			log.Floor, log.Delivered, log.Oldest = log.Last, 0, time.Time{}
+			if log.Kind == broker.Commands {
+				log.Floor, log.Delivered, log.Oldest = number(floor), number(max(floor, consumer.Delivered.Stream)), oldest
+				log.Last = max(log.Last, log.Floor)
+			}
+			logs = append(logs, log)
+		}
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
 	}
 	return logs, err
+}
+
+// lastCommand returns the sequence of the last command in the stream, 0 if there is
+// none.
+func (b *Broker) lastCommand(ctx context.Context, s *session) (uint64, error) {
+	last, _, err := b.get(ctx, s, b.opt.Stream, getRequest{Last: b.opt.Routing.Subscription()})
+	if err != nil {
+		return 0, fmt.Errorf("last command of stream %s: %w", b.opt.Stream, err)
+	}
+	return last.Sequence, nil
+}
+
+// CatchUp waits until all commands that the stream holds are settled.
+func (b *Broker) CatchUp(ctx context.Context, role string) error {
+	return broker.AwaitFloor(ctx, b, role)
 }
 
 // oldestCommand returns when the oldest command of the stream was stored, zero if there

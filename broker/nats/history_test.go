@@ -2,6 +2,7 @@ package nats_test
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,13 +15,16 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/nats"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // replayed returns how many messages a replay visits.
-func replayed(t testing.TB, b *nats.Broker, kind broker.Kind, from ...timer.Position) (n int) {
+func replayed(t testing.TB, b *nats.Broker, kind broker.Kind, after ...map[string]int64) (n int) {
 	t.Helper()
-	err := broker.Replay(t.Context(), b, role, kind, from, func(batch []broker.Stored) error {
+	behind := make(map[string]int64)
+	for _, a := range after {
+		maps.Copy(behind, a)
+	}
+	err := brokertest.Read(t.Context(), b, role, kind, behind, func(batch []broker.Stored) error {
 		n += len(batch)
 		return nil
 	})
@@ -28,6 +32,16 @@ func replayed(t testing.TB, b *nats.Broker, kind broker.Kind, from ...timer.Posi
 		t.Fatal(err)
 	}
 	return n
+}
+
+// floorOf returns the log of the commands.
+func floorOf(t testing.TB, b *nats.Broker) broker.Log {
+	t.Helper()
+	logs, err := b.Logs(t.Context(), role)
+	if err != nil || len(logs) != 3 || logs[0].Kind != broker.Commands {
+		t.Fatalf("logs %v, %v", logs, err)
+	}
+	return logs[0]
 }
 
 // Without a stream, which only an administrator makes, there is no log.
@@ -44,8 +58,8 @@ func TestHistoryWithoutAStream(t *testing.T) {
 	if logs, err := b.Logs(t.Context(), role); err != nil || len(logs) > 0 {
 		t.Errorf("logs %v, %v", logs, err)
 	}
-	if n := replayed(t, b, broker.Commands); n > 0 || used(t, b) || len(b.Positions(role)) > 0 {
-		t.Errorf("%d commands, used %v, positions %v", n, used(t, b), b.Positions(role))
+	if n := replayed(t, b, broker.Commands); n > 0 || used(t, b) {
+		t.Errorf("%d commands, used %v", n, used(t, b))
 	}
 }
 
@@ -63,11 +77,11 @@ func TestStreamThatIsMadeAgainEndsTheBroker(t *testing.T) {
 			send(t, b, commands, "before")
 			expect(t, in, "before")
 		}
-		until(t, "a position", func() bool { return b.Positions(role)[0].Committed == 5 })
-		before := b.Positions(role)[0]
+		until(t, "a floor", func() bool { return floorOf(t, b).Floor == 5 })
+		before := floorOf(t, b)
 		stream := streamOf(t, js)
-		if want := "svc@" + stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano); before.Log != want { // databases keep it
-			t.Errorf("the log is called %s, want %s", before.Log, want)
+		if want := "svc@" + stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano); before.Name != want { // databases keep it
+			t.Errorf("the log is called %s, want %s", before.Name, want)
 		}
 		if err := js.DeleteStream(t.Context(), "svc"); err != nil {
 			t.Fatal(err)
@@ -79,11 +93,11 @@ func TestStreamThatIsMadeAgainEndsTheBroker(t *testing.T) {
 		in = subscribe(t, again, role, commands)
 		send(t, again, commands, "after")
 		expect(t, in, "after")
-		until(t, "positions of the new one", func() bool {
-			p := again.Positions(role)
-			return len(p) == 1 && p[0].Log != before.Log && p[0].Committed == 1 && p[0].Observed == 1
+		until(t, "the floor of the new one", func() bool {
+			l := floorOf(t, again)
+			return l.Name != before.Name && l.Floor == 1 && l.Last == 1
 		})
-		if n := replayed(t, again, broker.Commands, before); n != 1 {
+		if n := replayed(t, again, broker.Commands, map[string]int64{before.Name: before.Floor}); n != 1 {
 			t.Errorf("%d commands behind a position of the old stream", n)
 		}
 	})
@@ -101,7 +115,7 @@ func TestReplayNoticesAStreamThatIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := broker.Replay(t.Context(), b, role, broker.Events, nil, func([]broker.Stored) error {
+	err := brokertest.Read(t.Context(), b, role, broker.Events, nil, func([]broker.Stored) error {
 		err := js.DeleteStream(t.Context(), "svc")
 		provision(t, e)
 		return err
@@ -162,7 +176,7 @@ func TestReplayOfLargeMessages(t *testing.T) {
 		publish(t, b, body)
 	}
 	total, batches := 0, 0
-	err := broker.Replay(t.Context(), b, role, broker.Events, nil, func(batch []broker.Stored) error {
+	err := brokertest.Read(t.Context(), b, role, broker.Events, nil, func(batch []broker.Stored) error {
 		bytes := 0
 		for _, m := range batch {
 			bytes += len(m.Message.Payload)

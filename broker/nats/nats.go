@@ -30,9 +30,7 @@
 //
 // # History (history.go, read.go)
 //
-// The stream is the log. This process counts how far it has received and published.
-// The server knows how far commands were acked; the driver asks for that every two seconds.
-// History and dead letters are read with requests for single messages, many at a time, so
+// The stream is the log. The server knows how far commands were acked. History and dead letters are read with requests for single messages, many at a time, so
 // that the server keeps no state of a reader.
 //
 // # Owners (owner.go)
@@ -133,12 +131,9 @@ type Broker struct {
 	outages   atomic.Int64      // how often the connection was lost
 	errors    *digest.Digest    // errors that the client library reports asynchronously
 	obstacles *digest.Digest    // reasons why consumed messages can't be removed
-	// recent is how often the connection was lost within the last ack wait. Messages that
-	// were lost with it are redelivered within that time.
-	recent   atomic.Int64
-	progress progress
-	full     atomic.Pointer[error] // why the stream takes no more, by the last lookup; or nil
-	trimming atomic.Bool           // consumed messages are being removed
+	stream    streamLog
+	full      atomic.Pointer[error] // why the stream takes no more, by the last lookup; or nil
+	trimming  atomic.Bool           // consumed messages are being removed
 
 	// Only the goroutine of the keeper uses these.
 	peers []string // servers of the cluster that the last connection has named
@@ -167,7 +162,6 @@ func New(opt Options, log *slog.Logger) *Broker {
 		open:     make(map[*subscription]bool),
 		requests: make(map[*request]bool),
 	}
-	b.progress.done = make(map[string]uint64)
 	b.errors = digest.New(func(attrs ...any) { log.Warn("NATS reports an error", attrs...) })
 	b.obstacles = digest.New(func(attrs ...any) {
 		log.Warn("the stream is above three quarters of its limit, and no more can be removed from it", attrs...)

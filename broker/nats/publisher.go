@@ -106,7 +106,6 @@ func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (d
 			*m.result = s.result(ctx, err)
 			continue
 		}
-		p.progress.note(ack.Sequence)
 		if ack.Duplicate {
 			duplicates = append(duplicates, duplicate{m, ack.Sequence})
 		}

@@ -77,7 +77,7 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 func (b *Broker) lookUpStream(ctx context.Context, s *session) (*streamInfo, error) {
 	var info streamInfo
 	err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info)
-	if err == nil && !b.progress.identify(info.Created) {
+	if err == nil && !b.stream.identify(info.Created) {
 		err = errRemade
 	}
 	return &info, err

@@ -35,8 +35,7 @@ type subscription struct {
 	topic   string
 	durable string
 	window  *inflight.Window
-	barrier chan *natsgo.Msg // receiveAll sends an answer here; pull first reads all messages that wait in the inbox
-	unfit   chan struct{}    // signals that someone has changed the consumer
+	unfit   chan struct{} // signals that someone has changed the consumer
 
 	// Only the receiving goroutine uses these.
 	failed   int         // failures in a row since something was received
@@ -72,6 +71,34 @@ func (s *subscription) run(ctx context.Context) {
 	s.window.Drain(settleWait, 0, nil)
 }
 
+// setOpen notes that a subscription has begun or has ended.
+func (b *Broker) setOpen(s *subscription, open bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open[s] = open; !open {
+		delete(b.open, s)
+	}
+}
+
+// subscriptions returns the subscriptions that fit, and that have found their consumer.
+func (b *Broker) subscriptions(fits func(*subscription) bool) (subs []*subscription) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.open {
+		if fits(s) && s.begun() {
+			subs = append(subs, s)
+		}
+	}
+	return subs
+}
+
+// begun reports whether the consumer was found.
+func (s *subscription) begun() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.created.IsZero()
+}
+
 // keepAlive notifies the server that messages are in progress, until done is closed.
 func (s *subscription) keepAlive(done <-chan struct{}) {
 	t := time.NewTicker(heartbeat)
@@ -103,7 +130,6 @@ func (s *subscription) receive(d *delivery) {
 	s.held[d.position] = d
 	s.bytes += d.bytes
 	s.mu.Unlock()
-	s.broker.progress.note(d.sequence)
 	failpoint.Here("fetched")
 	if !s.window.Add(d, d.number) {
 		s.drop(d)
@@ -180,10 +206,9 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	}
 	sub := &subscription{
 		broker: s.broker, topic: topic, durable: ConsumerName(s.role, topic), window: window,
-		barrier: make(chan *natsgo.Msg),
-		unfit:   make(chan struct{}, 1),
-		held:    make(map[position]*delivery),
-		freed:   make(chan struct{}, 1),
+		unfit: make(chan struct{}, 1),
+		held:  make(map[position]*delivery),
+		freed: make(chan struct{}, 1),
 	}
 	s.broker.setOpen(sub, true)
 	window.Run(sub.run)

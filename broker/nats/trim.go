@@ -116,7 +116,11 @@ func (b *Broker) removable() []string {
 // reason why it is not higher: a consumer that has not acked a message, or a subject that
 // no consumer reads.
 func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stream, role string) (upTo uint64, blocked obstacle, err error) {
-	upTo = stream.CachedInfo().State.LastSeq
+	upTo = b.needed()
+	blocked = obstacle{"the database does not know yet that it has all messages", []any{"behind", upTo}}
+	if last := stream.CachedInfo().State.LastSeq; last < upTo {
+		upTo, blocked = last, obstacle{}
+	}
 	consumers, err := b.consumers(ctx, s)
 	if err != nil {
 		return 0, obstacle{}, err
@@ -154,6 +158,13 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 		upTo, blocked = first-1, obstacle{"no consumer reads " + slices.Min(unread) + ", so that nobody knows what was read", []any{"from", first}}
 	}
 	return upTo, blocked, err
+}
+
+// needed returns the sequence above which messages are needed: a start reads them.
+func (b *Broker) needed() uint64 {
+	b.stream.mu.Lock()
+	defer b.stream.mu.Unlock()
+	return b.stream.kept
 }
 
 // consumers returns the consumers of the stream.

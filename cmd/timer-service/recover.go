@@ -5,20 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/event-service-agent/timer-service/service"
 )
 
 type recoverCmd struct {
-	DryRun bool `help:"Only say what would change."`
+	DryRun bool `help:"Only say what would be read, and since when."`
 }
 
 // Help is printed below the summary.
 func (recoverCmd) Help() string {
 	return `NATS and Kafka keep commands and events that were read, for as long as they keep any
 message. If the database was deleted, or an older copy was put in its place, its timers
-come back from there, and fired timers do not fire again. serve does that at its
-start; this verb does it when recover is set to ask, or before. It fires nothing.
+come back from there, and fired timers do not fire again. serve reads at each start what
+the database may lack; this verb does it when recover is set to ask, or before. It fires
+nothing.
 
 Stop the service first if its database is a SQLite file. What is older than the broker
 keeps is in backups only: timer-service doctor says how many timers that are.
@@ -38,33 +40,49 @@ func (r *recoverCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	e.out.print(&recovered{
-		DryRun: r.DryRun, Reason: done.Reason, Commands: done.Commands, Timers: done.Timers, Events: done.Events, Reached: done.Reached,
-	})
+	result := &recovered{DryRun: r.DryRun, Commands: done.Commands, Timers: done.Timers, Events: done.Events, Reached: done.Reached, Logs: []readLog{}}
+	for _, span := range done.Spans {
+		result.Logs = append(result.Logs, readLog{span.Log, span.Kind.String(), span.From, span.UpTo, span.Since})
+	}
+	e.out.print(result)
 	return nil
 }
 
-// A recovered is the result of a recovery, or of a dry run.
+// A recovered is the result of a reading, or what a dry run would read.
 type recovered struct {
-	DryRun   bool   `json:"dryRun"`
-	Reason   string `json:"reason"` // empty: the database need not be recovered
-	Commands int64  `json:"commands"`
-	Timers   int64  `json:"timers"` // how many timers commands change
-	Events   int64  `json:"events"`
-	Reached  int64  `json:"reached"` // how many timers events change
+	DryRun   bool      `json:"dryRun"`
+	Commands int64     `json:"commands"` // that were read
+	Timers   int64     `json:"timers"`   // how many timers commands changed that had been taken before
+	Events   int64     `json:"events"`
+	Reached  int64     `json:"reached"` // how many timers events changed
+	Logs     []readLog `json:"logs"`    // of a dry run
+}
+
+// A readLog is what would be read of a log.
+type readLog struct {
+	Log   string    `json:"log"`
+	Kind  string    `json:"kind"`
+	From  int64     `json:"from"` // behind this number
+	UpTo  int64     `json:"upTo"`
+	Since time.Time `json:"since"` // when the first message was stored
 }
 
 func (r *recovered) text() string {
-	if r.Reason == "" {
-		return "the database need not be recovered"
+	var lines []string
+	switch {
+	case r.DryRun && len(r.Logs) == 0:
+		return "nothing would be read: the database has all that the broker keeps"
+	case r.DryRun:
+		for _, l := range r.Logs {
+			lines = append(lines, fmt.Sprintf("%s of %s behind %d up to %d would be read, the first one stored %s", l.Kind, l.Log, l.From, l.UpTo, l.Since.UTC().Format(time.RFC3339)))
+		}
+		return strings.Join(lines, "\n")
+	case r.Timers+r.Reached == 0:
+		lines = []string{"the database was complete"}
+	default:
+		lines = []string{"the database lacked messages that the broker has, and was recovered"}
 	}
-	changed := "changed"
-	if r.DryRun {
-		changed = "would change"
-	}
-	return strings.Join([]string{
-		"the database has to be recovered: " + r.Reason,
-		fmt.Sprintf("commands read: %d, %s %d timers", r.Commands, changed, r.Timers),
-		fmt.Sprintf("events read: %d, %s %d timers to Reached or Expired", r.Events, changed, r.Reached),
-	}, "\n")
+	return strings.Join(append(lines,
+		fmt.Sprintf("commands read: %d, changed %d timers", r.Commands, r.Timers),
+		fmt.Sprintf("events read: %d, changed %d timers to Reached or Expired", r.Events, r.Reached)), "\n")
 }

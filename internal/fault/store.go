@@ -183,9 +183,9 @@ type recoverer struct {
 	decide Decide
 }
 
-// Noted fails as "noted".
-func (r *recoverer) Noted(ctx context.Context) (timer.Noted, error) {
-	return get(r.decide, "noted", func() (timer.Noted, error) { return r.Recoverer.Noted(ctx) })
+// Known fails as "known".
+func (r *recoverer) Known(ctx context.Context) (timer.Known, error) {
+	return get(r.decide, "known", func() (timer.Known, error) { return r.Recoverer.Known(ctx) })
 }
 
 // Fired fails as "fired".
@@ -193,9 +193,9 @@ func (r *recoverer) Fired(ctx context.Context, keep time.Duration, events ...tim
 	return get(r.decide, "fired", func() (int, error) { return r.Recoverer.Fired(ctx, keep, events...) })
 }
 
-// ReplacePositions fails as "replace_positions".
-func (r *recoverer) ReplacePositions(ctx context.Context, positions []timer.Position) error {
-	return r.decide.call("replace_positions", func() error { return r.Recoverer.ReplacePositions(ctx, positions) })
+// Advance fails as "advance".
+func (r *recoverer) Advance(ctx context.Context, numbers ...timer.Number) error {
+	return r.decide.call("advance", func() error { return r.Recoverer.Advance(ctx, numbers...) })
 }
 
 // Alone fails as "alone", before fn is called or after it.

@@ -24,7 +24,7 @@ const applyTries = 20
 func (s *Store) apply(ctx context.Context, a *store.Application) ([]timer.Result, error) {
 	return a.Apply(func(first, end int) error {
 		return s.repeat(func() error {
-			return s.noting(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
+			return s.writing(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
 				err := t.apply(ctx, a, first, end)
 				failpoint.Here("applied")
 				return err

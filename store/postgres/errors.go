@@ -34,9 +34,6 @@ func classify(doing string, err error) error {
 	case errors.Is(err, timer.ErrFatal), errors.Is(err, timer.ErrInvalid):
 		return err
 	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.ConstraintName == "positions_never_fall" {
-		return fmt.Errorf("%s: %w", doing, errOlder)
-	}
 	// It is the lock of a row, not of a table.
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == lockNotAvailable && e.Where != "" {
 		return fmt.Errorf("%w: %s: %w", timer.ErrLocked, doing, err)

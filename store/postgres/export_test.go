@@ -1,12 +1,31 @@
 package postgres
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // CheckRunning is one check of [Store.Watch].
 func CheckRunning(ctx context.Context, s *Store) error { return s.check(ctx) }
 
-// Trimmed is what calls of [Store.Trim] found.
-type Trimmed = trimmed
-
 // Trim is one call of trim that [Store.Watch] makes.
-func (s *Store) Trim(ctx context.Context, found *Trimmed) error { return s.trim(ctx, found) }
+func (s *Store) Trim(ctx context.Context) error { return s.trim(ctx) }
+
+// A Chronicle is what a store remembers of its server.
+type Chronicle struct {
+	Started  time.Time
+	Cluster  int64
+	Timeline string
+	Position int64
+}
+
+// Remember changes what a store remembers.
+func (s *Store) Remember(change func(*Chronicle)) {
+	h := &s.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := Chronicle{h.last.started, h.last.cluster, h.last.timeline, h.last.position}
+	change(&c)
+	h.last = &chronicle{c.Started, c.Cluster, c.Timeline, c.Position, h.last.written}
+	h.started.Store(&c.Started)
+}

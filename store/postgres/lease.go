@@ -48,7 +48,7 @@ type lease struct {
 	answered atomic.Int64 // when the server answered last, in nanoseconds since began
 }
 
-var errNoShard = errors.New("another instance verifies the database, or recovers it, or all 256 shards of the outbox have an owner")
+var errNoShard = errors.New("another instance reads what the database lacks, or all 256 shards of the outbox have an owner")
 
 // Own owns a shard that has no owner. From then on events are appended to it.
 func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
@@ -63,7 +63,6 @@ func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
 		return nil, errNoShard
 	}
 	s.appending.Store(l.number)
-	s.owned.Store(true)
 	return l, nil
 }
 
@@ -117,6 +116,10 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
+	started, err := s.verified(ctx)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	conn, err := s.db.Conn(ctx)
@@ -126,7 +129,7 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 	began := time.Now() //nolint:forbidigo // a timeout of the server, not the time of timers
 	var number int64
 	err = onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error {
-		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false}}, step{text: sqlNode, args: []any{nodeName(s.node), abandoned}}); err != nil {
+		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false, started}}, step{text: sqlNode, args: []any{nodeName(s.node), abandoned}}); err != nil {
 			return err
 		}
 		if number, err = simple(ctx, c, text); err != nil {
@@ -140,9 +143,9 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 	if err != nil {
 		hangUp(conn)
 		if errors.Is(err, pgx.ErrNoRows) {
-			err = nil
+			return nil, nil
 		}
-		return nil, err
+		return nil, s.restarted(ctx, err)
 	}
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	held, lose := context.WithCancel(context.WithoutCancel(ctx))

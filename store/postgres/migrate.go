@@ -227,7 +227,7 @@ func reference(ctx context.Context, c *pgx.Conn) error {
 // it.
 func addReference(ctx context.Context, c *pgx.Conn) error {
 	defer rollBack(ctx, c)
-	err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false}}, step{text: `ALTER TABLE timer_schedules
+	err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false, nil}}, step{text: `ALTER TABLE timer_schedules
 		ADD CONSTRAINT ` + referenceName + ` FOREIGN KEY (tenant_id, service_call_id)
 		    REFERENCES service_calls (tenant_id, service_call_id) ON DELETE CASCADE NOT VALID`}, step{text: commit})
 	if codeOf(err) == "42830" {

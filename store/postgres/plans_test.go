@@ -40,8 +40,8 @@ const (
 	byRetry        = "idx_timer_outbox_deferred_retry"
 	byParked       = "timer_outbox_parked_pkey"
 	byParkedTenant = "idx_timer_outbox_parked_tenant"
-	byPosition     = "timer_positions_pkey"
-	byObserved     = "idx_timer_positions_observed"
+	byLog          = "timer_numbers_pkey"
+	byWritten      = "idx_timer_numbers_seq"
 	folded         = "idx_timer_counts_folded"
 	fresh          = "idx_timer_counts_fresh"
 )
@@ -79,9 +79,10 @@ var plans = map[string]plan{
 	"defer":           {[]any{int32(0), longs, texts, texts, times, ints, shorts}, []string{byNumber}},
 	"defer_again":     {[]any{int32(0), longs, texts, texts, times, ints, shorts}, []string{byDeferred}},
 	"deferred":        {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
-	"note":            {[]any{texts, longs, longs, longs, longs}, []string{byPosition, byObserved}},
-	"positions":       {nil, []string{byPosition, byPosition, byObserved}},
-	"trim_positions":  {[]any{texts, longs, longs}, []string{byPlace, byPosition, byPosition, byObserved}},
+	"advance":         {[]any{texts, texts, texts, longs}, nil},
+	"history":         {nil, []string{byWritten}},
+	"started":         {nil, []string{byWritten}},
+	"trim_numbers":    {[]any{texts, texts, texts}, []string{byPlace, byLog, byLog}},
 	"fold":            {[]any{int64(1000)}, []string{byPlace, byPlace, folded, fresh}},
 	"fresh":           {nil, []string{fresh}},
 	"get":             {[]any{"tenant-1", "call-1"}, []string{byKey}},
@@ -119,7 +120,7 @@ var plans = map[string]plan{
 }
 
 // whole are statements that read or write all there is, while no caller waits.
-var whole = []string{"attach", "broker", "fired_outbox", "firing", "forget_positions", "noted", "identity", "join", "pause", "registered_before", "unreferenced"}
+var whole = []string{"attach", "broker", "fired_outbox", "firing", "known", "identity", "join", "pause", "registered_before", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
 var notOurs = []string{"alone", "checksums", "compatible", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "migratable", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "renumber", "server", "settings", "tables", "take_over", "try_lock", "version", "writable"}
@@ -166,7 +167,7 @@ func TestPlans(t *testing.T) {
 
 func analyze(t *testing.T, s *Store) {
 	t.Helper()
-	if _, err := s.db.ExecContext(t.Context(), `ANALYZE timer_schedules, timer_outbox, timer_outbox_deferred, timer_outbox_parked, timer_counts, timer_positions, timer_firing`); err != nil {
+	if _, err := s.db.ExecContext(t.Context(), `ANALYZE timer_schedules, timer_outbox, timer_outbox_deferred, timer_outbox_parked, timer_counts, timer_numbers, timer_inbox, timer_firing`); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -310,11 +311,6 @@ func TestASnapshotSlowsNoTimer(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	s, other := own(t, url), own(t, url)
-	var at int64
-	s.CommitPositions(func() []timer.Position {
-		at++
-		return []timer.Position{{Log: "commands", Committed: at, Observed: at}, {Log: "events", Observed: at}}
-	})
 	held, err := other.db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 	must(t, err)
 	defer func() { must(t, held.Rollback()) }()
@@ -324,6 +320,7 @@ func TestASnapshotSlowsNoTimer(t *testing.T) {
 	const rounds = 400
 	last, due := int64(0), noon
 	for i := range rounds {
+		must(t, s.Advance(t.Context(), timer.Number{Log: "log", Kind: timer.LogCommands, Number: int64(i)}))
 		due = noon.Add(time.Duration(i) * time.Second)
 		_, err := s.Schedule(t.Context(), noon, timer.ScheduleTimer{
 			Key: timer.Key{TenantID: "tenant-1", ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", i))}, Version: timer.Version{CommandID: "c"}, DueAt: due,
@@ -339,16 +336,15 @@ func TestASnapshotSlowsNoTimer(t *testing.T) {
 		last = rows[0].Seq
 		must(t, s.Delete(t.Context(), rows[0].Place))
 	}
-	at++
-	one := []int64{at}
+	must(t, s.trim(t.Context()))
 	for name, args := range map[string][]any{
 		"append":       {texts, bytes, texts, longs, int32(0)},
 		"delete":       {int32(0), []int64{last + 1}, []int64{last + 2}, last + 1, last + 2},
 		"due_counts":   {later, int64(100), due},
 		"head":         {int32(0), last, int64(100)},
 		"next_due":     {time.Time{}, due},
-		"note":         {[]string{"commands"}, one, one, []int64{0}, []int64{0}},
-		"positions":    nil,
+		"history":      nil,
+		"advance":      {[]string{""}, []string{"log"}, []string{"commands"}, []int64{rounds}},
 		"reach":        {later, int64(100), true, due},
 		"reach_shares": {later, texts, longs, due},
 		"tenants":      {later, "", int64(1000), int64(100), due},

@@ -80,7 +80,6 @@ type Store struct {
 	node      timer.Node   // this instance
 	host      bool         // the handle belongs to a host
 	appending atomic.Int32 // number of the shard to which events are appended
-	owned     atomic.Bool  // the store has owned a shard
 
 	instances atomic.Int64 // how many share the database, when last counted
 
@@ -98,7 +97,8 @@ type Store struct {
 	backlogged atomic.Bool  // the last batch was full, and more timers were due
 	walked     atomic.Value // a string: the tenant where the last round of fair batches ended
 
-	positions store.Positions
+	history  history
+	advanced advancedNumbers
 }
 
 // Open connects to the database, migrates it, and returns a store with a handle of its own:
@@ -207,7 +207,7 @@ const (
 
 // reading returns the steps that begin a transaction that only reads.
 func reading() []step {
-	return []step{{text: beginReading}, {text: sqlSettings, args: []any{false}}}
+	return []step{{text: beginReading}, {text: sqlSettings, args: []any{false, nil}}}
 }
 
 // A transaction is a transaction on the server. It sends statements together: a statement
@@ -235,10 +235,14 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	return onConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
+	started, err := s.verified(ctx)
+	if err != nil {
+		return err
+	}
+	return s.restarted(ctx, onConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
 		t := &transaction{store: s, send: func(ctx context.Context, steps ...step) error { return send(ctx, c, steps...) }}
 		t.later(step{text: beginWriting})
-		t.later(step{text: sqlSettings, args: []any{s.opt.Durability == Relaxed}})
+		t.later(step{text: sqlSettings, args: []any{s.opt.Durability == Relaxed, started}})
 		defer rollBack(ctx, c) // does nothing after a commit
 		if err := fn(ctx, t); err != nil {
 			return err
@@ -247,7 +251,7 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 			return err
 		}
 		return t.commit(ctx)
-	})
+	}))
 }
 
 // rollBack ends the transaction of a connection, if there is one, even after its context has

@@ -27,13 +27,10 @@ const spareWalk = 9 * minWalk
 // It skips timers that another transaction is changing, so that no transaction waits. Such a
 // timer is marked by that transaction, is moved to another due time, or is still due at the
 // next call. A timer is locked before it is marked, and its newest version says that it is
-// due. If the database is older than it was, nothing is marked.
+// due.
 func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow timer.Allowance) ([]timer.Entry, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return nil, err
-	}
-	if compare, ok := t.store.compare(); ok {
-		t.later(compare) // goes to the server with the first statement
 	}
 	due := batch{now: timer.RoundDown(now), watermark: t.store.watermark.get(), limit: limit, allow: allow, taken: make(map[timer.TenantID]int)}
 	// After a full batch with more timers due, Reach assumes a backlog without checking. If

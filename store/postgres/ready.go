@@ -117,11 +117,10 @@ func (s *Store) Check(ctx context.Context) error {
 const watchInterval = time.Second
 
 // Watch checks every second that the schema is one that this binary knows, that the server is
-// set to keep commits, and that the database is not older than it was. Now and then it tidies
+// set to keep commits, and that the database has the history that it had. Now and then it tidies
 // up. It returns nil when ctx is done. It returns an error that wraps [timer.ErrFatal] if the
 // schema does not exist, or is newer and does not say that this binary may go on; if the
-// server loses commits; or if the database was restored or failed over to a server that
-// lagged.
+// server loses commits; or if the database was restored or failed over to another server.
 func (s *Store) Watch(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var tidying sync.WaitGroup
@@ -142,23 +141,22 @@ func (s *Store) Watch(ctx context.Context) error {
 	}
 }
 
-// tidyUp folds counts and deletes old positions, now and then until ctx is done. While another
+// tidyUp folds counts and deletes old numbers, now and then until ctx is done. While another
 // transaction holds a snapshot, it steps over all rows that were folded meanwhile. So it rests
 // after a fold that took long, unless that had much to fold.
 func (s *Store) tidyUp(ctx context.Context) {
-	var trimmed trimmed
 	for again := time.Duration(0); pause.For(ctx, again); {
 		began := time.Now() //nolint:forbidigo // for the pace, not for timers
 		folded, err := s.foldAny(ctx)
 		if err == nil {
-			err = s.trim(ctx, &trimmed)
+			err = s.trim(ctx)
 		}
 		again = foldInterval
 		if folded < foldBatch {
 			again = pause.Rest(time.Since(began), foldInterval) //nolint:forbidigo // for the pace, too
 		}
 		if err != nil && ctx.Err() == nil {
-			s.opt.Log.WarnContext(ctx, "counts of timers can't be summed up, or old positions can't be deleted, will retry", "error", err, "retry_in", again)
+			s.opt.Log.WarnContext(ctx, "counts of timers can't be summed up, or old numbers can't be deleted, will retry", "error", err, "retry_in", again)
 		}
 	}
 }
@@ -173,7 +171,7 @@ func (s *Store) check(ctx context.Context) error {
 	if err := verifyRunning(ctx, s.db); err != nil {
 		return err
 	}
-	return s.notOlder(ctx)
+	return classify("verify the history", s.verify(ctx))
 }
 
 // Identity returns the id that the database got when it was created, and its name and server.

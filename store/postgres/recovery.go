@@ -3,132 +3,76 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
+	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// CommitPositions makes transactions that apply commands, or settle events, record positions.
-func (s *Store) CommitPositions(positions func() []timer.Position) { s.positions.SetCurrent(positions) }
-
-// noting is [Store.writing] for a transaction that records the positions that the broker had
-// at its beginning. They go to the server with the commit. Two transactions that record the
-// same positions wait for each other, and so only for the commit.
-func (s *Store) noting(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
-	var advances []store.Advance
-	err := s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
-		positions := s.positions.Current()
-		if err := fn(ctx, t); err != nil {
-			return err
-		}
-		advances = s.positions.Advances(positions)
-		t.note(advances)
+// Advance writes numbers, behind those that are there.
+func (s *Store) Advance(ctx context.Context, numbers ...timer.Number) error {
+	if len(numbers) == 0 {
+		return nil
+	}
+	n := len(numbers)
+	brokers, logs, kinds, values := make([]string, n), make([]string, n), make([]string, n), make([]int64, n)
+	for i, at := range numbers {
+		brokers[i], logs[i], kinds[i], values[i] = at.Broker, at.Log, string(at.Kind), at.Number
+	}
+	if err := s.verify(ctx); err != nil {
+		return classify("write the numbers", err)
+	}
+	var last int64
+	err := s.writing(ctx, "write the numbers", func(_ context.Context, t *transaction) error {
+		t.later(step{text: sqlAdvance, args: []any{brokers, logs, kinds, values}, each: store.Scan(&last)})
 		return nil
 	})
 	if err == nil {
-		s.positions.Commit(advances)
+		s.advanced.note(numbers)
+		s.history.wrote(last)
 	}
 	return err
 }
 
-// note records positions, if there are any, with the next statement.
-func (t *transaction) note(advances []store.Advance) {
-	n := len(advances)
-	if n == 0 {
-		return
-	}
-	logs, committed, observed, wasCommitted, wasObserved := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
-	for i, a := range advances {
-		logs[i], committed[i], observed[i], wasCommitted[i], wasObserved[i] = a.Log, a.Committed, a.Observed, a.Before.Committed, a.Before.Observed
-	}
-	t.later(step{text: sqlNote, args: []any{logs, committed, observed, wasCommitted, wasObserved}})
+// advancedNumbers are the numbers that this process has written, without their values, since
+// their earlier rows were deleted last.
+type advancedNumbers struct {
+	mu      sync.Mutex
+	written map[timer.Number]bool
 }
 
-// trimmed has the positions that two calls of trim kept, by log.
-type trimmed struct{ before, last map[string]timer.Position }
-
-// trim deletes the positions that others are ahead of, in the logs that have other positions
-// than the last call found. It begins at what the call before that found, to delete rows that
-// were committed late, too. Other instances that record the same logs trim them as well.
-func (s *Store) trim(ctx context.Context, found *trimmed) error {
-	var logs []string
-	var committed, observed []int64
-	for _, at := range s.positions.All() {
-		if begin := found.before[at.Log]; found.last[at.Log] != at {
-			logs, committed, observed = append(logs, at.Log), append(committed, begin.Committed), append(observed, begin.Observed)
-		}
+func (a *advancedNumbers) note(numbers []timer.Number) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.written == nil {
+		a.written = make(map[timer.Number]bool)
 	}
+	for _, n := range numbers {
+		n.Number = 0
+		a.written[n] = true
+	}
+}
+
+// take returns the numbers and forgets them.
+func (a *advancedNumbers) take() (brokers, logs, kinds []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for n := range a.written {
+		brokers, logs, kinds = append(brokers, n.Broker), append(logs, n.Log), append(kinds, string(n.Kind))
+	}
+	a.written = nil
+	return brokers, logs, kinds
+}
+
+// trim deletes the rows of numbers that later ones have replaced. Instances that write the same
+// numbers trim them as well.
+func (s *Store) trim(ctx context.Context) error {
+	brokers, logs, kinds := s.advanced.take()
 	if len(logs) == 0 {
 		return nil
 	}
-	next := make(map[string]timer.Position)
-	maps.Copy(next, found.last)
-	err := s.writing(ctx, "trim the positions", func(ctx context.Context, t *transaction) error {
-		return t.rows(ctx, sqlTrimPositions, []any{logs, committed, observed}, func(row store.Scanner) error {
-			var p timer.Position
-			err := row.Scan(&p.Log, &p.Committed, &p.Observed)
-			next[p.Log] = p
-			return err
-		})
-	})
-	if err == nil {
-		found.before, found.last = found.last, next
-	}
-	return err
-}
-
-// errOlder says that the database has lower positions than it had.
-var errOlder = fmt.Errorf("%w: the database is older than it was: it was restored, or failed over to a server that lagged; a restart recovers it", timer.ErrFatal)
-
-// compare returns a step that reads the positions, and fails if they are lower than this
-// instance has committed. It returns false while the instance owns no shard: then the
-// instance that recovers the database may yet delete positions.
-func (s *Store) compare() (_ step, ok bool) {
-	if !s.owned.Load() {
-		return step{}, false
-	}
-	var there []timer.Position
-	found := s.positions.Compare()
-	return step{
-		text: sqlPositions,
-		each: func(row store.Scanner) error {
-			var p timer.Position
-			err := row.Scan(&p.Log, &p.Committed, &p.Observed)
-			there = append(there, p)
-			return err
-		},
-		check: func() error {
-			if found(there) {
-				return errOlder
-			}
-			return nil
-		},
-	}, true
-}
-
-// notOlder returns an error that wraps [timer.ErrFatal] if the database is older than it was.
-func (s *Store) notOlder(ctx context.Context) error {
-	step, ok := s.compare()
-	if !ok {
-		return nil
-	}
-	return classify("compare the positions", readTx(ctx, s.db, step))
-}
-
-// ReplacePositions replaces all recorded positions.
-func (s *Store) ReplacePositions(ctx context.Context, positions []timer.Position) error {
-	all := new(store.Positions).Advances(positions)
-	err := s.writing(ctx, "replace the positions", func(_ context.Context, t *transaction) error {
-		t.later(step{text: sqlForgetPositions})
-		t.note(all)
-		return nil
-	})
-	if err == nil {
-		s.positions.Replace(all)
-	}
+	_, err := s.change(ctx, "trim the numbers", sqlTrimNumbers, brokers, logs, kinds)
 	return err
 }
 
@@ -143,7 +87,7 @@ const (
 func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error {
 	l, err := s.lease(ctx, sqlAlone, "")
 	if err != nil {
-		return classify("verify the database", err)
+		return classify("read what the database lacks", err)
 	}
 	defer l.Release()
 	switch l.number {
@@ -162,9 +106,9 @@ func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error
 	return err
 }
 
-var errVerifying = errors.New("another instance verifies the database, or recovers it")
+var errVerifying = errors.New("another instance reads what the database lacks")
 
-var errNotAlone = errors.New("the server did not answer for a while: another instance may recover the database")
+var errNotAlone = errors.New("the server did not answer for a while: another instance may read what the database lacks")
 
 // Fired applies published events to their timers, and removes the events from the outbox. It
 // locks timers as commands do.

@@ -4,14 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store/postgres"
@@ -25,95 +21,62 @@ func TestRecoveredProperty(t *testing.T) {
 	storetest.RecoveredProperty(t, 60, func(t testing.TB) storetest.Store { return open(t, pgtest.URL(t), relaxed) })
 }
 
-// A noter is a store that notes a position with a command.
-type noter struct {
-	*postgres.Store
-	at atomic.Int64
+// A numberedStore is a store that writes numbers.
+type numberedStore struct{ *postgres.Store }
+
+func newNumbered(t *testing.T, url string) numberedStore {
+	return numberedStore{open(t, url, relaxed)}
 }
 
-func newNoter(t *testing.T, url string) *noter {
-	n := &noter{Store: open(t, url, relaxed)}
-	n.CommitPositions(func() []timer.Position {
-		return []timer.Position{{Log: "commands", Committed: n.at.Load(), Observed: n.at.Load()}, {Log: "events", Observed: n.at.Load()}}
-	})
-	return n
-}
-
-func (n *noter) note(t *testing.T, at int64) error {
+func (n numberedStore) advance(t *testing.T, at int64) error {
 	t.Helper()
-	n.at.Store(at)
-	_, err := n.Cancel(t.Context(), noon, cancel("call"))
-	return err
+	return n.Advance(t.Context(), timer.Number{Broker: "b", Log: "log", Kind: timer.LogCommands, Number: at}, timer.Number{Broker: "b", Log: "log", Kind: timer.LogEvents, Number: at})
 }
 
-// olderPositions returns a statement that puts others in place of all positions.
-func olderPositions(committed, observed string) string {
-	return fmt.Sprintf(`
-		WITH gone AS (DELETE FROM timer_positions RETURNING log, committed, observed)
-		INSERT INTO timer_positions (log, committed, observed)
-		SELECT log, %s, %s FROM gone GROUP BY log`, committed, observed)
-}
+// older deletes the last numbers, as a restore does under instances that run.
+const older = `DELETE FROM timer_numbers WHERE seq > (SELECT max(seq) - 2 FROM timer_numbers)`
 
-// TestAnOlderDatabaseIsFatal puts an older row in place of a newer one, as a restore
-// under a running instance does.
+// TestAnOlderDatabaseIsFatal puts older tables in the place of newer ones.
 func TestAnOlderDatabaseIsFatal(t *testing.T) {
 	t.Parallel()
-	for name, older := range map[string]string{
-		"commands": olderPositions("3", "max(observed)"),
-		"events":   olderPositions("max(committed)", "3"),
-		"no row":   `DELETE FROM timer_positions WHERE log = 'events'`,
-		"no rows":  `DELETE FROM timer_positions`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url := pgtest.URL(t)
-			a, b := newNoter(t, url), newNoter(t, url)
-			must(t, a.note(t, 4))
-			must(t, b.note(t, 6))
-			must(t, a.note(t, 5)) // lower than what is there is fine
-			run(t, a.DB(), older)
-			before := get(t, a.Store, "call")
-			for _, s := range []*noter{a, b} {
-				s.at.Store(7)
-				results, err := s.Schedule(t.Context(), noon, schedule("late"))
-				if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "older than it was") {
-					t.Errorf("with a higher position: %+v, %v, want ErrFatal", results, err)
-				}
-			}
-			if _, err := a.Get(t.Context(), schedule("late").Key); !errors.Is(err, timer.ErrNotFound) {
-				t.Errorf("a transaction that failed left a timer: %v", err)
-			}
-			if get(t, a.Store, "call") != before {
-				t.Error("a timer has changed")
-			}
-			must(t, newNoter(t, url).note(t, 8)) // after a restart
-		})
+	url := pgtest.URL(t)
+	a, b := newNumbered(t, url), newNumbered(t, url)
+	must(t, a.advance(t, 4))
+	must(t, b.advance(t, 6))
+	must(t, a.advance(t, 5)) // lower than what is there is fine
+	must(t, b.Check(t.Context()))
+	run(t, a.DB(), older)
+	for _, s := range []numberedStore{a, b} {
+		if err := s.advance(t, 7); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "another history") {
+			t.Errorf("numbers above older tables: %v, want ErrFatal", err)
+		}
 	}
+	must(t, newNumbered(t, url).advance(t, 8)) // after a restart
 }
 
 // TestAnInstanceThatWroteNothingNoticesAnOlderDatabase has two instances, of which one has
-// noted all, and the other one nothing yet. What that one noted would hide what was lost.
+// written all numbers. What the other one writes would hide what was lost.
 func TestAnInstanceThatWroteNothingNoticesAnOlderDatabase(t *testing.T) {
 	t.Parallel()
-	for what, do := range map[string]func(s *noter) error{
-		"in its checks":  func(s *noter) error { return s.Check(t.Context()) },
-		"as it runs":     func(s *noter) error { return s.Watch(t.Context()) },
-		"with a command": func(s *noter) error { return s.note(t, 7) },
+	for what, do := range map[string]func(s numberedStore) error{
+		"in its checks": func(s numberedStore) error { return s.Check(t.Context()) },
+		"as it runs":    func(s numberedStore) error { return s.Watch(t.Context()) },
+		"with numbers":  func(s numberedStore) error { return s.advance(t, 7) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			url := pgtest.URL(t)
-			a, b := newNoter(t, url), newNoter(t, url)
+			a, b := newNumbered(t, url), newNumbered(t, url)
 			defer own(t, a.Store).Release()
 			defer own(t, b.Store).Release()
-			must(t, a.note(t, 6))
+			must(t, a.advance(t, 6))
 			must(t, b.Check(t.Context()))
-			run(t, a.DB(), olderPositions("3", "3"))
+			run(t, a.DB(), older)
 			failed := make(chan error, 1)
 			go func() { failed <- do(b) }()
 			select {
 			case err := <-failed:
-				if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "older than it was") {
+				if !errors.Is(err, timer.ErrFatal) {
 					t.Errorf("%v, want ErrFatal", err)
 				}
 			case <-time.After(5 * time.Second):
@@ -123,38 +86,76 @@ func TestAnInstanceThatWroteNothingNoticesAnOlderDatabase(t *testing.T) {
 	}
 }
 
-// TestNothingFiresFromAnOlderDatabase has the cancellation of a due timer be lost.
-func TestNothingFiresFromAnOlderDatabase(t *testing.T) {
+// TestAnotherServerIsFatal has the server be another one than the process began with, by what
+// the process remembers of it.
+func TestAnotherServerIsFatal(t *testing.T) {
 	t.Parallel()
-	s := newNoter(t, pgtest.URL(t))
-	defer own(t, s.Store).Release()
-	scheduled(t, s.Store, "call")
-	must(t, s.note(t, 6)) // cancels it
-	run(t, s.DB(), olderPositions("3", "3"),
-		`UPDATE timer_schedules SET state = 'Scheduled', canceled_at = NULL, command_at = 1, command_id = 'command'`)
-	err := s.Update(t.Context(), func(tx timer.Tx) error {
-		_, err := tx.Reach(t.Context(), noon, 10, nil)
-		return err
-	})
-	if !errors.Is(err, timer.ErrFatal) {
-		t.Errorf("fire: %v, want ErrFatal", err)
-	}
-	if e := get(t, s.Store, "call"); e.State != timer.Scheduled {
-		t.Errorf("a canceled timer is %s", e.State)
+	for name, tt := range map[string]struct {
+		remembered func(c *postgres.Chronicle)
+		want       string // part of the error; empty: the same server goes on
+	}{
+		"restarted":           {func(*postgres.Chronicle) {}, ""},
+		"another timeline":    {func(c *postgres.Chronicle) { c.Timeline = "00000009" }, "another history"},
+		"another cluster":     {func(c *postgres.Chronicle) { c.Cluster++ }, "another history"},
+		"behind where it was": {func(c *postgres.Chronicle) { c.Position += 1 << 40 }, "another history"},
+		"not known":           {func(c *postgres.Chronicle) { c.Timeline = "" }, "may not read which"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newNumbered(t, pgtest.URL(t))
+			scheduled(t, s.Store, "call")
+			s.Remember(func(c *postgres.Chronicle) {
+				c.Started = c.Started.Add(-time.Hour)
+				tt.remembered(c)
+			})
+			calls := map[string]func() error{
+				"a command": func() error {
+					_, err := s.Schedule(t.Context(), noon, schedule("late"))
+					return err
+				},
+				"a firing": func() error {
+					return s.Update(t.Context(), func(tx timer.Tx) error {
+						_, err := tx.Reach(t.Context(), noon.Add(24*time.Hour), 10, nil)
+						return err
+					})
+				},
+				"numbers": func() error { return s.advance(t, 1) },
+			}
+			if tt.want == "" { // the first call finds out, and fails
+				_ = calls["a command"]()
+				for what, call := range calls {
+					if err := call(); err != nil {
+						t.Errorf("%s: %v", what, err)
+					}
+				}
+				return
+			}
+			for what, call := range calls {
+				if err := call(); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("%s: %v, want %q", what, err, tt.want)
+				}
+			}
+			if e := get(t, s.Store, "call"); e.State != timer.Scheduled {
+				t.Errorf("the timer is %s", e.State)
+			}
+			if _, err := s.Get(t.Context(), schedule("late").Key); !errors.Is(err, timer.ErrNotFound) {
+				t.Errorf("a command that failed left a timer: %v", err)
+			}
+		})
 	}
 }
 
-// TestPositionsByBoth has two instances note the same logs at once: none falls, none fails.
-func TestPositionsByBoth(t *testing.T) {
+// TestNumbersByBoth has two instances write the same numbers at once: none fails.
+func TestNumbersByBoth(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	var running sync.WaitGroup
-	for first := range int64(2) {
-		s := newNoter(t, url)
+	for range 2 {
+		s := newNumbered(t, url)
 		for range 2 {
 			running.Go(func() {
-				for n := range int64(100) {
-					if err := s.note(t, 2*n+first); err != nil {
+				for n := range int64(50) {
+					if err := s.advance(t, n); err != nil {
 						t.Error(err)
 						return
 					}
@@ -163,9 +164,9 @@ func TestPositionsByBoth(t *testing.T) {
 		}
 	}
 	running.Wait()
-	n, err := open(t, url, relaxed).Noted(t.Context())
-	if want := (timer.Position{Log: "commands", Committed: 199, Observed: 199}); err != nil || len(n.Positions) != 2 || n.Positions[0] != want {
-		t.Errorf("noted %+v, %v, want %+v", n, err, want)
+	k, err := open(t, url, relaxed).Known(t.Context())
+	if err != nil || len(k.Numbers) != 2 || k.Numbers[0].Number != 49 {
+		t.Errorf("known %+v, %v, want 49", k, err)
 	}
 }
 
@@ -240,35 +241,33 @@ func endAlone(t *testing.T, db *sql.DB) {
 	}
 }
 
-// TestOldPositionsAreDeleted has two instances note the same logs, of which each trims.
-func TestOldPositionsAreDeleted(t *testing.T) {
+// TestOldNumbersAreDeleted has two instances write the same numbers, of which each trims.
+func TestOldNumbersAreDeleted(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	a, b := newNoter(t, url), newNoter(t, url)
-	trimmed := map[*noter]*postgres.Trimmed{a: {}, b: {}}
+	a, b := newNumbered(t, url), newNumbered(t, url)
 	for i := range int64(20) {
-		for _, n := range []*noter{a, b} {
-			must(t, n.note(t, i+1))
+		for _, n := range []numberedStore{a, b} {
+			must(t, n.advance(t, i+1))
 			if i%5 != 4 {
 				continue
 			}
-			must(t, n.Trim(t.Context(), trimmed[n]))
+			must(t, n.Trim(t.Context()))
 			var rows int
-			must(t, n.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM timer_positions`).Scan(&rows))
-			if rows > 4 {
-				t.Errorf("%d rows are left of two logs, want at most two of each", rows)
+			must(t, n.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM timer_numbers`).Scan(&rows))
+			if rows != 2 {
+				t.Errorf("%d rows are left of two numbers", rows)
 			}
 		}
 	}
-	noted, err := a.Noted(t.Context())
-	must(t, err)
-	if diff := cmp.Diff([]timer.Position{{Log: "commands", Committed: 20, Observed: 20}, {Log: "events", Observed: 20}}, noted.Positions); diff != "" {
-		t.Errorf("positions (-want +got):\n%s", diff)
-	}
 	must(t, a.Check(t.Context()))
-	written, _ := refuse("timer_positions")
+	k, err := a.Known(t.Context())
+	if err != nil || len(k.Numbers) != 2 || k.Numbers[0].Number != 20 || k.Numbers[1].Number != 20 {
+		t.Errorf("known %+v, %v, want 20", k, err)
+	}
+	written, _ := refuse("timer_numbers")
 	kind.Exec(t, a.DB(), written)
-	if err := b.Trim(t.Context(), trimmed[b]); err != nil {
+	if err := b.Trim(t.Context()); err != nil {
 		t.Errorf("with nothing to trim: %v", err)
 	}
 }

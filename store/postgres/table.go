@@ -54,7 +54,7 @@ func (s shard) events(ctx context.Context, text string, args ...any) (events []o
 
 // Delete removes rows from the shard.
 func (s shard) Delete(ctx context.Context, rows ...outbox.Place) error {
-	return s.store.noting(ctx, "delete from the outbox", func(_ context.Context, t *transaction) error {
+	return s.store.writing(ctx, "delete from the outbox", func(_ context.Context, t *transaction) error {
 		runs := outbox.Runs(rows)
 		for _, deferred := range [...]bool{false, true} {
 			var first, last []int64
@@ -73,7 +73,7 @@ func (s shard) Delete(ctx context.Context, rows ...outbox.Place) error {
 
 // Defer counts an attempt of rows and moves them behind the others.
 func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
-	return s.store.noting(ctx, "defer events", func(_ context.Context, t *transaction) error {
+	return s.store.writing(ctx, "defer events", func(_ context.Context, t *transaction) error {
 		for _, deferred := range [...]bool{false, true} {
 			var seqs []int64
 			var reasons, destinations []string
@@ -122,7 +122,7 @@ func (s shard) Hasten(ctx context.Context, now time.Time) error {
 
 // Park moves a row out of the shard.
 func (s shard) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
-	return s.store.noting(ctx, "park an event", func(_ context.Context, t *transaction) error {
+	return s.store.writing(ctx, "park an event", func(_ context.Context, t *transaction) error {
 		t.later(step{text: sqlPark.On(row.Deferred), args: []any{s.number, row.Seq, store.Printable(reason), timer.RoundDown(now)}})
 		return nil
 	})

@@ -205,25 +205,27 @@ func TestHoldKeepsServicesAway(t *testing.T) {
 }
 
 // TestABackupIsTheSameDatabaseAsItWas restores a copy that was made before the last command: it
-// has the identity by which the broker knows the database, and the positions of that time.
+// has the identity by which the broker knows the database, and the numbers of that time.
 func TestABackupIsTheSameDatabaseAsItWas(t *testing.T) {
 	t.Parallel()
 	path, to := filepath.Join(t.TempDir(), "timers.db"), filepath.Join(t.TempDir(), "copy.db")
 	s := openAt(t, path, relaxed)
-	done := int64(1)
-	s.CommitPositions(func() []timer.Position { return []timer.Position{{Log: "commands", Committed: done, Observed: done}} })
+	advance := func(to int64) {
+		must(t, s.Advance(t.Context(), timer.Number{Log: "log", Kind: timer.LogCommands, Number: to}))
+	}
+	advance(1)
 	scheduled(t, s, "call-1")
 	must(t, sqlite.Backup(t.Context(), path, to))
-	done = 2
+	advance(2)
 	scheduled(t, s, "call-2")
 	var ids []string
 	for i, store := range []*sqlite.Store{openAt(t, to, sqlite.Options{}), s} {
 		id, _, err := store.Identity(t.Context())
 		must(t, err)
 		ids = append(ids, id)
-		n, err := store.Noted(t.Context())
-		if err != nil || len(n.Positions) != 1 || n.Positions[0].Committed != int64(i+1) || n.Empty {
-			t.Errorf("noted %+v, %v, want position %d", n, err, i+1)
+		k, err := store.Known(t.Context())
+		if err != nil || len(k.Numbers) != 1 || k.Numbers[0].Number != int64(i+1) || k.Empty {
+			t.Errorf("known %+v, %v, want number %d", k, err, i+1)
 		}
 	}
 	if ids[0] != ids[1] {

@@ -245,12 +245,16 @@ const watchInterval = time.Second
 
 // Watch checks every second whether the file is still the one that was opened,
 // so that an idle service notices too. It returns nil when ctx is done, and an
-// error that wraps [timer.ErrFatal] if the file is gone or replaced.
+// error that wraps [timer.ErrFatal] if the file is gone or replaced, or has the content of an
+// older copy.
 func (s *Store) Watch(ctx context.Context) error {
 	for {
 		ready, err := s.ready(ctx)
 		if err == nil {
 			err = ready.file.check()
+		}
+		if err == nil {
+			err = s.checkContent(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:

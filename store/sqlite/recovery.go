@@ -2,58 +2,51 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// CommitPositions makes transactions that apply commands, or settle events, note positions.
-func (s *Store) CommitPositions(positions func() []timer.Position) { s.positions.SetCurrent(positions) }
+// errReplaced says that the content of the file is older than it was.
+var errReplaced = fmt.Errorf("%w: the database file has the content of an older copy: a restart reads what it lacks", timer.ErrFatal)
 
-// noting is [Store.writing] for transactions that apply commands or settle events. It also
-// writes the positions in the broker's logs, as they are when the transaction begins, so
-// that a copy of the database says how far it has come.
-func (s *Store) noting(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
-	var advances []store.Advance
-	err := s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
-		positions := s.positions.Current()
-		if err := fn(ctx, t); err != nil {
-			return err
-		}
-		advances = s.positions.Advances(positions)
-		return t.note(ctx, advances)
-	})
-	if err == nil {
-		s.positions.Commit(advances)
-	}
-	return err
-}
-
-// note writes positions, if there are any.
-func (t *transaction) note(ctx context.Context, advances []store.Advance) error {
-	if len(advances) == 0 {
+// Advance writes numbers. This process is the only one that does, so the count of its calls
+// in the file says whether that is still the content that it wrote to.
+func (s *Store) Advance(ctx context.Context, numbers ...timer.Number) error {
+	if len(numbers) == 0 {
 		return nil
 	}
-	rows := make([][3]any, len(advances))
-	for i, a := range advances {
-		rows[i] = [...]any{a.Log, a.Committed, a.Observed}
+	rows := make([][4]any, len(numbers))
+	for i, n := range numbers {
+		rows[i] = [...]any{n.Broker, n.Log, n.Kind, n.Number}
 	}
-	_, err := t.ExecContext(ctx, sqlNote, store.JSON(rows))
+	var writes int64
+	err := s.writing(ctx, "write the numbers", func(ctx context.Context, t *transaction) error {
+		if err := each(ctx, t, store.Scan(&writes), sqlWritten); err != nil {
+			return err
+		}
+		if before := s.writes.Load(); before > 0 && writes != before+1 {
+			return errReplaced
+		}
+		_, err := t.ExecContext(ctx, sqlAdvance, store.JSON(rows))
+		return err
+	})
+	if err == nil {
+		s.writes.Store(writes)
+	}
 	return err
 }
 
-// ReplacePositions notes positions in place of all others.
-func (s *Store) ReplacePositions(ctx context.Context, positions []timer.Position) error {
-	all := new(store.Positions).Advances(positions)
-	err := s.writing(ctx, "replace the positions", func(ctx context.Context, t *transaction) error {
-		if _, err := t.ExecContext(ctx, sqlForgetPositions); err != nil {
-			return err
-		}
-		return t.note(ctx, all)
-	})
-	if err == nil {
-		s.positions.Replace(all)
+// checkContent returns an error that wraps [timer.ErrFatal] if the content of the file is
+// older than it was.
+func (s *Store) checkContent(ctx context.Context) error {
+	before := s.writes.Load()
+	var writes int64
+	err := s.rows(ctx, "read the numbers", sqlWrites, nil, store.Scan(&writes))
+	if err == nil && writes < before {
+		return errReplaced
 	}
 	return err
 }

@@ -94,7 +94,7 @@ type Store struct {
 
 	referenced atomic.Bool // a service call was missing, see [ReferenceServiceCalls]
 
-	positions store.Positions
+	writes atomic.Int64 // how often this process has written numbers, as the file counts it; 0: never
 
 	lastTenant string // the tenant at which the last walk ended, see walk; only the owner of the turn uses it
 }
@@ -146,7 +146,7 @@ func New(db *sql.DB, opt Options) *Store {
 func newStore(db *sql.DB, opt Options) *Store {
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	s := &Store{Reader: newReader(db), db: db, opt: opt, node: store.NewNode(opt.Version), turn: make(chan struct{}, 1)}
-	s.within, s.together = s.noting, func(_ context.Context, _ string, steps func() error) error { return steps() }
+	s.within, s.together = s.writing, func(_ context.Context, _ string, steps func() error) error { return steps() }
 	s.Changer = store.Changer{SQL: changes, Change: s.change}
 	s.turn <- struct{}{}
 	return s

@@ -37,7 +37,7 @@ func (s *Store) events(ctx context.Context, text string, args ...any) (events []
 // Delete removes rows from the outbox, with a statement for each run of numbers
 // without gaps.
 func (s *Store) Delete(ctx context.Context, rows ...outbox.Place) error {
-	return s.noting(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
+	return s.writing(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
 		for _, r := range outbox.Runs(rows) {
 			if err := t.deleteEvents(ctx, r); err != nil {
 				return err
@@ -57,7 +57,7 @@ func (t *transaction) deleteEvents(ctx context.Context, r outbox.Run) error {
 
 // Defer counts an attempt of rows and moves them behind the others.
 func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
-	return s.noting(ctx, "defer events", func(ctx context.Context, t *transaction) error {
+	return s.writing(ctx, "defer events", func(ctx context.Context, t *transaction) error {
 		for _, d := range rows {
 			_, err := t.ExecContext(ctx, sqlDefer.On(d.Deferred), d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli(), d.Attempts(), d.Unclaimed)
 			if err == nil && !d.Deferred {
@@ -90,7 +90,7 @@ func (s *Store) Hasten(ctx context.Context, now time.Time) error {
 
 // Park moves a row out of the outbox.
 func (s *Store) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
-	return s.noting(ctx, "park an event", func(ctx context.Context, t *transaction) error {
+	return s.writing(ctx, "park an event", func(ctx context.Context, t *transaction) error {
 		if _, err := t.ExecContext(ctx, sqlPark.On(row.Deferred), row.Seq, reason, now.UnixMilli()); err != nil {
 			return err
 		}

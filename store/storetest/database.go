@@ -79,7 +79,6 @@ func RunDatabase(t *testing.T, kind Kind) {
 		{"Close waits for the transaction at work", closeWaits},
 		{"A host's transaction on another database is refused, and goes on", joinElsewhere},
 		{"The reference to service calls is refused where it can't hold, and changes nothing", referenceRefused},
-		{"Positions that are not new are not written", nothingNew},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -403,37 +402,5 @@ func referenceRefused(d *database) {
 			d.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 		d.same(name, d.Schema(d, db), before)
-	}
-}
-
-func nothingNew(d *database) {
-	place := d.Empty(d)
-	s, err := d.Open(d.Context(), place, nil)
-	d.must(err)
-	defer func() { d.must(s.Close()) }()
-	position := at("log", 5, 7)
-	s.CommitPositions(func() []timer.Position { return []timer.Position{position} })
-	note := func(to timer.Position) error {
-		position = to
-		_, err := s.Cancel(d.Context(), noon, cancel(key("acme", "call"), 1))
-		return err
-	}
-	d.must(note(position))
-	refuse, allow := d.Refuse("timer_positions")
-	db := d.Handle(d, place)
-	d.Exec(d, db, refuse)
-	d.must(note(position))
-	d.must(note(at("log", 4, 6)))
-	for range 2 { // what failed is new again
-		if err := note(at("log", 4, 8)); err == nil || errors.Is(err, timer.ErrFatal) {
-			d.Errorf("with a higher position: %v", err)
-		}
-	}
-	d.Exec(d, db, allow)
-	d.must(note(position))
-	noted, err := s.Noted(d.Context())
-	d.must(err)
-	if diff := gocmp.Diff([]timer.Position{at("log", 5, 8)}, noted.Positions); diff != "" {
-		d.Errorf("noted (-want +got):\n%s", diff)
 	}
 }

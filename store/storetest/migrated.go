@@ -125,9 +125,9 @@ func holdings(t *testing.T, s Store) string {
 	firing, err := s.Firing(ctx, noon)
 	must(err)
 	line("paused", firing)
-	noted, err := s.Noted(ctx)
+	known, err := s.Known(ctx)
 	must(err)
-	line("noted", noted)
+	line("known", known)
 
 	var fired []timer.Entry
 	must(s.Update(ctx, func(tx timer.Tx) (err error) {

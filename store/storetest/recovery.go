@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -11,159 +13,86 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A tracked is what the function of CommitPositions returns.
-type tracked struct {
-	at atomic.Pointer[[]timer.Position]
+func number(log string, kind timer.LogKind, n int64) timer.Number {
+	return timer.Number{Broker: "broker", Log: log, Kind: kind, Number: n}
 }
 
-// track has the store note what is set from now on.
-func (s *suite) track() *tracked {
-	p := new(tracked)
-	p.set()
-	s.store.CommitPositions(func() []timer.Position { return *p.at.Load() })
-	return p
-}
-
-func (p *tracked) set(positions ...timer.Position) { p.at.Store(&positions) }
-
-func at(log string, done, seen int64) timer.Position {
-	return timer.Position{Log: log, Committed: done, Observed: seen}
-}
-
-func (s *suite) noted() timer.Noted {
+func (s *suite) known() timer.Known {
 	s.Helper()
-	n, err := s.store.Noted(s.Context())
+	k, err := s.store.Known(s.Context())
 	s.must(err)
-	return n
+	return k
 }
 
-// notedIs compares the positions that are noted.
-func (s *suite) notedIs(when string, want ...timer.Position) {
+// numbersAre compares the numbers that the database has.
+func (s *suite) numbersAre(when string, want ...timer.Number) {
 	s.Helper()
-	s.same("noted "+when, s.noted().Positions, want)
+	got := s.known().Numbers
+	slices.SortFunc(got, func(a, b timer.Number) int {
+		return cmp.Or(cmp.Compare(a.Broker, b.Broker), cmp.Compare(a.Log, b.Log), cmp.Compare(a.Kind, b.Kind))
+	})
+	s.same("numbers "+when, got, want)
 }
 
-func notedWithCommands(s *suite) {
-	s.timers("before", 1, noon) // a store that tracks nothing notes nothing
-	s.notedIs("without CommitPositions")
-	p := s.track()
-	s.timers("acme", 1, noon)
-	s.notedIs("while there is no position")
-	p.set(at("b", 5, 7), at("a", 0, 3))
-	s.timers("acme", 2, noon)
-	s.notedIs("with a schedule", at("a", 0, 3), at("b", 5, 7))
-	p.set(at("b", 8, 8))
-	s.cancel(cancel(key("acme", "call-000000"), 2))
-	s.notedIs("with a cancel", at("a", 0, 3), at("b", 8, 8))
-
+func numbersLast(s *suite) {
+	s.must(s.store.Advance(s.Context()))
+	s.numbersAre("before the first")
+	commands, events := number("a", timer.LogCommands, 5), number("a", timer.LogEvents, 7)
+	s.must(s.store.Advance(s.Context(), events, commands))
+	s.numbersAre("once written", commands, events)
+	commands.Number = 3 // the broker has lost the end of its log
+	s.must(s.store.Advance(s.Context(), commands))
+	s.numbersAre("once one is lower", commands, events)
+	other := commands
+	other.Broker, other.Number = "another", 1<<62
+	s.must(s.store.Advance(s.Context(), other))
+	s.numbersAre("of two brokers", other, commands, events)
 	ended, end := context.WithCancel(s.Context())
 	end()
-	p.set(at("b", 9, 9))
-	if _, err := s.store.Schedule(ended, noon, schedule(key("acme", "late"), 1, noon)); err == nil {
-		s.Error("scheduled though the context has ended")
+	if err := s.store.Advance(ended, number("a", timer.LogCommands, 9)); err == nil {
+		s.Error("written though the context has ended")
 	}
-	s.notedIs("by a transaction that failed", at("a", 0, 3), at("b", 8, 8))
-	s.timers("acme", 3, noon)
-	s.notedIs("by the next one", at("a", 0, 3), at("b", 9, 9))
-
-	p.set(at("b", 20, 20))
-	s.fire(noon.Add(time.Hour), 10)
-	_, err := s.store.Purge(s.Context(), noon.Add(2*time.Hour), 100)
-	s.must(err)
-	s.notedIs("by transactions that apply nothing of a broker", at("a", 0, 3), at("b", 9, 9))
+	s.numbersAre("after a call that failed", other, commands, events)
 }
 
-func notedNeverFalls(s *suite) {
-	p := s.track()
-	for i, positions := range [][]timer.Position{
-		{at("a", 10, 20), at("b", 1, 1)},
-		{at("a", 9, 21)},
-		{at("a", 11, 3), at("b", 0, 0)},
-		{},
-		{at("b", 0, 2)},
-	} {
-		p.set(positions...)
-		s.timers(timer.TenantID(fmt.Sprint("tenant-", i)), 1, noon)
-	}
-	s.notedIs("in the end", at("a", 11, 21), at("b", 1, 2))
-	many := make([]timer.Position, 100)
+func numbersOfMany(s *suite) {
+	many := make([]timer.Number, 300)
 	for i := range many {
-		many[i] = at(fmt.Sprintf("c-%03d", i), int64(i), 1<<62)
+		many[i] = number(fmt.Sprintf("c-%03d", i), timer.LogDeadLetters, int64(i))
 	}
 	many[7].Log = `c-007 "quoted" and \ ü`
-	p.set(many...)
-	s.timers("acme", 1, noon)
-	s.notedIs("of many logs", append([]timer.Position{at("a", 11, 21), at("b", 1, 2)}, many...)...)
-}
-
-// notedAtTheBeginning has positions rise after a transaction has asked for them.
-func notedAtTheBeginning(s *suite) {
-	var calls int64
-	s.store.CommitPositions(func() []timer.Position {
-		calls++
-		return []timer.Position{at("log", calls, calls)}
-	})
-	for n := range int64(3) {
-		s.timers("acme", int(n)+1, noon)
-		s.same("calls of the function", calls, n+1)
-		s.notedIs("once asked", at("log", n+1, n+1))
+	for range 3 {
+		s.must(s.store.Advance(s.Context(), many...))
+		for i := range many {
+			many[i].Number += 1000
+		}
 	}
-}
-
-func notedWithOutbox(s *suite) {
-	s.emit(event(1), event(2), event(3), event(4))
-	rows := s.head(0, 10)
-	p := s.track()
-	p.set(at("log", 1, 1))
-	s.emit(event(5))
-	s.notedIs("by an append")
-	s.must(s.store.Delete(s.Context(), rows[0].Place))
-	s.notedIs("by a delete", at("log", 1, 1))
-	p.set(at("log", 1, 2))
-	s.deferRow(rows[1].Place, "events", "failed", noon)
-	s.notedIs("by a defer", at("log", 1, 2))
-	p.set(at("log", 1, 3))
-	s.must(s.store.Park(s.Context(), noon, rows[2].Place, "refused"))
-	s.notedIs("by a park", at("log", 1, 3))
-}
-
-func replacedPositions(s *suite) {
-	p := s.track()
-	p.set(at("gone", 5, 5), at("log", 7, 9))
-	s.timers("acme", 1, noon)
-	s.must(s.store.ReplacePositions(s.Context(), []timer.Position{at("log", 3, 4), at("other", 1, 1)}))
-	s.notedIs("in place of the others", at("log", 3, 4), at("other", 1, 1))
-	p.set(at("log", 4, 4))
-	s.timers("acme", 2, noon)
-	s.notedIs("above what replaced a higher one", at("log", 4, 4), at("other", 1, 1))
-	s.must(s.store.ReplacePositions(s.Context(), nil))
-	s.notedIs("in place of all")
-	s.timers("acme", 3, noon)
-	s.notedIs("again", at("log", 4, 4))
+	for i := range many {
+		many[i].Number -= 1000
+	}
+	s.numbersAre("of many logs", many...)
 }
 
 func emptyDatabases(s *suite) {
-	s.same("a new one is empty", s.noted().Empty, true)
+	s.same("a new one is empty", s.known().Empty, true)
 	s.cancel(cancel(key("acme", "call"), 1))
-	s.same("one with a tombstone is empty", s.noted().Empty, false)
+	s.same("one with a tombstone is empty", s.known().Empty, false)
 	s.same("purged", s.sweep(noon.Add(time.Hour), 10), 1)
-	s.same("one without anything is empty", s.noted().Empty, true)
+	s.same("one without anything is empty", s.known().Empty, true)
 
 	s.emit(event(1))
-	s.same("one with an event is empty", s.noted().Empty, false)
+	s.same("one with an event is empty", s.known().Empty, false)
 	row := s.head(0, 1)[0]
 	s.deferRow(row.Place, "events", "failed", noon)
-	s.same("one with a deferred event is empty", s.noted().Empty, false)
+	s.same("one with a deferred event is empty", s.known().Empty, false)
 	s.must(s.store.Park(s.Context(), noon, s.deferred(noon, "", 1, 1)[0].Place, "refused"))
-	s.same("one with a parked event is empty", s.noted().Empty, false)
+	s.same("one with a parked event is empty", s.known().Empty, false)
 	_, err := s.store.DiscardParked(s.Context(), row.Seq)
 	s.must(err)
-	s.same("one without anything is empty", s.noted().Empty, true)
+	s.same("one without anything is empty", s.known().Empty, true)
 
-	s.track().set(at("log", 1, 1))
-	s.cancel(cancel(key("acme", "call"), 1))
-	s.same("purged", s.sweep(noon.Add(time.Hour), 10), 1)
-	s.same("one with a position is empty", s.noted().Empty, false)
+	s.must(s.store.Advance(s.Context(), number("log", timer.LogCommands, 1)))
+	s.same("one with a number is empty", s.known().Empty, false)
 }
 
 // fired brings in events, and returns how many timers were not Reached before.

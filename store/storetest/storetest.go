@@ -129,11 +129,8 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Forget deletes a tenant's timers and parked events, in steps, and no other's", forget},
 		{"Forget keeps events that wait, and no memory of the tenant", forgetLeaves},
 
-		{"Positions are noted with the commands that they tell of, if these are committed", notedWithCommands},
-		{"Positions never fall", notedNeverFalls},
-		{"Positions are those of the beginning of a transaction", notedAtTheBeginning},
-		{"Positions are noted where events leave the outbox or its head", notedWithOutbox},
-		{"Recovery: positions take the place of others", replacedPositions},
+		{"Numbers: the last one of each log and kind counts", numbersLast},
+		{"Numbers of many logs are written at once", numbersOfMany},
 		{"Recovery: a database is empty that holds no timer, event or position", emptyDatabases},
 		{"Fired: a timer of any state becomes Reached, but for a newer generation", firedStates},
 		{"Fired: a timer that expired stays Expired", firedExpired},
@@ -313,8 +310,8 @@ func Populate(t testing.TB, s Store) {
 		c.CorrelationID = fmt.Sprint("request-", i/3)
 		commands = append(commands, c)
 	}
-	s.CommitPositions(func() []timer.Position { return []timer.Position{at("commands", 1, 1), at("events", 0, 1)} })
 	_, err := s.Schedule(t.Context(), noon, commands...)
+	err = errors.Join(err, s.Advance(t.Context(), number("log", timer.LogCommands, 1), number("log", timer.LogEvents, 1)))
 	for range 3 {
 		err = errors.Join(err, s.Update(t.Context(), func(tx timer.Tx) error {
 			_, err := fire(t.Context(), tx, noon.Add(time.Hour), 500)

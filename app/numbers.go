@@ -1,0 +1,145 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// numbersInterval is the time between two questions how far the logs are settled.
+const numbersInterval = 2 * time.Second
+
+// A numberWriter writes how far the database is: at intervals it asks the broker, and writes
+// the numbers that have changed in a transaction that begins after the answer. Then all that
+// the numbers stand for was committed before.
+type numberWriter struct {
+	recovery *recovery
+	owner    *owner
+	log      *slog.Logger
+
+	written numbers // last written by this process
+	failed  bool    // the last time, which was logged
+}
+
+// run writes numbers until ctx is done, and once more then.
+func (w *numberWriter) run(ctx context.Context) error {
+	if w.recovery.history == nil {
+		<-ctx.Done()
+		return nil
+	}
+	for {
+		again := pause.For(ctx, numbersInterval)
+		err := w.write(context.WithoutCancel(ctx))
+		switch {
+		case errors.Is(err, timer.ErrFatal):
+			return err
+		case err != nil && again && !w.failed:
+			w.log.WarnContext(ctx, "how far the database is was not written, will retry: until then a start reads more", "error", err)
+		}
+		if w.failed = err != nil; !again {
+			return nil
+		}
+	}
+}
+
+// writeTimeout is how long a write of numbers may take.
+const writeTimeout = 2 * time.Second
+
+func (w *numberWriter) write(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	logs, err := w.recovery.history.Logs(ctx, w.recovery.role)
+	if err != nil {
+		return ignore(err, broker.ErrUnavailable) // the connection logs the reason
+	}
+	if w.written.byLog == nil {
+		known, err := w.recovery.db.Known(ctx)
+		if err != nil {
+			return err
+		}
+		w.written = newNumbers(w.owner.me.Broker, known.Numbers)
+	}
+	var next, all []timer.Number
+	for _, l := range logs {
+		n := timer.Number{Broker: w.owner.me.Broker, Log: l.Name, Kind: timer.LogKind(l.Kind.String()), Number: l.Floor}
+		before, known := w.written.of(l)
+		switch {
+		case known && before > l.Last:
+			n.Number = l.Last
+			w.log.WarnContext(ctx, "the broker has lost messages that the database knows; the timers in the database stay as they are", "log", l.Name, "kind", l.Kind, "known", before, "last", l.Last)
+		case known:
+			w.recovery.sayGap(ctx, l, before)
+			n.Number = max(n.Number, before)
+			if missing := l.First - 1; l.Kind == broker.Commands && before < missing { // it is said once
+				n.Number = max(n.Number, min(missing, l.Last))
+			}
+		}
+		if all = append(all, n); !known || n.Number != before {
+			next = append(next, n)
+		}
+	}
+	if err := w.recovery.db.Advance(ctx, next...); err != nil {
+		return err
+	}
+	for _, n := range next {
+		w.written.byLog[logKey{n.Log, n.Kind}] = n.Number
+	}
+	w.recovery.history.Keep(all)
+	return nil
+}
+
+// numbers are the numbers of a broker.
+type numbers struct {
+	byLog map[logKey]int64
+	ours  bool // some were written for this broker
+}
+
+type logKey struct {
+	log  string
+	kind timer.LogKind
+}
+
+// newNumbers returns those of a broker, and those of an earlier version, which did not know its
+// id. Without an id it returns all.
+func newNumbers(brokerID string, all []timer.Number) numbers {
+	n := numbers{byLog: make(map[logKey]int64)}
+	for _, of := range []string{"", brokerID} { // those of this broker win
+		for _, at := range all {
+			if at.Broker == of || brokerID == "" {
+				n.byLog[logKey{at.Log, at.Kind}] = at.Number
+				n.ours = n.ours || at.Broker != ""
+			}
+		}
+	}
+	return n
+}
+
+// of returns the number of a log.
+func (n numbers) of(l broker.Log) (int64, bool) {
+	number, found := n.byLog[logKey{l.Name, timer.LogKind(l.Kind.String())}]
+	return number, found
+}
+
+// any reports whether the database has been used with the broker that has logs.
+func (n numbers) any(logs []broker.Log) bool {
+	return n.ours || slices.ContainsFunc(logs, func(l broker.Log) bool {
+		_, found := n.of(l)
+		return found
+	})
+}
+
+// hadLogOf reports whether there is a number of an earlier log of the same name.
+func (n numbers) hadLogOf(l broker.Log) bool {
+	for k := range n.byLog {
+		if k.log != l.Name && prefix(k.log) == prefix(l.Name) {
+			return true
+		}
+	}
+	return false
+}

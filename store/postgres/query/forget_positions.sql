@@ -1,2 +1,0 @@
--- Delete all positions, before others are written.
-DELETE FROM timer_positions

@@ -1,2 +1,0 @@
--- Forget all positions: others take their place.
-DELETE FROM timer_positions
