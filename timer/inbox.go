@@ -77,12 +77,14 @@ type Inbox interface {
 	InInbox(ctx context.Context, log string, numbers ...int64) (map[int64]time.Time, error)
 
 	// ForgetInbox deletes messages of a tenant that arrived before a time, at most limit, and
-	// returns how many.
+	// returns how many. A zero time means all of the tenant.
 	ForgetInbox(ctx context.Context, tenant TenantID, before time.Time, limit int) (deleted int, err error)
 
 	// PurgeApplied deletes the messages with [WaitApplied] that a start does not read again and
-	// that no waiting message may still meet: the number of the commands of their log has
-	// passed them, and no message of their tenant waits that arrived before them. It returns
-	// how many it deleted, at most limit.
-	PurgeApplied(ctx context.Context, limit int) (deleted int, err error)
+	// that no waiting message may still meet. The number of the commands of their log has
+	// reached them, or, if they came from no log, they arrived before a time, after which the
+	// broker delivers them no more. No message of their tenant waits that arrived no later,
+	// and none that has a lower number in their log. It returns how many it deleted, at most
+	// limit. If there are none, it writes nothing.
+	PurgeApplied(ctx context.Context, before time.Time, limit int) (deleted int, err error)
 }
