@@ -122,7 +122,7 @@ func TestReferenceNeedsForeignKeys(t *testing.T) {
 func TestTriggersThatMayDropRowsAreRefused(t *testing.T) {
 	t.Parallel()
 	db := openHost(t)
-	for _, table := range []string{"timer_outbox", "timer_outbox_deferred", "timer_outbox_parked", "timer_counts", "timer_database", "timer_firing", "timer_positions", "timer_schema"} {
+	for _, table := range []string{"timer_outbox", "timer_outbox_deferred", "timer_outbox_parked", "timer_counts", "timer_database", "timer_decisions", "timer_firing", "timer_inbox", "timer_numbers", "timer_positions", "timer_schema"} {
 		exec(t, db, `CREATE TRIGGER trap BEFORE INSERT ON `+table+` BEGIN SELECT RAISE(IGNORE); END`)
 		s := sqlite.New(db, sqlite.Options{})
 		if err := s.Prepare(t.Context()); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "may drop rows in silence: trap on "+table) {

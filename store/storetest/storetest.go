@@ -329,7 +329,8 @@ func (s *suite) same(what string, got, want any) {
 }
 
 // Populate has a store hold three thousand timers of twenty tenants, of which half have
-// fired, and their events.
+// fired, and their events. The inbox has many messages of one tenant, a few of a thousand
+// others, and selections that were applied.
 func Populate(t testing.TB, s Store) {
 	t.Helper()
 	var commands []timer.ScheduleTimer
@@ -340,6 +341,16 @@ func Populate(t testing.TB, s Store) {
 	}
 	s.CommitPositions(func() []timer.Position { return []timer.Position{at("commands", 1, 1), at("events", 0, 1)} })
 	_, err := s.Schedule(t.Context(), noon, commands...)
+	var messages []timer.InboxMessage
+	for i := range 30_000 {
+		m := waitingMessage(timer.TenantID(fmt.Sprint("tenant-", max(0, i-27_000)%1000)), fmt.Sprint(i))
+		m.Log, m.Number = "commands", int64(i)
+		messages = append(messages, m)
+	}
+	for i := range int64(500) {
+		messages = append(messages, selection(timer.TenantID(fmt.Sprint("tenant-", i%20)), "commands", 30_000+i, noon))
+	}
+	err = errors.Join(err, s.Inbox().PutInbox(t.Context(), messages...))
 	for range 3 {
 		err = errors.Join(err, s.Update(t.Context(), func(tx timer.Tx) error {
 			_, err := fire(t.Context(), tx, noon.Add(time.Hour), 500)

@@ -4,10 +4,10 @@
 -- idx_timer_inbox_applied from tenant to tenant, and reads the first arrival of each tenant
 -- once, from idx_timer_inbox_retry. Hops over the primary key of timer_numbers, backwards,
 -- since the last row of a log and kind counts.
-WITH RECURSIVE tenants (tenant_id, since) AS (
-     SELECT ''::text COLLATE "C", NULL::timestamptz(3)
+WITH RECURSIVE tenants (tenant_id) AS (
+     SELECT ''::text COLLATE "C"
       UNION ALL
-     SELECT first.tenant_id, (SELECT min(w.arrived_at) FROM timer_inbox AS w WHERE w.tenant_id = first.tenant_id AND w.retry_at IS NOT NULL)
+     SELECT first.tenant_id
        FROM tenants
       CROSS JOIN LATERAL (
             SELECT i.tenant_id
@@ -15,6 +15,9 @@ WITH RECURSIVE tenants (tenant_id, since) AS (
              WHERE i.retry_at IS NULL AND i.tenant_id > tenants.tenant_id
              ORDER BY i.tenant_id, i.seq
              LIMIT 1) AS first),
+     waits (tenant_id, since) AS MATERIALIZED (
+     SELECT tenant_id, (SELECT min(w.arrived_at) FROM timer_inbox AS w WHERE w.tenant_id = tenants.tenant_id AND w.retry_at IS NOT NULL)
+       FROM tenants),
      numbers (broker, log, kind, number) AS (
      (SELECT broker, log, kind, number
         FROM timer_numbers
@@ -28,20 +31,15 @@ WITH RECURSIVE tenants (tenant_id, since) AS (
               FROM timer_numbers AS n
              WHERE (n.broker, n.log, n.kind) < (numbers.broker, numbers.log, numbers.kind)
              ORDER BY n.broker DESC, n.log DESC, n.kind DESC, n.seq DESC
-             LIMIT 1) AS last),
-     reached (log, number) AS MATERIALIZED (
-     SELECT log, max(number)
-       FROM numbers
-      WHERE kind = 'commands'
-      GROUP BY log)
+             LIMIT 1) AS last)
 SELECT a.seq
-  FROM tenants
+  FROM waits
  CROSS JOIN LATERAL (
        SELECT i.seq, i.log, i.number, i.arrived_at
          FROM timer_inbox AS i
-        WHERE i.retry_at IS NULL AND i.tenant_id = tenants.tenant_id AND (tenants.since IS NULL OR i.arrived_at < tenants.since)) AS a
+        WHERE i.retry_at IS NULL AND i.tenant_id = waits.tenant_id AND (waits.since IS NULL OR i.arrived_at < waits.since)) AS a
  WHERE CASE WHEN a.log IS NULL THEN a.arrived_at < $1
-            ELSE a.number <= (SELECT reached.number FROM reached WHERE reached.log = a.log)
+            ELSE EXISTS (SELECT 1 FROM numbers WHERE numbers.log = a.log AND numbers.kind = 'commands' AND numbers.number >= a.number)
                  AND NOT EXISTS (SELECT 1 FROM timer_inbox AS w WHERE w.log = a.log AND w.number < a.number AND w.retry_at IS NOT NULL)
         END
  LIMIT $2

@@ -2,11 +2,7 @@
 -- many of these, counted up to ?4. Leaves out the tenants in the JSON array ?5. Hops over
 -- idx_timer_inbox_retry with a seek for each tenant, however many messages it has.
 WITH RECURSIVE tenants (tenant_id) AS (
-     SELECT (SELECT tenant_id
-               FROM timer_inbox
-              WHERE retry_at IS NOT NULL AND tenant_id > ?2
-              ORDER BY tenant_id
-              LIMIT 1)
+     SELECT ?2
       UNION ALL
      SELECT (SELECT i.tenant_id
                FROM timer_inbox AS i
@@ -22,6 +18,7 @@ SELECT tenant_id,
                  WHERE i.tenant_id = tenants.tenant_id AND i.retry_at <= ?1
                  LIMIT +?4))
   FROM tenants
- WHERE EXISTS (SELECT 1 FROM timer_inbox AS i WHERE i.tenant_id = tenants.tenant_id AND i.retry_at <= ?1)
+ WHERE tenant_id > ?2
+   AND EXISTS (SELECT 1 FROM timer_inbox AS i WHERE i.tenant_id = tenants.tenant_id AND i.retry_at <= ?1)
    AND tenant_id NOT IN (SELECT value FROM json_each(?5))
  LIMIT +?3

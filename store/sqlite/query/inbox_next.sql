@@ -1,11 +1,7 @@
 -- Find the earliest time at which a message is handled again. Hops over idx_timer_inbox_retry
 -- with two seeks for each tenant, however many messages it has.
 WITH RECURSIVE tenants (tenant_id) AS (
-     SELECT (SELECT tenant_id
-               FROM timer_inbox
-              WHERE retry_at IS NOT NULL
-              ORDER BY tenant_id
-              LIMIT 1)
+     SELECT ''
       UNION ALL
      SELECT (SELECT i.tenant_id
                FROM timer_inbox AS i

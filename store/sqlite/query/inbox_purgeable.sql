@@ -4,11 +4,7 @@
 -- idx_timer_inbox_applied from tenant to tenant, and reads the first arrival of each tenant
 -- once, from idx_timer_inbox_retry.
 WITH RECURSIVE tenants (tenant_id) AS (
-     SELECT (SELECT tenant_id
-               FROM timer_inbox
-              WHERE retry_at IS NULL
-              ORDER BY tenant_id
-              LIMIT 1)
+     SELECT ''
       UNION ALL
      SELECT (SELECT i.tenant_id
                FROM timer_inbox AS i
@@ -22,16 +18,15 @@ WITH RECURSIVE tenants (tenant_id) AS (
        FROM tenants
       WHERE tenant_id IS NOT NULL),
      reached (log, number) AS MATERIALIZED (
-     SELECT log, max(number)
+     SELECT log, number
        FROM timer_numbers
-      WHERE kind = 'commands'
-      GROUP BY log)
+      WHERE kind = 'commands')
 SELECT a.seq
   FROM waits
  CROSS JOIN timer_inbox AS a
  WHERE a.tenant_id = waits.tenant_id AND a.retry_at IS NULL AND (waits.since IS NULL OR a.arrived_at < waits.since)
    AND CASE WHEN a.log IS NULL THEN a.arrived_at < ?1
-            ELSE a.number <= (SELECT reached.number FROM reached WHERE reached.log = a.log)
+            ELSE EXISTS (SELECT 1 FROM reached WHERE reached.log = a.log AND reached.number >= a.number)
                  AND NOT EXISTS (SELECT 1 FROM timer_inbox AS w WHERE w.log = a.log AND w.number < a.number AND w.retry_at IS NOT NULL)
         END
  LIMIT ?2
