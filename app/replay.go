@@ -19,7 +19,7 @@ import (
 // leaves out commands that became dead letters or wait in the inbox, and commands and events of
 // a tenant from before it was forgotten.
 func (r *recovery) replay(ctx context.Context, p reading, report func(done Recovered, ahead int64)) (done Recovered, err error) {
-	m, err := r.readMarks(ctx, p)
+	m, err := r.readMarks(ctx, p, r.leaveInbox)
 	if err != nil {
 		return done, fmt.Errorf("read dead letters: %w", err)
 	}
@@ -231,6 +231,20 @@ func (r *recovery) inInbox(ctx context.Context, batch []broker.Stored) (map[plac
 	return found, nil
 }
 
+// leaveInbox deletes messages from the inbox that became dead letters.
+func (r *recovery) leaveInbox(ctx context.Context, numbers map[string][]int64) error {
+	for log, all := range numbers {
+		in, err := r.inbox.InInbox(ctx, log, all...)
+		if err != nil {
+			return err
+		}
+		if err := r.inbox.DeleteInbox(ctx, slices.Collect(maps.Values(in))...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // asReceived returns a message as it goes into the inbox, before the host's middleware has seen
 // it.
 func asReceived(stored broker.Stored) timer.InboxMessage {
@@ -256,7 +270,7 @@ func (c *commandReplay) decode(ctx context.Context, stored broker.Stored) (sched
 // verify returns an error that wraps [timer.ErrFatal] and [errAsk] if a command that was taken
 // before, or an event, would change the database. It changes nothing.
 func (r *recovery) verify(ctx context.Context, p reading) error {
-	m, err := r.readMarks(ctx, p)
+	m, err := r.readMarks(ctx, p, func(context.Context, map[string][]int64) error { return nil })
 	if err != nil {
 		return fmt.Errorf("read dead letters: %w", err)
 	}
@@ -332,19 +346,25 @@ func (m *marks) isDead(stored broker.Stored) bool {
 	return is && !at.Before(stored.At)
 }
 
-// readMarks reads the dead letters and the marks of operators among them.
-func (r *recovery) readMarks(ctx context.Context, p reading) (marks, error) {
+// readMarks reads the dead letters and the marks of operators among them. It calls dead with
+// the numbers, by log, of the commands that became dead letters.
+func (r *recovery) readMarks(ctx context.Context, p reading, dead func(context.Context, map[string][]int64) error) (marks, error) {
 	m := marks{make(map[place]time.Time), make(map[timer.TenantID]time.Time), make(timer.Pauses)}
 	var decided []broker.Stored
 	after, upTo := p.of(broker.DeadLetter)
 	err := r.history.Read(ctx, broker.DeadLetter, after, upTo, func(batch []broker.Stored) error {
+		numbers := make(map[string][]int64)
 		for _, d := range batch {
-			m.dead[placeOf(d.Message.Metadata, envelope.HeaderDeadLetterTopic, envelope.HeaderDeadLetterPosition)] = d.At
+			at := placeOf(d.Message.Metadata, envelope.HeaderDeadLetterTopic, envelope.HeaderDeadLetterPosition)
+			m.dead[at] = d.At
+			if log, number, ok := r.history.Place(at.topic, at.position); ok {
+				numbers[log] = append(numbers[log], number)
+			}
 			if deadletter.MarkOf(d.Message) != "" {
 				decided = append(decided, d)
 			}
 		}
-		return nil
+		return dead(ctx, numbers)
 	})
 	slices.SortStableFunc(decided, func(a, b broker.Stored) int { return a.At.Compare(b.At) })
 	for _, d := range decided {

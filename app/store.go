@@ -27,7 +27,8 @@ type Store interface {
 	// than the broker knows.
 	Recovery() timer.Recoverer
 
-	// Inbox returns where messages wait that can't be settled yet.
+	// Inbox returns where messages wait whose handling failed, or whose commands exceed a
+	// quota.
 	Inbox() timer.Inbox
 
 	// Outbox returns where events wait for the broker: a table, or shards that

@@ -10,6 +10,10 @@ const (
 	traveling = "correlation_id, traceparent, tracestate, data"
 )
 
+// waiting are the columns of a message in the inbox, as [ReadInboxMessage] reads them, but for
+// the last one, which is retry_at.
+const waiting = "seq, tenant_id, log, number, topic, position, message_id, headers, body, arrived_at, reason, attempts, last_error"
+
 // Columns returns the text of a statement with the columns of a timer where it names them:
 //
 //	{columns}              all of them
@@ -18,6 +22,8 @@ const (
 //	{traveling = c.}       each of these set to the one of the table c
 //	{traveling text}       each of these with its type
 //	{values}               a placeholder for each of all columns
+//	{inbox}                all columns of a message in the inbox
+//	{i.inbox}              all but retry_at, of the table i
 func Columns(text string) string {
 	all := decided + ", " + traveling
 	return strings.NewReplacer(
@@ -27,6 +33,8 @@ func Columns(text string) string {
 		"{traveling = c.}", assigned("c"),
 		"{traveling = excluded.}", assigned("excluded"),
 		"{traveling text}", each(traveling, "", " text"),
+		"{inbox}", waiting+", retry_at",
+		"{i.inbox}", each(waiting, "i.", ""),
 		"{values}", "?"+strings.Repeat(", ?", strings.Count(all, ",")),
 	).Replace(text)
 }

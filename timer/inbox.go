@@ -46,7 +46,8 @@ type InboxCount struct {
 // An Inbox keeps messages that wait. It is the part of a store by which nothing waits at the
 // broker for long. All methods are safe for concurrent use, by several instances, too.
 type Inbox interface {
-	// PutInbox adds messages, in one transaction. Their Seq is not used.
+	// PutInbox adds messages, in one transaction. Their Seq is not used. A message of a Log
+	// and Number that is there is not added again.
 	PutInbox(ctx context.Context, messages ...InboxMessage) error
 
 	// TakeInbox returns messages that wait and whose RetryAt is not after now: at most each
@@ -72,17 +73,19 @@ type Inbox interface {
 	// AppliedSelections returns the messages of a tenant with [WaitApplied].
 	AppliedSelections(ctx context.Context, tenant TenantID) ([]InboxMessage, error)
 
-	// InInbox returns which of the numbers of a log are in the inbox, for any reason, and when
-	// each of them arrived.
-	InInbox(ctx context.Context, log string, numbers ...int64) (map[int64]time.Time, error)
+	// InInbox returns which of the numbers of a log are in the inbox, for any reason, and
+	// the Seq of each.
+	InInbox(ctx context.Context, log string, numbers ...int64) (map[int64]int64, error)
 
 	// ForgetInbox deletes messages of a tenant that arrived before a time, at most limit, and
-	// returns how many.
+	// returns how many. A zero time means all of the tenant.
 	ForgetInbox(ctx context.Context, tenant TenantID, before time.Time, limit int) (deleted int, err error)
 
 	// PurgeApplied deletes the messages with [WaitApplied] that a start does not read again and
-	// that no waiting message may still meet: the number of the commands of their log has
-	// passed them, and no message of their tenant waits that arrived before them. It returns
-	// how many it deleted, at most limit.
-	PurgeApplied(ctx context.Context, limit int) (deleted int, err error)
+	// that no waiting message may still meet. The number of the commands of their log has
+	// reached them, or, if they came from no log, they arrived before a time, after which the
+	// broker delivers them no more. No message of their tenant waits that arrived no later,
+	// and none that has a lower number in their log. It returns how many it deleted, at most
+	// limit. If there are none, it writes nothing.
+	PurgeApplied(ctx context.Context, before time.Time, limit int) (deleted int, err error)
 }

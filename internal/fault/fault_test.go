@@ -28,6 +28,7 @@ var ports = []struct {
 	{reflect.TypeFor[timer.Reader](), nil},
 	{reflect.TypeFor[timer.Operator](), nil},
 	{reflect.TypeFor[timer.Recoverer](), []string{"CommitPositions"}},
+	{reflect.TypeFor[timer.Inbox](), nil},
 	{reflect.TypeFor[transactor](), nil},
 	{reflect.TypeFor[outbox.Taker](), nil},
 	{reflect.TypeFor[outbox.Table](), nil},
@@ -49,6 +50,8 @@ func (inner) Timers() timer.Reader { return nil }
 func (inner) Operator() timer.Operator { return nil }
 
 func (inner) Recovery() timer.Recoverer { return nil }
+
+func (inner) Inbox() timer.Inbox { return nil }
 
 func (inner) Outbox() outbox.Outbox { return outbox.Single(nil) }
 

@@ -16,6 +16,7 @@ type Full interface {
 	Timers() timer.Reader
 	Operator() timer.Operator
 	Recovery() timer.Recoverer
+	Inbox() timer.Inbox
 	Outbox() outbox.Outbox
 	Shared() store.Shared
 	Join(tx *sql.Tx) timer.Commands
@@ -69,6 +70,9 @@ func (s *Store) Operator() timer.Operator { return &operator{s.Full.Operator(), 
 
 // Recovery returns a recoverer whose calls fail.
 func (s *Store) Recovery() timer.Recoverer { return &recoverer{s.Full.Recovery(), s.Decide} }
+
+// Inbox returns an inbox whose calls fail.
+func (s *Store) Inbox() timer.Inbox { return &inbox{s.Full.Inbox(), s.Decide} }
 
 // Outbox returns the outbox, with a [Table] or [Shards] that fail.
 func (s *Store) Outbox() outbox.Outbox {

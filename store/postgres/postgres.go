@@ -60,7 +60,7 @@ import (
 // statements.go lists them. Commands are applied in apply.go, timers become Reached in
 // reach.go, and table.go is the outbox. lease.go shares its shards among instances, and
 // watermark.go says from which row on others may still insert. What operators ask is in
-// reader.go and operator.go.
+// reader.go and operator.go, and inbox.go is the inbox.
 
 // Options tune a [Store]. The zero value is ready to use.
 type Options struct {
@@ -99,6 +99,8 @@ type Store struct {
 
 	history  history
 	advanced advancedNumbers
+
+	inbox *inbox
 }
 
 // Open connects to the database, migrates it, and returns a store with a handle of its own:
@@ -150,6 +152,7 @@ func newStore(db *sql.DB, opt Options) *Store {
 		watermark: watermark{began: time.Now()}, //nolint:forbidigo // for the pace, not for timers
 	}
 	s.shard.store, s.Changer = s, store.Changer{SQL: changes, Change: s.change}
+	s.inbox = newInbox(s)
 	return s
 }
 
@@ -188,6 +191,9 @@ func (s *Store) Operator() timer.Operator { return s }
 
 // Recovery returns s.
 func (s *Store) Recovery() timer.Recoverer { return s }
+
+// Inbox returns the inbox.
+func (s *Store) Inbox() timer.Inbox { return s.inbox }
 
 var _ interface {
 	timer.Store

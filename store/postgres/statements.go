@@ -82,10 +82,14 @@ var (
 	sqlPark         = outbox.OnBoth(query("park"))
 	sqlHasten       = query("hasten")
 	sqlClaim        = query("claim")
+	sqlInboxPut     = query("inbox_put")
+	sqlInboxTake    = query("inbox_take")
+	sqlInboxDefer   = query("inbox_defer")
 )
 
 // Every database has statements of these names.
 var (
-	statements = store.StatementsOf(query)
-	changes    = store.ChangesOf(query)
+	statements      = store.StatementsOf(query)
+	changes         = store.ChangesOf(query)
+	inboxStatements = store.InboxStatementsOf(query)
 )

@@ -102,7 +102,40 @@ var plans = map[string][]string{
 	"tenant_counts":    {"SEARCH timer_counts USING PRIMARY KEY (tenant_id>?)"},
 	"due_tenants":      {nextDues},
 	"tenants":          {"SEARCH timer_counts USING PRIMARY KEY (tenant_id>?)"},
-	"walk_end":         {"SEARCH timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id>? AND service_call_id<?)"},
+	"inbox_put":        nil,
+	"inbox_due": {
+		"CO-ROUTINE tenants", "SETUP", "RECURSIVE STEP", "SCAN tenants", "CORRELATED SCALAR SUBQUERY 2",
+		"SEARCH i USING COVERING INDEX idx_timer_inbox_retry (tenant_id>?)", "SCAN tenants", "LIST SUBQUERY 7", eachOf,
+		"CREATE BLOOM FILTER", "SEARCH i EXISTS USING COVERING INDEX idx_timer_inbox_retry (tenant_id=? AND retry_at<?)", "CORRELATED SCALAR SUBQUERY 5",
+		"CO-ROUTINE (subquery-4)", "SEARCH i USING COVERING INDEX idx_timer_inbox_retry (tenant_id=? AND retry_at<?)", "SCAN (subquery-4)",
+	},
+	"inbox_due_tenant": {"SEARCH timer_inbox USING INDEX idx_timer_inbox_retry (tenant_id=? AND retry_at<?)"},
+	"inbox_claim":      {byMessage, "LIST SUBQUERY 1", eachOf},
+	"inbox_defer":      {byMessage},
+	"inbox_delete":     {byMessage, "LIST SUBQUERY 1", eachOf},
+	"inbox_next": {
+		"CO-ROUTINE tenants", "SETUP", "RECURSIVE STEP", "SCAN tenants", "CORRELATED SCALAR SUBQUERY 2",
+		"SEARCH i USING COVERING INDEX idx_timer_inbox_retry (tenant_id>?)", "SEARCH tenants", "CORRELATED SCALAR SUBQUERY 4",
+		"SEARCH i USING COVERING INDEX idx_timer_inbox_retry (tenant_id=? AND retry_at>?)",
+	},
+	"inbox_counts":        {walkInbox},
+	"inbox_counts_tenant": {"SEARCH timer_inbox USING COVERING INDEX idx_timer_inbox_retry (tenant_id=? AND retry_at>?)"},
+	"inbox_applied":       {"SEARCH timer_inbox USING INDEX idx_timer_inbox_applied (tenant_id=?)"},
+	"inbox_numbers":       {"SCAN wanted VIRTUAL TABLE INDEX 1:", "SEARCH i USING COVERING INDEX idx_timer_inbox_number (log=? AND number=?)"},
+	"inbox_forget": {
+		byMessage, "LIST SUBQUERY 4", "COMPOUND QUERY", "LEFT-MOST SUBQUERY", "CO-ROUTINE (subquery-1)",
+		"SEARCH timer_inbox USING COVERING INDEX idx_timer_inbox_retry (tenant_id=? AND retry_at>?)", "SCAN (subquery-1)", "UNION ALL",
+		"CO-ROUTINE (subquery-3)", "SEARCH timer_inbox USING INDEX idx_timer_inbox_applied (tenant_id=?)", "SCAN (subquery-3)",
+	},
+	"inbox_purgeable": {
+		"MATERIALIZE waits", "CO-ROUTINE tenants", "SETUP", "RECURSIVE STEP", "SCAN tenants", "CORRELATED SCALAR SUBQUERY 2",
+		"SEARCH i USING INDEX idx_timer_inbox_applied (tenant_id>?)", "SCAN tenants", "CORRELATED SCALAR SUBQUERY 4",
+		"SEARCH i USING COVERING INDEX idx_timer_inbox_retry (tenant_id=? AND retry_at>?)", "SCAN waits",
+		"SEARCH a USING INDEX idx_timer_inbox_applied (tenant_id=?)", "CORRELATED SCALAR SUBQUERY 7", "MATERIALIZE reached", walkReached,
+		"SEARCH reached USING AUTOMATIC COVERING INDEX (log=?)", "CORRELATED SCALAR SUBQUERY 8",
+		"SEARCH w USING INDEX idx_timer_inbox_number (log=? AND number<?)",
+	},
+	"walk_end": {"SEARCH timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id>? AND service_call_id<?)"},
 }
 
 // notHot are statements for people, or on a table of one row, which may scan tables
@@ -121,6 +154,7 @@ const (
 	byDeferred      = "SEARCH timer_outbox_deferred USING INTEGER PRIMARY KEY (rowid=?)"
 	byUnclaimed     = "SEARCH timer_outbox_deferred USING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination>? AND destination<?)"
 	byUnclaimedOnly = "SEARCH timer_outbox_deferred USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination>? AND destination<?)"
+	byMessage       = "SEARCH timer_inbox USING INTEGER PRIMARY KEY (rowid=?)"
 	byNumber        = "SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid=?)"
 	byParked        = "SEARCH timer_outbox_parked USING INTEGER PRIMARY KEY (rowid=?)"
 	eachOf          = "SCAN json_each VIRTUAL TABLE INDEX 1:"  // what was given as an argument
@@ -132,9 +166,11 @@ const (
 	walkNumbers = "SCAN timer_outbox"
 	walkParked  = "SCAN timer_outbox_parked"
 	walkTenants = "SCAN timer_counts"
+	walkInbox   = "SCAN timer_inbox USING COVERING INDEX idx_timer_inbox_retry"
+	walkReached = "SCAN timer_numbers" // which has a row for each log and kind
 )
 
-var walks = []string{walkNumbers, "SCAN timer_outbox_deferred", walkParked, walkTenants}
+var walks = []string{walkNumbers, "SCAN timer_outbox_deferred", walkParked, walkTenants, walkInbox, walkReached}
 
 // TestPlans explains every statement on a populated database, before and after
 // it knows statistics, which a host may collect at any time.
@@ -173,7 +209,7 @@ func TestPlans(t *testing.T) {
 			}
 		}
 	}
-	seeks := regexp.MustCompile(`^(SEARCH|SCALAR|CORRELATED|LIST|CO-ROUTINE|CREATE BLOOM FILTER|SETUP|RECURSIVE|MATERIALIZE|SCAN ((jsonb?_each|wanted) VIRTUAL TABLE INDEX 1:|tenants|intervals|destinations|head|deferred|parked|\(subquery-[0-9]+\))$|MERGE|LEFT|RIGHT|COMPOUND|UNION)`)
+	seeks := regexp.MustCompile(`^(SEARCH|SCALAR|CORRELATED|LIST|CO-ROUTINE|CREATE BLOOM FILTER|SETUP|RECURSIVE|MATERIALIZE|SCAN ((jsonb?_each|wanted) VIRTUAL TABLE INDEX 1:|tenants|intervals|waits|destinations|head|deferred|parked|\(subquery-[0-9]+\))$|MERGE|LEFT|RIGHT|COMPOUND|UNION)`)
 	for name, plan := range plans {
 		for _, line := range plan {
 			if !seeks.MatchString(line) && !slices.Contains(walks, line) {

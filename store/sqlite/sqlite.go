@@ -51,7 +51,7 @@ import (
 
 // This file has the store and its transactions. The statements are in the folder query, and
 // statements.go lists them. Commands are applied in schedule.go, timers become Reached in
-// reach.go, and table.go is the outbox. What operators ask is in reader.go and operator.go.
+// reach.go, and table.go is the outbox. What operators ask is in reader.go and operator.go, and inbox.go is the inbox.
 // The other files are about the file itself: who may have it, its schema, its copies.
 
 const (
@@ -95,6 +95,8 @@ type Store struct {
 	referenced atomic.Bool // a service call was missing, see [ReferenceServiceCalls]
 
 	writes atomic.Int64 // how often this process has written numbers, as the file counts it; 0: never
+
+	inbox *inbox
 
 	lastTenant string // the tenant at which the last walk ended, see walk; only the owner of the turn uses it
 }
@@ -148,6 +150,7 @@ func newStore(db *sql.DB, opt Options) *Store {
 	s := &Store{Reader: newReader(db), db: db, opt: opt, node: store.NewNode(opt.Version), turn: make(chan struct{}, 1)}
 	s.within, s.together = s.writing, func(_ context.Context, _ string, steps func() error) error { return steps() }
 	s.Changer = store.Changer{SQL: changes, Change: s.change}
+	s.inbox = newInbox(s)
 	s.turn <- struct{}{}
 	return s
 }
@@ -208,6 +211,9 @@ func (s *Store) Operator() timer.Operator { return s }
 // Recovery returns s.
 func (s *Store) Recovery() timer.Recoverer { return s }
 
+// Inbox returns the inbox.
+func (s *Store) Inbox() timer.Inbox { return s.inbox }
+
 var _ interface {
 	timer.Store
 	timer.Reader
@@ -267,6 +273,8 @@ func arguments(args []any) []any {
 				args[i] = arg.UnixMilli()
 			}
 		case []int64:
+			args[i] = store.JSON(arg)
+		case []string:
 			args[i] = store.JSON(arg)
 		}
 	}

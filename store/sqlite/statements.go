@@ -64,12 +64,17 @@ var (
 	sqlWritten        = query("written")
 	sqlWrites         = query("writes")
 	sqlFiredOutbox    = outbox.OnBoth(query("fired_outbox"))
+	sqlInboxPut       = query("inbox_put")
+	sqlInboxDueTenant = query("inbox_due_tenant")
+	sqlInboxClaim     = query("inbox_claim")
+	sqlInboxDefer     = query("inbox_defer")
 )
 
 // Every database has statements of these names.
 var (
-	statements = store.StatementsOf(query)
-	changes    = store.ChangesOf(query)
+	statements      = store.StatementsOf(query)
+	changes         = store.ChangesOf(query)
+	inboxStatements = store.InboxStatementsOf(query)
 )
 
 // appendRows is how many events a statement adds to the outbox at most.
@@ -98,7 +103,7 @@ func repeatValues(text string, n int) string {
 var writing = []string{
 	sqlLock, sqlStatus, sqlPut[store.Schedules], sqlPutChunk[store.Schedules], sqlPut[store.Cancels], sqlPutChunk[store.Cancels], sqlPutChunk[store.Events],
 	sqlCount, sqlBacklogged, sqlDueTenants, sqlTenants, sqlDue, sqlDueTenant, sqlMark, sqlAppend, appends(appendRows), sqlDelete.Head, sqlDelete.Deferred, sqlDefer.Head, sqlDefer.Deferred,
-	sqlFiredOutbox.Head, sqlFiredOutbox.Deferred,
+	sqlFiredOutbox.Head, sqlFiredOutbox.Deferred, sqlInboxPut, repeatValues(sqlInboxPut, inboxRows), sqlInboxDueTenant, sqlInboxClaim, sqlInboxDefer,
 }
 
 // polling lists the reading statements that are prepared once, because they run many times a

@@ -127,6 +127,7 @@ func holdings(t *testing.T, s Store) string {
 	line("paused", firing)
 	known, err := s.Known(ctx)
 	must(err)
+	slices.SortFunc(known.Numbers, compareNumbers)
 	line("known", known)
 
 	var fired []timer.Entry

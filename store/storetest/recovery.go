@@ -24,13 +24,15 @@ func (s *suite) known() timer.Known {
 	return k
 }
 
+func compareNumbers(a, b timer.Number) int {
+	return cmp.Or(cmp.Compare(a.Broker, b.Broker), cmp.Compare(a.Log, b.Log), cmp.Compare(a.Kind, b.Kind))
+}
+
 // numbersAre compares the numbers that the database has.
 func (s *suite) numbersAre(when string, want ...timer.Number) {
 	s.Helper()
 	got := s.known().Numbers
-	slices.SortFunc(got, func(a, b timer.Number) int {
-		return cmp.Or(cmp.Compare(a.Broker, b.Broker), cmp.Compare(a.Log, b.Log), cmp.Compare(a.Kind, b.Kind))
-	})
+	slices.SortFunc(got, compareNumbers)
 	s.same("numbers "+when, got, want)
 }
 

@@ -36,6 +36,7 @@ type Database interface {
 	Identity(ctx context.Context) (id, name string, err error)
 	Shared() store.Shared
 	Check(ctx context.Context) error
+	Inbox() timer.Inbox
 	RegisteredBefore(ctx context.Context, before time.Time, limit int) (timer.Unprotected, error)
 	DB() *sql.DB // the handle that writes
 }
@@ -138,6 +139,30 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Fired: two generations of a timer, in any order", firedTwice},
 		{"Fired: events leave the outbox, deferred or not", firedLeavesOutbox},
 		{"Alone runs what it is given", alone},
+
+		{"Inbox: a message is kept as it came", inboxKeepsAll},
+		{"Inbox: texts that not every database can hold are kept as far as they can be", inboxTexts},
+		{"Inbox: times are rounded, and no message is handled early", inboxRounds},
+		{"Inbox: many messages are put at once, and are taken in their order", inboxPutMany},
+		{"Inbox: nothing is put for a context that has ended", inboxEnded},
+		{"Inbox: what was taken is not taken again before its time", inboxClaims},
+		{"Inbox: at most some messages of each tenant are taken, and none of tenants that are left out", inboxEach},
+		{"Inbox: tenants share equally, and what some leave goes to the others", inboxShares},
+		{"Inbox: a tenant with many messages delays no other", inboxGreatTenant},
+		{"Inbox: more tenants than a call takes have their turn one after the other", inboxManyTenants},
+		{"Inbox: of many that take at once each message goes to one", inboxConcurrently},
+		{"Inbox: a message is deferred, and stays as it came", inboxDefer},
+		{"Inbox: a selection that was applied is not deferred", inboxDeferApplied},
+		{"Inbox: messages are deleted, once and again, and no number is used again", inboxDelete},
+		{"Inbox: what waits is counted by tenant and reason", inboxCounted},
+		{"Inbox: the next time is the earliest of those that wait", inboxNext},
+		{"Inbox: selections that were applied are kept apart", inboxSelections},
+		{"Inbox: numbers of a log are found, with when they first arrived", inboxNumbers},
+		{"Inbox: a tenant is forgotten in steps, but for what arrived later", inboxForget},
+		{"Inbox: selections are purged that a start does not read again", purgeReached},
+		{"Inbox: selections of no log are purged after a time", purgeOfNoLog},
+		{"Inbox: selections are purged in steps", purgeSelectionSteps},
+		{"Inbox: selections stay that a waiting message may meet", purgeWaits},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -301,7 +326,8 @@ func (s *suite) same(what string, got, want any) {
 }
 
 // Populate has a store hold three thousand timers of twenty tenants, of which half have
-// fired, and their events.
+// fired, and their events. The inbox has many messages of one tenant, a few of a thousand
+// others, and selections that were applied.
 func Populate(t testing.TB, s Store) {
 	t.Helper()
 	var commands []timer.ScheduleTimer
@@ -311,6 +337,16 @@ func Populate(t testing.TB, s Store) {
 		commands = append(commands, c)
 	}
 	_, err := s.Schedule(t.Context(), noon, commands...)
+	var messages []timer.InboxMessage
+	for i := range 30_000 {
+		m := waitingMessage(timer.TenantID(fmt.Sprint("tenant-", max(0, i-27_000)%1000)), fmt.Sprint(i))
+		m.Log, m.Number = "commands", int64(i)
+		messages = append(messages, m)
+	}
+	for i := range int64(500) {
+		messages = append(messages, selection(timer.TenantID(fmt.Sprint("tenant-", i%20)), "commands", 30_000+i, noon))
+	}
+	err = errors.Join(err, s.Inbox().PutInbox(t.Context(), messages...))
 	err = errors.Join(err, s.Advance(t.Context(), number("log", timer.LogCommands, 1), number("log", timer.LogEvents, 1)))
 	for range 3 {
 		err = errors.Join(err, s.Update(t.Context(), func(tx timer.Tx) error {

@@ -297,6 +297,7 @@ CREATE TABLE timer_inbox (
     arrived_at timestamptz(3) NOT NULL,   -- by our clock
     number     bigint,                    -- its number in the log; null if it came from none
     attempts   integer NOT NULL DEFAULT 0, -- that failed
+    bytes      integer NOT NULL,          -- of headers and body
     tenant_id  text COLLATE "C" NOT NULL, -- _ if the message names none
     log        text COLLATE "C",
     topic      text COLLATE "C" NOT NULL, -- where it was published, and its position there: a dead letter names both
@@ -317,9 +318,10 @@ CREATE TABLE timer_inbox (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- What is to be handled again, tenant by tenant.
+-- What is to be handled again, tenant by tenant. The included columns are for counts, which
+-- then read no bodies.
 CREATE INDEX idx_timer_inbox_retry
-    ON timer_inbox (tenant_id, retry_at, seq)
+    ON timer_inbox (tenant_id, retry_at, seq) INCLUDE (reason, bytes, arrived_at)
  WHERE retry_at IS NOT NULL;
 
 -- The selections that were applied, of a tenant.
@@ -327,8 +329,9 @@ CREATE INDEX idx_timer_inbox_applied
     ON timer_inbox (tenant_id, seq)
  WHERE retry_at IS NULL;
 
--- A start leaves out what waits here when it reads the log again.
-CREATE INDEX idx_timer_inbox_number
+-- A start leaves out what waits here when it reads the log again. A message that is delivered
+-- again is not added again.
+CREATE UNIQUE INDEX idx_timer_inbox_number
     ON timer_inbox (log, number)
  WHERE log IS NOT NULL;
 

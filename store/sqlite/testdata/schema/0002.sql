@@ -216,6 +216,7 @@ CREATE TABLE timer_inbox (
     retry_at   INTEGER,          -- when it is handled again; null for a selection that was applied
     arrived_at INTEGER NOT NULL, -- by our clock
     number     INTEGER,          -- its number in the log; null if it came from none
+    bytes      INTEGER NOT NULL, -- of headers and body
     log        TEXT,
     topic      TEXT    NOT NULL, -- where it was published, and its position there: a dead letter names both
     position   TEXT    NOT NULL,
@@ -230,9 +231,10 @@ CREATE TABLE timer_inbox (
     CONSTRAINT number_goes_with_log      CHECK ((number IS NULL) = (log IS NULL))
 ) STRICT;
 
--- What is to be handled again, tenant by tenant.
+-- What is to be handled again, tenant by tenant. The last columns are for counts, which then
+-- read no bodies.
 CREATE INDEX idx_timer_inbox_retry
-    ON timer_inbox (tenant_id, retry_at, seq)
+    ON timer_inbox (tenant_id, retry_at, seq, reason, bytes, arrived_at)
  WHERE retry_at IS NOT NULL;
 
 -- The selections that were applied, of a tenant.
@@ -240,8 +242,9 @@ CREATE INDEX idx_timer_inbox_applied
     ON timer_inbox (tenant_id, seq)
  WHERE retry_at IS NULL;
 
--- A start leaves out what waits here when it reads the log again.
-CREATE INDEX idx_timer_inbox_number
+-- A start leaves out what waits here when it reads the log again. A message that is delivered
+-- again is not added again.
+CREATE UNIQUE INDEX idx_timer_inbox_number
     ON timer_inbox (log, number)
  WHERE log IS NOT NULL;
 

@@ -1,0 +1,92 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/store"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// An inbox is the [timer.Inbox] of a store.
+type inbox struct {
+	store.Inbox
+	s *Store
+}
+
+func newInbox(s *Store) *inbox {
+	i := &inbox{s: s}
+	i.SQL, i.Rows, i.Change, i.Claim = inboxStatements, s.rows, s.change, i.claim
+	return i
+}
+
+// inboxRows is how many messages a statement adds to the inbox at most.
+const inboxRows = 50
+
+// PutInbox adds messages to the inbox.
+func (i *inbox) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	return i.s.writing(ctx, "put messages into the inbox", func(ctx context.Context, t *transaction) error {
+		for some := range slices.Chunk(messages, inboxRows) {
+			args := make([]any, 0, len(some)*14)
+			for n := range some {
+				r := store.NewInboxRow(&some[n])
+				args = append(args, r.TenantID, orNull(r.Log), inLog(r.Log, r.Number), r.Topic, r.Position, r.MessageID, r.Headers, r.Body,
+					r.Bytes, r.ArrivedAt, r.Reason, r.Attempts, r.LastError, orNull(r.RetryAt))
+			}
+			if _, err := t.ExecContext(ctx, repeatValues(sqlInboxPut, len(some)), args...); err != nil {
+				return err
+			}
+			failpoint.Here("waiting")
+		}
+		return nil
+	})
+}
+
+// inLog returns a number in a log, and null if there is no log.
+func inLog(log string, number int64) any {
+	if log == "" {
+		return nil
+	}
+	return number
+}
+
+// claim claims messages of tenants. No other transaction can change them between the
+// statements, since this one holds the write lock.
+func (i *inbox) claim(ctx context.Context, now, until time.Time, shares []store.InboxShare) (messages []timer.InboxMessage, err error) {
+	err = i.s.writing(ctx, "take messages from the inbox", func(ctx context.Context, t *transaction) error {
+		for _, share := range shares {
+			if err := each(ctx, t, store.Collect(&messages, store.ReadInboxMessage), sqlInboxDueTenant, share.TenantID, now.UnixMilli(), share.Messages); err != nil {
+				return err
+			}
+		}
+		seqs := make([]int64, len(messages))
+		for n := range messages {
+			seqs[n] = messages[n].Seq
+		}
+		slices.Sort(seqs)
+		_, err := t.ExecContext(ctx, sqlInboxClaim, until.UnixMilli(), store.JSON(seqs))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return messages, nil
+}
+
+// DeferInbox has messages wait.
+func (i *inbox) DeferInbox(ctx context.Context, messages ...timer.InboxMessage) error {
+	return i.s.writing(ctx, "defer messages of the inbox", func(ctx context.Context, t *transaction) error {
+		for n := range messages {
+			r := store.NewInboxRow(&messages[n])
+			if _, err := t.ExecContext(ctx, sqlInboxDefer, messages[n].Seq, r.RetryAt, r.Reason, r.Attempts, r.LastError); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
