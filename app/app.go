@@ -144,7 +144,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 		})
 	a.recovery = newRecovery(s, b, a.handlers, log, opt)
 	a.owner = newOwner(s, b, a.recovery, log, opt)
-	a.numbers = &numberWriter{recovery: a.recovery, owner: a.owner, log: log}
+	a.numbers = &numberWriter{recovery: a.recovery, owner: a.owner, log: log, settled: -1}
 	behind.readAll = a.recovery.readAll
 	opt.Counters.limits.Store(opt.Quotas)
 	a.retention = store.NewRetention(s.Operator().Purge, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention, Reference: reference(s, b)})
@@ -167,6 +167,7 @@ func (o Options) withDefaults() Options {
 
 // handled counts a delivery, and wakes the forwarder for its receipt.
 func (a *App) handled(r handlers.Result) {
+	a.numbers.activity.Add(1)
 	a.opt.Counters.handled(r)
 	if a.broker.Routing().Receipts != "" {
 		a.forwarder.Appended(0)

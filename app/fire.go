@@ -71,6 +71,7 @@ func (a *App) newForwarder() *outbox.Forwarder {
 			}
 		},
 		Published: func(at time.Time, events []*message.Message) {
+			a.numbers.activity.Add(1)
 			if slices.ContainsFunc(events, outbox.IsReceipt) {
 				if events = slices.DeleteFunc(slices.Clone(events), outbox.IsReceipt); len(events) == 0 {
 					return

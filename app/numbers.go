@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -18,13 +19,18 @@ const numbersInterval = 2 * time.Second
 // A numberWriter writes how far the database is: at intervals it asks the broker, and writes
 // the numbers that have changed in a transaction that begins after the answer. Then all that
 // the numbers stand for was committed before.
+//
+// It asks only after something happened: a message was settled or published, or the broker was
+// away. What other instances do is theirs to write.
 type numberWriter struct {
 	recovery *recovery
 	owner    *owner
 	log      *slog.Logger
+	activity atomic.Int64 // how often something happened
 
 	written numbers // last written by this process
 	failed  bool    // the last time, which was logged
+	settled int64   // the activity before the last question, if all was settled then; -1: it was not
 }
 
 // run writes numbers until ctx is done, and once more then.
@@ -35,7 +41,14 @@ func (w *numberWriter) run(ctx context.Context) error {
 	}
 	for {
 		again := pause.For(ctx, numbersInterval)
-		err := w.write(context.WithoutCancel(ctx))
+		now := w.activity.Load() + w.recovery.away()
+		if now == w.settled && again {
+			continue
+		}
+		settled, err := w.write(context.WithoutCancel(ctx))
+		if w.settled = -1; settled && err == nil {
+			w.settled = now
+		}
 		switch {
 		case errors.Is(err, timer.ErrFatal):
 			return err
@@ -51,22 +64,25 @@ func (w *numberWriter) run(ctx context.Context) error {
 // writeTimeout is how long a write of numbers may take.
 const writeTimeout = 2 * time.Second
 
-func (w *numberWriter) write(ctx context.Context) error {
+// write returns whether all commands were settled.
+func (w *numberWriter) write(ctx context.Context) (settled bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	logs, err := w.recovery.history.Logs(ctx, w.recovery.role)
 	if err != nil {
-		return ignore(err, broker.ErrUnavailable) // the connection logs the reason
+		return false, ignore(err, broker.ErrUnavailable) // the connection logs the reason
 	}
 	if w.written.byLog == nil {
 		known, err := w.recovery.db.Known(ctx)
 		if err != nil {
-			return err
+			return false, err
 		}
 		w.written = newNumbers(w.owner.me.Broker, known.Numbers)
 	}
 	var next, all []timer.Number
+	settled = true
 	for _, l := range logs {
+		settled = settled && l.Floor >= l.Last
 		n := timer.Number{Broker: w.owner.me.Broker, Log: l.Name, Kind: timer.LogKind(l.Kind.String()), Number: l.Floor}
 		before, known := w.written.of(l)
 		switch {
@@ -85,13 +101,13 @@ func (w *numberWriter) write(ctx context.Context) error {
 		}
 	}
 	if err := w.recovery.db.Advance(ctx, next...); err != nil {
-		return err
+		return false, err
 	}
 	for _, n := range next {
 		w.written.byLog[logKey{n.Log, n.Kind}] = n.Number
 	}
 	w.recovery.history.Keep(all)
-	return nil
+	return settled, nil
 }
 
 // numbers are the numbers of a broker.

@@ -243,18 +243,38 @@ func stat(path string) (os.FileInfo, error) {
 
 const watchInterval = time.Second
 
+// A fileStamp changes when a file is written.
+type fileStamp struct {
+	size int64
+	at   time.Time
+}
+
+// stamps returns those of the database and of its write-ahead log.
+func (r *readiness) stamps() (all [2]fileStamp) {
+	if r == nil {
+		return all
+	}
+	for i, path := range [...]string{r.file.path, r.file.path + logSuffix} {
+		if info, err := os.Stat(path); err == nil {
+			all[i] = fileStamp{info.Size(), info.ModTime()}
+		}
+	}
+	return all
+}
+
 // Watch checks every second whether the file is still the one that was opened,
 // so that an idle service notices too. It returns nil when ctx is done, and an
 // error that wraps [timer.ErrFatal] if the file is gone or replaced, or has the content of an
 // older copy.
 func (s *Store) Watch(ctx context.Context) error {
+	var seen [2]fileStamp
 	for {
 		ready, err := s.ready(ctx)
 		if err == nil {
 			err = ready.file.check()
 		}
-		if err == nil {
-			err = s.checkContent(ctx)
+		if now := ready.stamps(); err == nil && now != seen { // something was written
+			err, seen = s.checkContent(ctx), now
 		}
 		switch {
 		case ctx.Err() != nil:
