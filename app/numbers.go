@@ -113,7 +113,8 @@ func (w *numberWriter) write(ctx context.Context) (settled bool, _ error) {
 // numbers are the numbers of a broker.
 type numbers struct {
 	byLog map[logKey]int64
-	ours  bool // some were written for this broker
+	ours  bool           // some were written for this broker
+	all   []timer.Number // of all brokers
 }
 
 type logKey struct {
@@ -124,7 +125,7 @@ type logKey struct {
 // newNumbers returns those of a broker, and those of an earlier version, which did not know its
 // id. Without an id it returns all.
 func newNumbers(brokerID string, all []timer.Number) numbers {
-	n := numbers{byLog: make(map[logKey]int64)}
+	n := numbers{byLog: make(map[logKey]int64), all: all}
 	for _, of := range []string{"", brokerID} { // those of this broker win
 		for _, at := range all {
 			if at.Broker == of || brokerID == "" {
@@ -152,10 +153,5 @@ func (n numbers) any(logs []broker.Log) bool {
 
 // hadLogOf reports whether there is a number of an earlier log of the same name.
 func (n numbers) hadLogOf(l broker.Log) bool {
-	for k := range n.byLog {
-		if k.log != l.Name && prefix(k.log) == prefix(l.Name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.all, func(at timer.Number) bool { return at.Log != l.Name && prefix(at.Log) == prefix(l.Name) })
 }

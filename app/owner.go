@@ -176,6 +176,7 @@ func (o *owner) replace(ctx context.Context, it broker.Owner) error {
 	case empty && !used && r.ask:
 		return fmt.Errorf("%w: the database is empty, and the commands belong to %s: %w", timer.ErrFatal, it.Name, errAsk)
 	case empty && !used:
+		o.log.WarnContext(ctx, "the database is empty, and the commands belonged to another one, which it replaces", "other", it.Name, "other_id", it.Database)
 		return nil
 	case it.Name == o.me.Name && !empty:
 		reason, cure := r.lacks, "restore that database"

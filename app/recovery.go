@@ -131,6 +131,7 @@ type reading struct {
 type span struct {
 	broker.Log
 	from, upTo int64
+	known      bool // the database has the number from
 }
 
 // plan decides what to read, and logs what is unusual about it: N5 and N6 of the numbers.
@@ -157,17 +158,17 @@ func (r *recovery) plan(ctx context.Context, brokerID string) (p reading, err er
 			s.from = l.Last
 			r.log.WarnContext(ctx, "the broker has lost messages that the database knows; the timers in the database stay as they are", "log", l.Name, "kind", l.Kind, "known", number, "last", l.Last)
 		case found:
-			s.from = number
+			s.from, s.known = number, true
 			r.sayGap(ctx, l, number)
 		case anyLog || known.Empty:
-			if l.Kind == broker.Commands && numbers.hadLogOf(l) {
-				r.log.WarnContext(ctx, "the broker was emptied: its log was deleted and made again; the timers in the database stay as they are", "log", l.Name)
-			}
 		default:
 			s.from = l.Floor
-			if l.Kind == broker.Commands {
+			if l.Kind == broker.Commands && !numbers.hadLogOf(l) {
 				r.log.WarnContext(ctx, "the database has not been used with this broker before: commands that it acknowledged before are not read", "log", l.Name, "from", l.Floor)
 			}
+		}
+		if !found && l.Kind == broker.Commands && numbers.hadLogOf(l) {
+			r.log.WarnContext(ctx, "the broker was emptied: its log was deleted and made again; the timers in the database stay as they are", "log", l.Name)
 		}
 		p.spans = append(p.spans, s)
 	}
@@ -230,10 +231,21 @@ func (p reading) complete() bool {
 	return true
 }
 
+// begin returns the numbers before the reading that the database does not have.
+func (p reading) begin() []timer.Number {
+	return p.numbers(func(s span) (int64, bool) { return s.from, !s.known })
+}
+
 // end returns the numbers after the reading.
-func (p reading) end() (numbers []timer.Number) {
+func (p reading) end() []timer.Number {
+	return p.numbers(func(s span) (int64, bool) { return s.upTo, true })
+}
+
+func (p reading) numbers(of func(span) (number int64, wanted bool)) (numbers []timer.Number) {
 	for _, s := range p.spans {
-		numbers = append(numbers, timer.Number{Broker: p.broker, Log: s.Name, Kind: timer.LogKind(s.Kind.String()), Number: s.upTo})
+		if number, wanted := of(s); wanted {
+			numbers = append(numbers, timer.Number{Broker: p.broker, Log: s.Name, Kind: timer.LogKind(s.Kind.String()), Number: number})
+		}
 	}
 	return numbers
 }
@@ -259,6 +271,11 @@ func (r *recovery) read(ctx context.Context, p reading, begun func()) (Recovered
 		if err := r.verify(ctx, p); err != nil {
 			return Recovered{}, err
 		}
+	}
+	// An empty database that has something before its numbers are written would count as one that
+	// has never been used with this broker.
+	if err := r.db.Advance(ctx, p.begin()...); err != nil {
+		return Recovered{}, err
 	}
 	done, err := r.replay(ctx, p, report)
 	if err == nil {

@@ -10,12 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/app"
-	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/timer"
@@ -131,9 +128,9 @@ func TestRecoversNothingThatIsAnothers(t *testing.T) {
 		says     []string // parts of the error or the log
 	}{
 		{"the same database", ended, nothing, mine, auto, starts, nil},
-		{"deleted", ended, lost, mine, auto, starts, []string{"it is empty, and the commands belonged to", "was recovered from the broker"}},
+		{"deleted", ended, lost, mine, auto, starts, []string{"is empty, and the commands belonged to", "was recovered from the broker"}},
 		{"deleted, and asked before", ended, lost, mine, ask, refuses, []string{"the database is empty", mine, "timer-service recover --dry-run"}},
-		{"an empty one elsewhere", ended, nothing, "another.db", auto, starts, []string{"it is empty, and the commands belonged to", mine, "was recovered from the broker"}},
+		{"an empty one elsewhere", ended, nothing, "another.db", auto, starts, []string{"is empty, and the commands belonged to", mine, "was recovered from the broker"}},
 		{"an empty one elsewhere while the first one runs", goesOn, nothing, "another.db", auto, refuses, []string{mine, "another.db", "--takeover"}},
 		{"one that is not empty", ended, func(b *server) {
 			db := b.open("another.db")
@@ -258,48 +255,29 @@ func TestGoesOnBesideOthers(t *testing.T) {
 	})
 }
 
-// TestAnInstanceThatLostItsSessionVerifiesAgain has an instance lose its shard, and with it
-// its part in the lock of the database.
-func TestAnInstanceThatLostItsSessionVerifiesAgain(t *testing.T) {
-	for what, tt := range map[string]struct {
-		meanwhile func(b *server)
-		fatal     bool
-	}{
-		"nothing is missing": {func(*server) {}, false},
-		"the last command is a dead letter, the broker has acked it": {func(b *server) { b.publish("acme", "not JSON", []byte("{")) }, false},
-		"a timer has fired that is not Reached": {func(b *server) {
-			event := timer.DueTimeReached{Key: keyOf("call"), ID: "event", DueAt: time.Now(), ReachedAt: time.Now()}
-			m := broker.Message{Topic: b.broker.Routing().EventsOf("acme"), Message: message.NewMessage(event.ID, envelope.Reached(event))}
-			must(b, broker.Join(b.broker.Publisher().Publish(b.Context(), m)))
-		}, true},
-	} {
-		t.Run(what, func(t *testing.T) {
-			onServer(t, func(b *server) {
-				lost := make(chan struct{})
-				db := &sharded{Store: b.store, free: make(chan struct{}), lost: lost}
-				close(db.free)
-				ctx, stop := context.WithCancel(b.Context())
-				defer stop()
-				a, ended := b.app(db, app.Options{}), make(chan error, 1)
-				go func() { ended <- a.Run(ctx) }()
-				<-a.Running()
-				due := time.Now().Add(5 * time.Minute)
-				b.schedule("call", due)
-				b.rest()
-				tt.meanwhile(b)
-				b.rest()
-				close(lost)
-				if !tt.fatal {
-					b.fires(time.Until(due.Add(time.Minute)), "call")
-					stop()
-				}
-				if err := <-ended; errors.Is(err, timer.ErrFatal) != tt.fatal || !tt.fatal && err != nil {
-					b.Errorf("ended with %v, fatal %t", err, tt.fatal)
-				}
-				b.wasRecovered(false)
-			})
-		})
-	}
+// TestAnInstanceThatLostItsShardGoesOn has an instance lose its shard, and with it its part in
+// the lock of the database, which has the history that it had.
+func TestAnInstanceThatLostItsShardGoesOn(t *testing.T) {
+	onServer(t, func(b *server) {
+		lost := make(chan struct{})
+		db := &sharded{Store: b.store, free: make(chan struct{}), lost: lost}
+		close(db.free)
+		ctx, stop := context.WithCancel(b.Context())
+		defer stop()
+		a, ended := b.app(db, app.Options{}), make(chan error, 1)
+		go func() { ended <- a.Run(ctx) }()
+		<-a.Running()
+		due := time.Now().Add(5 * time.Minute)
+		b.schedule("call", due)
+		b.rest()
+		close(lost)
+		b.fires(time.Until(due.Add(time.Minute)), "call")
+		stop()
+		if err := <-ended; err != nil {
+			b.Errorf("ended with %v", err)
+		}
+		b.wasRecovered(false)
+	})
 }
 
 // TestRecoveredTimersHaveTheTimesOfTheirCommands has commands come minutes apart, which are
