@@ -30,7 +30,8 @@ type numberWriter struct {
 
 	written numbers // last written by this process
 	failed  bool    // the last time, which was logged
-	settled int64   // the activity before the last question, if all was settled then; -1: it was not
+	events  eventFloors
+	settled int64 // the activity before the last question, if all was settled then; -1: it was not
 }
 
 // run writes numbers until ctx is done, and once more then.
@@ -68,6 +69,7 @@ const writeTimeout = 2 * time.Second
 func (w *numberWriter) write(ctx context.Context) (settled bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+	began := w.recovery.clock.Now()
 	logs, err := w.recovery.history.Logs(ctx, w.recovery.role)
 	if err != nil {
 		return false, ignore(err, broker.ErrUnavailable) // the connection logs the reason
@@ -79,12 +81,19 @@ func (w *numberWriter) write(ctx context.Context) (settled bool, _ error) {
 		}
 		w.written = newNumbers(w.owner.me.Broker, known.Numbers)
 	}
+	left, err := w.recovery.db.Unpublished(ctx)
+	if err != nil {
+		return false, err
+	}
 	var next, all []timer.Number
-	settled = true
+	settled = w.events.observe(began, logs, left)
 	for _, l := range logs {
 		settled = settled && l.Floor >= l.Last
 		n := timer.Number{Broker: w.owner.me.Broker, Log: l.Name, Kind: timer.LogKind(l.Kind.String()), Number: l.Floor}
 		before, known := w.written.of(l)
+		if l.Kind == broker.Events {
+			n.Number = max(before, w.events.done[l.Name])
+		}
 		switch {
 		case known && before > l.Last:
 			n.Number = l.Last
@@ -108,6 +117,37 @@ func (w *numberWriter) write(ctx context.Context) (settled bool, _ error) {
 	}
 	w.recovery.history.Keep(all)
 	return settled, nil
+}
+
+// eventFloors are the ends of the logs of events up to which the outbox has none of their events
+// any more. An event leaves the outbox a moment after it was published: a copy of the database
+// from between must read it.
+type eventFloors struct {
+	done  map[string]int64 // by log
+	asked map[string]int64 // the ends at a time
+	at    time.Time        // zero: none are asked for
+}
+
+// clockSkew is how much the clocks of instances may differ.
+const clockSkew = time.Second
+
+// observe takes the ends of the logs that were asked for at a time, and when the oldest event
+// was appended that the outbox has now. It reports whether all events up to these ends are done.
+func (e *eventFloors) observe(at time.Time, logs []broker.Log, oldest time.Time) bool {
+	if e.at.IsZero() {
+		e.at, e.asked = at, make(map[string]int64)
+		for _, l := range logs {
+			if l.Kind == broker.Events {
+				e.asked[l.Name] = l.Floor
+			}
+		}
+	}
+	if !oldest.IsZero() && !oldest.After(e.at.Add(clockSkew)) {
+		return false
+	}
+	current := e.at.Equal(at)
+	e.done, e.at = e.asked, time.Time{}
+	return current
 }
 
 // numbers are the numbers of a broker.

@@ -21,7 +21,7 @@ type Reader struct {
 
 // Statements are the statements of a [Reader], in the words of a database.
 type Statements struct {
-	Get, Correlated, Delivery, Unclaimed, Firing, Counts, Stats, TenantCounts, Known, RegisteredBefore string
+	Get, Correlated, Delivery, Unclaimed, Firing, Counts, Stats, TenantCounts, Known, Unpublished, RegisteredBefore string
 
 	Overdue, Parked, Upcoming Question
 }
@@ -31,7 +31,7 @@ func StatementsOf(query func(name string) string) Statements {
 	both := func(name string) Question { return Question{query(name), query(name + "_tenant")} }
 	return Statements{
 		Get: query("get"), Correlated: query("correlated"), Delivery: query("delivery"), Unclaimed: query("unclaimed"), Firing: query("firing"),
-		Counts: query("counts"), Stats: query("stats"), TenantCounts: query("tenant_counts"), Known: query("known"),
+		Counts: query("counts"), Stats: query("stats"), TenantCounts: query("tenant_counts"), Known: query("known"), Unpublished: query("unpublished"),
 		RegisteredBefore: query("registered_before"),
 		Overdue:          both("overdue"), Parked: both("parked"), Upcoming: both("upcoming"),
 	}
@@ -168,6 +168,12 @@ func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit i
 func (r *Reader) Known(ctx context.Context) (k timer.Known, err error) {
 	err = r.Rows(ctx, "read the numbers", r.SQL.Known, nil, readKnown(&k))
 	return k, err
+}
+
+// Unpublished returns when the oldest event was appended that is not deferred.
+func (r *Reader) Unpublished(ctx context.Context) (oldest time.Time, err error) {
+	err = r.Rows(ctx, "read the outbox", r.SQL.Unpublished, nil, func(row Scanner) error { return row.Scan((*Time)(&oldest)) })
+	return oldest, err
 }
 
 // Between returns the bounds of the service calls that a filter matches: each of them is

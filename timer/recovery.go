@@ -19,6 +19,10 @@ type Recoverer interface {
 	// Known returns the numbers in the database.
 	Known(ctx context.Context) (Known, error)
 
+	// Unpublished returns when the oldest event was appended that waits in the outbox and is not
+	// deferred; zero if there is none.
+	Unpublished(ctx context.Context) (time.Time, error)
+
 	// Advance writes numbers, in a transaction of their own: the last one that is written of a
 	// log and kind counts. Without numbers it writes nothing. The caller has asked the broker
 	// before the call, so all that the numbers stand for was committed before. If the database

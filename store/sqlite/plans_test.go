@@ -59,6 +59,7 @@ var plans = map[string][]string{
 	"discard_parked":        {byParked, "LIST SUBQUERY 1", eachRow},
 	"forget":                {byRowid, "LIST SUBQUERY 1", "SEARCH timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=?)"},
 	"forget_parked":         {byParked, "LIST SUBQUERY 1", "SEARCH timer_outbox_parked USING COVERING INDEX idx_timer_outbox_parked_tenant (<expr>=?)"},
+	"unpublished":           {"CO-ROUTINE (subquery-1)", "SCAN timer_outbox", "SEARCH (subquery-1)"},
 	"advance":               {eachRow},
 	"written":               nil,
 	"writes":                {"SEARCH timer_numbers USING PRIMARY KEY (broker=? AND log=? AND kind=?)"},
