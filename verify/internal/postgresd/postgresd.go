@@ -45,6 +45,11 @@ type Server struct {
 // dir. Directories on the way that are those of tests, below that of the system
 // for temporary files, are made passable.
 func Start(ctx context.Context, dir string, port int) (*Server, error) {
+	return start(ctx, dir, port)
+}
+
+// start is [Start] with more arguments of the server.
+func start(ctx context.Context, dir string, port int, more ...string) (*Server, error) {
 	bin, err := find()
 	if err != nil {
 		return nil, err
@@ -66,7 +71,7 @@ func Start(ctx context.Context, dir string, port int) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the log of PostgreSQL: %w", err)
 	}
-	s.cmd = exec.Command(filepath.Join(bin, "postgres"), s.arguments()...) //nolint:noctx // it outlives the start
+	s.cmd = exec.Command(filepath.Join(bin, "postgres"), append(s.arguments(), more...)...) //nolint:noctx // it outlives the start
 	s.cmd.Dir, s.cmd.Env, s.cmd.SysProcAttr = s.dir, environ(), attributes(who)
 	// Not the file itself, but a pipe: it is at its end when the last child is.
 	out := struct{ io.Writer }{log}
