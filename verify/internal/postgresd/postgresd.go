@@ -67,7 +67,7 @@ func start(ctx context.Context, dir string, port int, more ...string) (*Server, 
 			return nil, err
 		}
 	}
-	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(s.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make the log of PostgreSQL: %w", err)
 	}
@@ -142,7 +142,7 @@ func (s *Server) await(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("start PostgreSQL: it accepts no clients: %w", ctx.Err())
 		case <-s.ended:
-			text, _ := os.ReadFile(s.log()) // it may be empty
+			text, _ := os.ReadFile(s.LogPath()) // it may be empty
 			return fmt.Errorf("start PostgreSQL: it ended:\n%s", text[max(0, len(text)-4096):])
 		case <-tick.C:
 		}
@@ -167,7 +167,8 @@ func (s *Server) ready() bool {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-func (s *Server) log() string { return filepath.Join(s.dir, "log") }
+// LogPath is the file that the server logs to.
+func (s *Server) LogPath() string { return filepath.Join(s.dir, "log") }
 
 // Address is where the server listens: host and port.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
