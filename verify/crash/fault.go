@@ -9,7 +9,7 @@ import (
 // injectAll injects so many faults. The service is up, or is going to be, when it
 // returns.
 func (r *run) injectAll(ctx context.Context) error {
-	for r.faults < r.opt.Kills {
+	for r.faults < r.opt.Kills && !r.lost {
 		in, err := r.work(ctx)
 		if err != nil {
 			return err
@@ -118,6 +118,10 @@ func (r *run) inject(ctx context.Context, in *instance) error {
 		return r.without(ctx, func(ctx context.Context) error { return r.database.interrupt(ctx, r) })
 	case Both:
 		return r.killBoth(ctx, in)
+	case Failover:
+		return r.without(ctx, r.replicated.failOver)
+	case FailoverLag:
+		return r.failOverLagging(ctx)
 	case Wipe, Rollback:
 		return r.loseDatabase(ctx)
 	case EmptyBroker:

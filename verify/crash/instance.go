@@ -24,6 +24,7 @@ type instance struct {
 	life    *life     // the newest; nil before the first
 	beginAt time.Time // when the next one is to begin; zero if it is not
 	upFrom  time.Time // when the last fault that the process survived was over
+	away    bool      // it is dead for longer: nothing waits for it
 }
 
 // A life is one process of the service, from start to end.
@@ -144,6 +145,9 @@ func (r *run) awaitReady(ctx context.Context, in *instance) error {
 // awaitAll waits until all instances are ready.
 func (r *run) awaitAll(ctx context.Context) error {
 	for _, in := range r.instances {
+		if in.away {
+			continue
+		}
 		if err := r.awaitReady(ctx, in); err != nil {
 			return err
 		}
@@ -157,6 +161,10 @@ func (r *run) died(ctx context.Context, in *instance) error {
 	if r.outdated(in.life) {
 		r.refusals++
 		in.bin = r.opt.Bin
+		return r.begin(ctx, in)
+	}
+	if r.mayEnd && in.life.cmd.ProcessState.ExitCode() == 1 {
+		r.ended++
 		return r.begin(ctx, in)
 	}
 	r.breach(history.Died, "life %d ended by itself: %v", in.life.number, in.life.Err)

@@ -21,6 +21,9 @@ const (
 	Step      Mode = "step"     // the service kills itself at named steps, and is started again at once
 	Upgrade   Mode = "upgrade"  // SIGKILL as in Kill, while an older version is replaced by this one
 
+	Failover    Mode = "failover"     // SIGKILL for the primary of the database, and its standby, which has all that was committed, is promoted
+	FailoverLag Mode = "failover-lag" // the same without traffic, and the standby lacks the last commands; see failOverLagging
+
 	Power         Mode = "power"          // a cut of the power of the disk that has the database, and a new start at once
 	PowerEmbedded Mode = "power-embedded" // the same of the disk of a service that is its own broker
 
@@ -30,7 +33,7 @@ const (
 )
 
 // Modes are all modes that need no [Disk].
-var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step, Upgrade, Wipe, Rollback, EmptyBroker}
+var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step, Upgrade, Failover, FailoverLag, Wipe, Rollback, EmptyBroker}
 
 // hitsStarts reports whether processes are hit while they start, too.
 func (m Mode) hitsStarts() bool {
@@ -43,6 +46,9 @@ func (m Mode) cutsPower() bool { return m == Power || m == PowerEmbedded }
 // embeds reports whether the service is its own broker.
 func (m Mode) embeds() bool { return m == Embedded || m == PowerEmbedded }
 
+// failsOver reports whether the database has a standby, which is promoted.
+func (m Mode) failsOver() bool { return m == Failover || m == FailoverLag }
+
 // loses reports whether what a database or a broker keeps is lost. Then all
 // instances are hit.
 func (m Mode) loses() bool { return m.losesDatabase() || m == EmptyBroker }
@@ -52,7 +58,7 @@ func (m Mode) losesDatabase() bool { return m == Wipe || m == Rollback }
 
 // hitsServers reports whether servers are hit that clients take a while to
 // be back at.
-func (m Mode) hitsServers() bool { return m == Broker || m == StoreGone }
+func (m Mode) hitsServers() bool { return m == Broker || m == StoreGone || m == Failover }
 
 // How long things last between faults, at least and at most.
 var (

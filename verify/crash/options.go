@@ -88,7 +88,7 @@ func (o Options) Check() error {
 		return fmt.Errorf("several instances need the store %s", Postgres)
 	case o.Store == Postgres && o.Mode.losesDatabase():
 		return fmt.Errorf("mode %s needs the store %s", o.Mode, SQLite)
-	case o.Store == SQLite && o.Mode == StoreGone:
+	case o.Store == SQLite && (o.Mode == StoreGone || o.Mode.failsOver()):
 		return fmt.Errorf("mode %s needs the store %s", o.Mode, Postgres)
 	case o.Instances > 1 && o.Mode.embeds():
 		return errors.New("several instances need a broker beside them")

@@ -21,6 +21,7 @@ type Report struct {
 	Lives     int // processes of the service
 	Ready     int // processes that took commands
 	Refusals  int // processes of the older version that ended, since the schema was newer
+	Ended     int // processes that ended by themselves after a failover, to recover at their next start
 	Steps     []StepReport
 	StartMS   float64 // from the start of a process until it took commands, the median
 	Seconds   float64 // the whole run
@@ -39,6 +40,9 @@ func (r Report) Write(out io.Writer) {
 	fmt.Fprintf(t, "lives\t%d\t%d got ready, half of them within %.0f ms\n", r.Lives, r.Ready, r.StartMS)
 	if r.Mode == Upgrade {
 		fmt.Fprintf(t, "ended\t%d\tof the older version, since the schema was newer\n", r.Refusals)
+	}
+	if r.Mode == FailoverLag {
+		fmt.Fprintf(t, "ended\t%d\tby themselves after a failover, to recover at their next start\n", r.Ended)
 	}
 	fmt.Fprintf(t, "messages sent\t%d\t%d a second to %d tenants; the broker has %d, the service acked %d\n", r.Sent, r.Rate, r.Tenants, r.Acked, r.Accepted)
 	if r.Mode == EmptyBroker {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/freeport"
@@ -18,27 +19,34 @@ import (
 
 // A run is one test in progress.
 type run struct {
-	opt      Options
-	now      func() time.Time
-	rand     *rand.Rand // of the faults
-	dir      string
-	port     int    // where the broker listens
-	broker   Server // nil if the service is its own
-	database database
-	file     *sqliteFile // the database, if it is one
-	wire     wire
-	line     line   // to the wire
-	hangUp   func() // ends what wire observes, and closes it
-	recorder history.Recorder
+	opt        Options
+	now        func() time.Time
+	rand       *rand.Rand // of the faults
+	dir        string
+	port       int    // where the broker listens
+	broker     Server // nil if the service is its own
+	database   database
+	file       *sqliteFile         // the database, if it is one
+	replicated *replicatedDatabase // the database, if it has a standby
+	wire       wire
+	line       line   // to the wire
+	hangUp     func() // ends what wire observes, and closes it
+	recorder   history.Recorder
 
 	instances []*instance
 	oldBin    string    // in Upgrade: the older version
 	newcomer  *instance // in Upgrade, of several: the first of the new version; nil once it has begun
 
+	producer *producer
+	stopLoad func() // ends the production of commands, if it is under way
+
 	lives    int
 	faults   int
 	deaths   int
 	refusals int
+	ended    int             // in FailoverLag: processes that ended by themselves when they were allowed to
+	mayEnd   bool            // in FailoverLag: an instance may end by itself, to recover at its next start
+	lost     bool            // in FailoverLag: timers are missing though the service had its time
 	starts   []time.Duration // from start to ready
 	steps    []StepReport
 	breaches []breach
@@ -137,6 +145,9 @@ func (r *run) do(ctx context.Context) (err error) {
 // log of its own.
 func (r *run) newInstance(n int) (*instance, error) {
 	in := &instance{number: n + 1, bin: r.opt.Bin, dir: r.dir, env: r.database.environ()}
+	if r.replicated != nil {
+		in.env = []string{r.replicated.settingOf(in.number)}
+	}
 	logs := "service.log"
 	if r.opt.Instances > 1 {
 		in.dir = filepath.Join(r.dir, "instance-"+strconv.Itoa(in.number))
@@ -208,26 +219,21 @@ func (r *run) connect(ctx context.Context, base uint64) (err error) {
 
 // test sends commands, faults, and waits for the end.
 func (r *run) test(ctx context.Context) error {
-	p := producer{to: &r.line, make: traffic.New(r.opt.Seed, r.opt.Tenants), recorder: &r.recorder, now: r.now, rate: r.opt.Rate, timeout: kinds[r.opt.Broker].timeout}
+	r.producer = &producer{to: &r.line, make: traffic.New(r.opt.Seed, r.opt.Tenants), recorder: &r.recorder, now: r.now, rate: r.opt.Rate, timeout: kinds[r.opt.Broker].timeout}
 	old := r.opt.chosen(oldFile)
 	if len(old) > 0 {
-		if err := r.makeOld(ctx, &p); err != nil {
+		if err := r.makeOld(ctx, r.producer); err != nil {
 			return err
 		}
 	}
-	enough, produced := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(produced)
-		p.run(ctx, enough)
-	}()
+	r.startLoad(ctx)
 	var err error
 	if r.opt.Mode == Step {
 		err = r.killAtStepsAndStart(ctx, append(old, r.opt.chosen(working, ending)...))
 	} else {
 		err = r.injectAll(ctx)
 	}
-	close(enough)
-	<-produced
+	r.stopLoad()
 	if err != nil {
 		return err
 	}
@@ -245,6 +251,19 @@ func (r *run) test(ctx context.Context) error {
 	return nil
 }
 
+// startLoad has commands sent until stopLoad, which returns when each is confirmed or given up.
+func (r *run) startLoad(ctx context.Context) {
+	enough, produced := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(produced)
+		r.producer.run(ctx, enough)
+	}()
+	r.stopLoad = sync.OnceFunc(func() {
+		close(enough)
+		<-produced
+	})
+}
+
 // report judges what was recorded.
 func (r *run) report(took time.Duration) Report {
 	verdict := r.verdict()
@@ -258,7 +277,7 @@ func (r *run) report(took time.Duration) Report {
 	report := Report{
 		Seed: r.opt.Seed, Broker: r.opt.Broker, Store: r.opt.Store, Instances: r.opt.Instances, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
 		Kills: r.faults, Lives: r.lives, Ready: len(r.starts),
-		Refusals: r.refusals, Steps: r.steps, Seconds: took.Seconds(), Dir: r.dir, Verdict: verdict,
+		Refusals: r.refusals, Ended: r.ended, Steps: r.steps, Seconds: took.Seconds(), Dir: r.dir, Verdict: verdict,
 	}
 	if len(r.starts) > 0 {
 		report.StartMS = float64(r.starts[len(r.starts)/2].Microseconds()) / 1000

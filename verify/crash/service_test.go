@@ -25,7 +25,7 @@ func TestServiceKeepsItsPromises(t *testing.T) {
 func TestInstancesKeepTheirPromises(t *testing.T) {
 	shared := Options{Store: Postgres, Instances: 3, Rate: 60}
 	var runs []Options
-	for mode, kills := range map[Mode]int{Kill: 10, Term: 4, Stop: 2, StoreGone: 6} {
+	for mode, kills := range map[Mode]int{Kill: 10, Term: 4, Stop: 2, StoreGone: 6, Failover: 2} {
 		shared.Mode, shared.Kills = mode, kills
 		runs = append(runs, shared)
 	}

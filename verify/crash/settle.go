@@ -18,11 +18,20 @@ const (
 	brokerTimeout = 5 * time.Second // for an answer of the broker
 )
 
-// settle waits until the service, which nothing disturbs now, has finished: it
+// settle waits at the end of a run until the service has finished, see [run.comeToRest].
+func (r *run) settle(ctx context.Context) error {
+	fmt.Fprintf(r.opt.Progress, "%d kills done, waiting for the service to come to rest\n", r.faults)
+	if r.lost { // it had its time
+		return r.awaitAll(ctx)
+	}
+	return r.comeToRest(ctx)
+}
+
+// comeToRest waits until the service, which nothing disturbs now, has finished: it
 // has acked every command, every due time is over, nothing is missing, and
 // nothing new arrives. After a time it gives up, and the verdict lists what is
 // missing.
-func (r *run) settle(ctx context.Context) error {
+func (r *run) comeToRest(ctx context.Context) error {
 	if err := r.awaitAll(ctx); err != nil {
 		return err
 	}
@@ -30,8 +39,6 @@ func (r *run) settle(ctx context.Context) error {
 	for _, s := range r.recorder.History().Sent {
 		due = later(due, s.DueAt)
 	}
-	fmt.Fprintf(r.opt.Progress, "%d kills done, waiting for the service to come to rest\n", r.faults)
-
 	began := r.now()
 	last, lastAt := 0, began
 	for {

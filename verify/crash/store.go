@@ -53,7 +53,12 @@ func (r *run) databasePath() string {
 // openDatabase makes the database that the options ask for.
 func (r *run) openDatabase(ctx context.Context) (database, error) {
 	if r.opt.Store == Postgres {
-		return openPostgres(ctx, r.opt, r.dir)
+		d, err := openPostgres(ctx, r.opt, r.dir)
+		if err != nil || !r.opt.Mode.failsOver() {
+			return d, err
+		}
+		r.replicated, err = replicate(ctx, d, r.opt.Mode == Failover)
+		return r.replicated, err
 	}
 	r.file = &sqliteFile{path: r.databasePath()}
 	return r.file, nil

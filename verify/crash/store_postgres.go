@@ -31,7 +31,7 @@ type postgresDatabase struct {
 }
 
 // openPostgres starts a server, and makes the database.
-func openPostgres(ctx context.Context, opt Options, dir string) (database, error) {
+func openPostgres(ctx context.Context, opt Options, dir string) (*postgresDatabase, error) {
 	d := &postgresDatabase{dir: dir, connections: roleConnections * opt.Instances}
 	var err error
 	if d.port, err = freeport.Find(ctx); err != nil {

@@ -37,6 +37,11 @@ instances as in kill, starts one of the version under test beside them, and then
 replaces the others with it, one at each kill. A file has one instance, which is
 replaced while it is killed.
 
+Modes that kill the primary of PostgreSQL, and promote its standby: failover (the
+standby has all that was committed), failover-lag (it lacks the last transaction
+that was acked, and nothing is sent until all timers are due; of several
+instances the one that committed it dies, too).
+
 Modes that lose what is stored, in which all instances are hit: wipe (SIGKILL,
 and the database is deleted), rollback (SIGKILL, and an older copy of the
 database is put in its place, which was made while the service ran),

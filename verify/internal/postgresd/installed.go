@@ -16,9 +16,13 @@ import (
 // places are where packages put the programs of each version.
 var places = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin"}
 
-// find returns the directory with the programs of the newest version, or of the
-// one on the path.
+// find returns the directory with the programs of the version on the path, or of the
+// newest one.
 func find() (dir string, err error) {
+	if initdb, err := exec.LookPath("initdb"); err == nil {
+		initdb, err = filepath.EvalSymlinks(initdb)
+		return filepath.Dir(initdb), err
+	}
 	var all []string
 	for _, place := range places {
 		found, err := filepath.Glob(filepath.Join(place, "initdb"))
@@ -27,17 +31,10 @@ func find() (dir string, err error) {
 		}
 		all = append(all, found...)
 	}
-	if len(all) > 0 {
-		return filepath.Dir(slices.Max(all)), nil
-	}
-	initdb, err := exec.LookPath("initdb")
-	if err != nil {
+	if len(all) == 0 {
 		return "", fmt.Errorf("%w: initdb is in none of %s, nor on the path", ErrNotInstalled, strings.Join(places, ", "))
 	}
-	if initdb, err = filepath.EvalSymlinks(initdb); err != nil {
-		return "", err
-	}
-	return filepath.Dir(initdb), nil
+	return filepath.Dir(slices.Max(all)), nil
 }
 
 // A user is who the server runs as.
@@ -76,7 +73,15 @@ func (u user) mkdir(dir string) error {
 	if err := passable(filepath.Dir(dir)); err != nil {
 		return err
 	}
-	return os.Chown(dir, int(u.credential.Uid), int(u.credential.Gid))
+	return u.own(dir)
+}
+
+// own gives a file or a directory to the user.
+func (u user) own(path string) error {
+	if u.credential == nil {
+		return nil
+	}
+	return os.Chown(path, int(u.credential.Uid), int(u.credential.Gid))
 }
 
 // passable makes a directory searchable by all users, and those above, up

@@ -45,6 +45,11 @@ type Server struct {
 // dir. Directories on the way that are those of tests, below that of the system
 // for temporary files, are made passable.
 func Start(ctx context.Context, dir string, port int) (*Server, error) {
+	return start(ctx, dir, port)
+}
+
+// start is [Start] with more arguments of the server.
+func start(ctx context.Context, dir string, port int, more ...string) (*Server, error) {
 	bin, err := find()
 	if err != nil {
 		return nil, err
@@ -62,11 +67,11 @@ func Start(ctx context.Context, dir string, port int) (*Server, error) {
 			return nil, err
 		}
 	}
-	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(s.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make the log of PostgreSQL: %w", err)
 	}
-	s.cmd = exec.Command(filepath.Join(bin, "postgres"), s.arguments()...) //nolint:noctx // it outlives the start
+	s.cmd = exec.Command(filepath.Join(bin, "postgres"), append(s.arguments(), more...)...) //nolint:noctx // it outlives the start
 	s.cmd.Dir, s.cmd.Env, s.cmd.SysProcAttr = s.dir, environ(), attributes(who)
 	// Not the file itself, but a pipe: it is at its end when the last child is.
 	out := struct{ io.Writer }{log}
@@ -137,7 +142,7 @@ func (s *Server) await(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("start PostgreSQL: it accepts no clients: %w", ctx.Err())
 		case <-s.ended:
-			text, _ := os.ReadFile(s.log()) // it may be empty
+			text, _ := os.ReadFile(s.LogPath()) // it may be empty
 			return fmt.Errorf("start PostgreSQL: it ended:\n%s", text[max(0, len(text)-4096):])
 		case <-tick.C:
 		}
@@ -162,7 +167,8 @@ func (s *Server) ready() bool {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-func (s *Server) log() string { return filepath.Join(s.dir, "log") }
+// LogPath is the file that the server logs to.
+func (s *Server) LogPath() string { return filepath.Join(s.dir, "log") }
 
 // Address is where the server listens: host and port.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }

@@ -1,0 +1,136 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/event-service-agent/timer-service/verify/crash/history"
+)
+
+const (
+	lastAhead    = 30 * time.Second // from the last commands until their timers are due
+	lastAccepted = 20 * time.Second // until the service has acked them
+)
+
+// lastCommands are how many commands there are before a failover, in turn: one, and so many
+// that the service makes several transactions of them. Then a transaction that is committed
+// before the last one may begin when all of them have arrived.
+var lastCommands = [...]int{1, 100, 1000}
+
+// failOverLagging promotes a standby that lacks exactly the last transaction of timers that
+// the service has acked, and sends nothing until the timers are due. What is missing then is
+// lost: whatever is sent later could make the service notice.
+//
+//	traffic ends → all fired → last commands acked → primary dies → standby promoted → quiet
+//
+// Of several instances the one that committed last dies with the primary, and stays dead
+// until the end of the quiet. One that is alone dies at every other failover, and starts at once.
+func (r *run) failOverLagging(ctx context.Context) error {
+	r.stopLoad()
+	if err := r.comeToRest(ctx); err != nil {
+		return err
+	}
+	if r.lost = !r.nothingMissing(); r.lost {
+		return nil
+	}
+	if err := r.replicated.pause(ctx); err != nil {
+		return fmt.Errorf("pause the standby: %w", err)
+	}
+	commands := lastCommands[r.faults%len(lastCommands)]
+	due := r.now().Add(lastAhead)
+	last, err := r.sendLast(ctx, commands, due)
+	if err != nil {
+		return fmt.Errorf("send the last commands: %w", err)
+	}
+	victim := r.instances[last.instance-1]
+	if len(r.instances) == 1 && r.faults%2 == 0 {
+		victim = nil
+	}
+	fmt.Fprintf(r.opt.Progress, "failover %d: %d commands; the standby lacks the last transaction, of %d timers, by instance %d, which dies, too: %t\n",
+		r.faults+1, commands, last.timers, last.instance, victim != nil)
+	if err := r.loseLast(ctx, last.xid, victim); err != nil {
+		return err
+	}
+	if r.now().After(due) {
+		return errors.New("the failover took so long that the last timers are due: this proves nothing")
+	}
+	if err := r.comeToRest(ctx); err != nil {
+		return err
+	}
+	r.mayEnd, r.lost = false, !r.nothingMissing()
+	if victim != nil && victim.away {
+		victim.away = false
+		if err := r.begin(ctx, victim); err != nil {
+			return err
+		}
+	}
+	if r.lost {
+		return nil
+	}
+	if err := r.replicated.addStandby(ctx); err != nil {
+		return err
+	}
+	r.startLoad(ctx)
+	return nil
+}
+
+// loseLast has the primary die, with an instance or nil, and the standby take its place,
+// without a transaction.
+func (r *run) loseLast(ctx context.Context, xid int64, victim *instance) error {
+	r.mayEnd = true
+	killed := r.now()
+	if victim != nil {
+		if err := r.kill(victim); err != nil {
+			return err
+		}
+		victim.away = len(r.instances) > 1
+	}
+	if err := r.without(ctx, func(ctx context.Context) error { return r.replicated.failOverBefore(ctx, xid) }); err != nil {
+		return err
+	}
+	r.recorder.Restarted(history.Restart{Killed: killed, Began: r.now()})
+	if victim != nil && !victim.away {
+		return r.begin(ctx, victim)
+	}
+	return nil
+}
+
+// sendLast sends commands for timers that are due at a time, and has the service receive all of
+// them at once. It returns when they are acked.
+func (r *run) sendLast(ctx context.Context, commands int, due time.Time) (last lastTransaction, err error) {
+	some := make([]history.Command, commands)
+	for i := range some {
+		some[i] = r.producer.make.Last(r.now(), due, i)
+	}
+	for _, in := range r.instances {
+		if err := in.life.Signal(syscall.SIGSTOP); err != nil {
+			return last, err
+		}
+	}
+	var sending sync.WaitGroup
+	for part := range slices.Chunk(some, (commands+publishers-1)/publishers) {
+		sending.Go(func() {
+			for _, c := range part {
+				r.producer.send(ctx, c)
+			}
+		})
+	}
+	sending.Wait()
+	for _, in := range r.instances {
+		if err := in.life.Signal(syscall.SIGCONT); err != nil {
+			return last, err
+		}
+	}
+	if err := r.await(ctx, lastAccepted, "the service has acked the last commands", func() bool {
+		open, _, err := r.pending(ctx)
+		return err == nil && open == 0
+	}); err != nil {
+		return last, err
+	}
+	return r.replicated.last(ctx)
+}
