@@ -216,6 +216,7 @@ CREATE TABLE timer_inbox (
     retry_at   INTEGER,          -- when it is handled again; null for a selection that was applied
     arrived_at INTEGER NOT NULL, -- by our clock
     number     INTEGER,          -- its number in the log; null if it came from none
+    bytes      INTEGER NOT NULL, -- of headers and body
     log        TEXT,
     topic      TEXT    NOT NULL, -- where it was published, and its position there: a dead letter names both
     position   TEXT    NOT NULL,
@@ -230,9 +231,10 @@ CREATE TABLE timer_inbox (
     CONSTRAINT number_goes_with_log      CHECK ((number IS NULL) = (log IS NULL))
 ) STRICT;
 
--- What is to be handled again, tenant by tenant.
+-- What is to be handled again, tenant by tenant. The last columns are for counts, which then
+-- read no bodies.
 CREATE INDEX idx_timer_inbox_retry
-    ON timer_inbox (tenant_id, retry_at, seq)
+    ON timer_inbox (tenant_id, retry_at, seq, reason, bytes, arrived_at)
  WHERE retry_at IS NOT NULL;
 
 -- The selections that were applied, of a tenant.
@@ -320,3 +322,13 @@ UPDATE timer_database SET id = '3b2f0c52-7a3e-4d0e-9f6b-0d9f5f1f2a11';
 INSERT INTO timer_firing (tenant_id, paused_at, paused_until, paused_by) VALUES ('', 1905253200000, NULL, 'an operator');
 INSERT INTO timer_firing (tenant_id, paused_at, paused_until, paused_by) VALUES ('acme', 1905253200000, 7289654400000, 'a guest');
 INSERT INTO timer_positions (log, committed, observed) VALUES ('svc@1', 17, 23);
+INSERT INTO timer_inbox (seq, tenant_id, retry_at, arrived_at, number, bytes, log, topic, position, message_id, headers, body, reason, attempts, last_error)
+VALUES (7, 'acme', 1905249600009, 1905249600002, 12, 29, 'svc@1', 'svc.commands', '12', '0196-quota', '{"tenantId":"acme"}', CAST('{"id":"0"} ' AS BLOB), 'over_quota', 0, '');
+INSERT INTO timer_inbox (seq, tenant_id, retry_at, arrived_at, number, bytes, log, topic, position, message_id, headers, body, reason, attempts, last_error)
+VALUES (8, '_', 1905249600009, 1905249600003, NULL, 4, NULL, 'svc.commands', '', '0196-failed', '{}', x'00ff', 'failed', 3, 'no answer');
+INSERT INTO timer_inbox (seq, tenant_id, retry_at, arrived_at, number, bytes, log, topic, position, message_id, headers, body, reason, attempts, last_error)
+VALUES (9, 'beta', NULL, 1905249600004, 14, 30, 'svc@1', 'svc.commands', '14', '0196-applied', '{"tenantId":"beta"}', CAST('{"id":"00"} ' AS BLOB), 'applied', 0, '');
+INSERT INTO timer_numbers (number, broker, log, kind) VALUES (17, 'nats-1', 'svc@1', 'commands');
+INSERT INTO timer_numbers (number, broker, log, kind) VALUES (23, 'nats-1', 'svc@1', 'events');
+INSERT INTO timer_decisions (decided_at, published, tenant_id, kind, mark, headers) VALUES (1905253200000, 1, '', 'firing', 'paused', '{"by":"an operator"}');
+INSERT INTO timer_decisions (decided_at, published, tenant_id, kind, mark, headers) VALUES (1905253200001, 0, 'gone', 'forgotten', 'forgotten', '{}');
