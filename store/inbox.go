@@ -162,6 +162,12 @@ func (i *Inbox) ForgetInbox(ctx context.Context, tenant timer.TenantID, before t
 	return i.Change(ctx, "forget what waits of a tenant", i.SQL.Forget, string(tenant), before, int64(limit))
 }
 
+// ForgetAll deletes all messages of a tenant, in as many transactions of a limited number of
+// rows as that takes.
+func (i *Inbox) ForgetAll(ctx context.Context, tenant timer.TenantID, limit int) error {
+	return inSteps(limit, func() (int, error) { return i.ForgetInbox(ctx, tenant, time.Time{}, limit) })
+}
+
 // PurgeApplied deletes selections that were applied. It looks for them without a transaction
 // that writes: once they may be deleted, that stays so.
 func (i *Inbox) PurgeApplied(ctx context.Context, before time.Time, limit int) (deleted int, err error) {
