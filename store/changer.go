@@ -48,7 +48,9 @@ func (c *Changer) DiscardParked(ctx context.Context, seqs ...int64) (discarded i
 // ForgetParked deletes the parked events of a tenant, in as many transactions of a limited
 // number of rows as that takes.
 func (c *Changer) ForgetParked(ctx context.Context, tenant timer.TenantID, limit int) error {
-	return inSteps(limit, func() (int, error) { return c.Change(ctx, "forget a tenant", c.SQL.ForgetParked, string(tenant), limit) })
+	return inSteps(limit, func() (int, error) {
+		return c.Change(ctx, "forget a tenant", c.SQL.ForgetParked, string(tenant), limit)
+	})
 }
 
 // inSteps calls a function that deletes up to limit rows until it deletes fewer.

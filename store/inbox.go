@@ -179,6 +179,13 @@ func (i *Inbox) PurgeApplied(ctx context.Context, before time.Time, limit int) (
 	return i.Change(ctx, "purge applied selections", i.SQL.Delete, seqs)
 }
 
+// Waiting returns the messages in the inbox that wait, after a number and at most limit, in the
+// order of their numbers.
+func (r *Reader) Waiting(ctx context.Context, after int64, limit int) (messages []timer.InboxMessage, err error) {
+	err = r.Rows(ctx, "list what waits", r.SQL.Waiting, []any{after, int64(limit)}, Collect(&messages, ReadInboxMessage))
+	return messages, err
+}
+
 // An InboxRow is a message in the form that is written. Times are Unix milliseconds.
 type InboxRow struct {
 	TenantID, Log, Topic, Position, MessageID, Headers, Reason, LastError string
