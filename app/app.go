@@ -117,7 +117,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 		store: func() int64 { return a.handlers.Failures() },
 	}
 	a.poller = a.newPoller(behind)
-	batch := store.NewBatch(timed{s, a.hooks.committed})
+	batch := store.NewBatch(timed{s, a.hooks.committed}, s.Inbox())
 	a.timers = &Timers{Reader: s.Timers(), app: a, commands: batch}
 	var receipts handlers.Receipts
 	if b.Routing().Receipts != "" {

@@ -187,7 +187,7 @@ func (d *harness) run(t *testing.T, r broker.Routing) *handlers.Handlers {
 func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, stop func(), ended <-chan error) {
 	var s handlers.Store = d
 	if d.batched {
-		s = store.NewBatch(inner{d: d})
+		s = store.NewBatch(inner{d: d}, nil)
 	}
 	h = handlers.New(s, r, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(d.log), handlers.Options{
 		Quotas: d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,

@@ -95,7 +95,7 @@ func storeName(cfg config.Config) string {
 // Reader opens the database for reading only, whether a service runs on it or not. The caller
 // closes it.
 func Reader(ctx context.Context, cfg config.Config) (interface {
-	timer.Reader
+	store.Source
 	io.Closer
 }, error,
 ) {

@@ -42,7 +42,7 @@ func backup(ctx context.Context, cfg config.Config, to string, inspect func(cont
 	return c, bytes, err
 }
 
-// Export writes all timers, see [store.Export]. No service may run on the database.
+// Export writes all timers and the messages that wait, see [store.Export]. No service may run on the database.
 func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, progress store.Progress) (sum store.Summary, err error) {
 	if cfg.DBURL.Empty() {
 		held, err := sqlite.Hold(cfg.DBPath)
@@ -72,7 +72,7 @@ func Import(ctx context.Context, cfg config.Config, now time.Time, from io.ReadS
 		sum, err = store.Import(ctx, s, from, now, progress)
 	}
 	if errors.Is(err, store.ErrNotEmpty) {
-		err = fmt.Errorf("%s holds timers or events already: import into a new database", storeName(cfg))
+		err = fmt.Errorf("%s holds timers, events or messages already: import into a new database", storeName(cfg))
 	}
 	return sum, errors.Join(cmp.Or(err, idle(ctx, cfg)), s.Close()) // one that started meanwhile has fired timers
 }

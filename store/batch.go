@@ -49,16 +49,18 @@ type Batch struct {
 	schedules group[timer.ScheduleTimer]
 	cancels   group[timer.CancelTimer]
 	receipts  group[timer.Receipt]
+	messages  group[timer.InboxMessage]
 }
 
-// NewBatch returns a Batch around a store.
-func NewBatch(inner timer.Store) *Batch {
+// NewBatch returns a Batch around a store and its inbox.
+func NewBatch(inner timer.Store, inbox timer.Inbox) *Batch {
 	slots := make(chan struct{}, maxAlone)
 	return &Batch{
 		Store:     inner,
 		schedules: group[timer.ScheduleTimer]{apply: inner.Schedule, slots: slots, lead: make(chan struct{}, 1)},
 		cancels:   group[timer.CancelTimer]{apply: inner.Cancel, slots: slots, lead: make(chan struct{}, 1)},
 		receipts:  group[timer.Receipt]{apply: emitReceipts(inner), slots: slots, lead: make(chan struct{}, 1)},
+		messages:  group[timer.InboxMessage]{apply: putInbox(inbox), slots: slots, lead: make(chan struct{}, 1)},
 	}
 }
 
@@ -101,6 +103,18 @@ func emitReceipts(s timer.Store) func(context.Context, time.Time, ...timer.Recei
 	return func(ctx context.Context, _ time.Time, receipts ...timer.Receipt) ([]timer.Result, error) {
 		err := s.Update(ctx, func(tx timer.Tx) error { return tx.EmitReceipts(ctx, receipts...) })
 		return make([]timer.Result, len(receipts)), err
+	}
+}
+
+// PutInbox adds messages to the inbox, as Schedule applies commands.
+func (b *Batch) PutInbox(ctx context.Context, now time.Time, messages ...timer.InboxMessage) error {
+	_, err := b.messages.do(ctx, now, messages)
+	return err
+}
+
+func putInbox(inbox timer.Inbox) func(context.Context, time.Time, ...timer.InboxMessage) ([]timer.Result, error) {
+	return func(ctx context.Context, _ time.Time, messages ...timer.InboxMessage) ([]timer.Result, error) {
+		return make([]timer.Result, len(messages)), inbox.PutInbox(ctx, messages...)
 	}
 }
 

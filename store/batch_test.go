@@ -28,6 +28,7 @@ func TestBatchIsAStore(t *testing.T) {
 	longtest.NotShort(t)
 	storetest.Run(t, func(t testing.TB) storetest.Store {
 		s := open(t, sqlite.Options{Durability: sqlite.Relaxed})
+		b := store.NewBatch(s, s.Inbox())
 		return struct {
 			*store.Batch
 			timer.Reader
@@ -35,8 +36,27 @@ func TestBatchIsAStore(t *testing.T) {
 			timer.Recoverer
 			outbox.Table
 			storetest.Database
-		}{store.NewBatch(s), s, s, s, s, s}
+		}{b, s, s, s, s, batchedInbox{s, b}}
 	})
+}
+
+// A batchedInbox is a database whose messages are put into the inbox by group commit.
+type batchedInbox struct {
+	storetest.Database
+	batch *store.Batch
+}
+
+func (b batchedInbox) Inbox() timer.Inbox {
+	return putter{b.Database.Inbox(), b.batch}
+}
+
+type putter struct {
+	timer.Inbox
+	batch *store.Batch
+}
+
+func (p putter) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
+	return p.batch.PutInbox(ctx, time.Now(), messages...)
 }
 
 func open(t testing.TB, opt sqlite.Options) *sqlite.Store {
@@ -65,6 +85,7 @@ const commitTime = 10 * time.Second
 // outcome of a command is its timestamp.
 type slow struct {
 	timer.Store
+	timer.Inbox
 	*testing.T
 	batch   *store.Batch // over it
 	began   time.Time
@@ -80,32 +101,45 @@ func onSlow(t *testing.T, test func(s *slow)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{T: t, writer: make(chan struct{}, 1), began: time.Now()} // one at a time, as in a database
-		s.batch = store.NewBatch(s)
+		s.batch = store.NewBatch(s, s)
 		test(s)
 		s.running.Wait()
 	})
 }
 
 func (s *slow) Schedule(ctx context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	s.writer <- struct{}{}
-	defer func() { <-s.writer }()
 	var calls []timer.ServiceCallID
 	var results []timer.Result
 	for _, c := range commands {
 		calls, results = append(calls, c.ServiceCallID), append(results, timer.Result{Outcome: timer.Outcome(c.TimestampMS)})
 	}
+	return results, s.commit(ctx, calls)
+}
+
+// PutInbox commits messages by their ids.
+func (s *slow) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
+	var ids []timer.ServiceCallID
+	for _, m := range messages {
+		ids = append(ids, timer.ServiceCallID(m.MessageID))
+	}
+	return s.commit(ctx, ids)
+}
+
+func (s *slow) commit(ctx context.Context, calls []timer.ServiceCallID) error {
+	s.writer <- struct{}{}
+	defer func() { <-s.writer }()
 	if s.before != nil {
 		if err := s.before(ctx, calls); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	case <-time.After(commitTime):
 	}
 	s.commits = append(s.commits, calls)
-	return results, nil
+	return nil
 }
 
 func command(call timer.ServiceCallID, n int64) timer.ScheduleTimer {
@@ -165,6 +199,36 @@ func TestWaitingCommandsShareACommit(t *testing.T) {
 		if took := time.Since(s.began); took != 5*commitTime {
 			s.Errorf("took %v, want 5 commits", took)
 		}
+	})
+}
+
+// TestWaitingMessagesShareACommit puts messages into the inbox, of which some callers have
+// several, and then fails a commit of them.
+func TestWaitingMessagesShareACommit(t *testing.T) {
+	onSlow(t, func(s *slow) {
+		put := func(want error, ids ...string) {
+			var messages []timer.InboxMessage
+			for _, id := range ids {
+				messages = append(messages, timer.InboxMessage{MessageID: id})
+			}
+			s.running.Go(func() {
+				if err := s.batch.PutInbox(s.Context(), time.Now(), messages...); !errors.Is(err, want) {
+					s.Errorf("%v: %v, want %v", ids, err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		put(nil, "a")
+		put(nil, "b", "c")
+		put(nil, "d")
+		s.sizes(1, 3)
+		if diff := cmp.Diff([]timer.ServiceCallID{"b", "c", "d"}, s.commits[1]); diff != "" {
+			s.Errorf("the second commit (-want +got):\n%s", diff)
+		}
+		full := errors.New("the disk is full")
+		s.before = func(context.Context, []timer.ServiceCallID) error { return full }
+		put(full, "e")
+		put(full, "f")
 	})
 }
 
@@ -262,7 +326,7 @@ func TestCallerGivesUpAsItLeads(t *testing.T) {
 	t.Parallel()
 	for range 2000 {
 		synctest.Test(t, func(t *testing.T) {
-			b := store.NewBatch(&slow{T: t, writer: make(chan struct{}, 1)})
+			b := store.NewBatch(&slow{T: t, writer: make(chan struct{}, 1)}, nil)
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			call := func(ctx context.Context, after func()) {

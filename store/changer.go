@@ -48,9 +48,16 @@ func (c *Changer) DiscardParked(ctx context.Context, seqs ...int64) (discarded i
 // ForgetParked deletes the parked events of a tenant, in as many transactions of a limited
 // number of rows as that takes.
 func (c *Changer) ForgetParked(ctx context.Context, tenant timer.TenantID, limit int) error {
+	return inSteps(limit, func() (int, error) {
+		return c.Change(ctx, "forget a tenant", c.SQL.ForgetParked, string(tenant), limit)
+	})
+}
+
+// inSteps calls a function that deletes up to limit rows until it deletes fewer.
+func inSteps(limit int, remove func() (int, error)) error {
 	for deleted := limit; deleted == limit; {
 		var err error
-		if deleted, err = c.Change(ctx, "forget a tenant", c.SQL.ForgetParked, string(tenant), limit); err != nil {
+		if deleted, err = remove(); err != nil {
 			return err
 		}
 	}

@@ -13,13 +13,18 @@ import (
 )
 
 // maxLine is the longest line, in bytes.
-const maxLine = 1 << 20
+const maxLine = 4 << 20
 
 // ReadExport reads an export of a tenant, or of all if that is empty, calls yield with
 // each of its timers, and compares what it read with the trailer. An error in the file
 // begins with the number of the line; an error of yield is returned as it is. Only a nil
-// error says that the file is whole, so yield must not rely on that.
+// error says that the file is whole, so yield must not rely on that. Messages are checked, and
+// left out.
 func ReadExport(r io.Reader, tenant timer.TenantID, yield func(timer.Entry) error) (Summary, error) {
+	return readExport(r, tenant, yield, func(timer.InboxMessage) error { return nil })
+}
+
+func readExport(r io.Reader, tenant timer.TenantID, yield func(timer.Entry) error, yieldMessage func(timer.InboxMessage) error) (Summary, error) {
 	lines := newLineReader(r)
 	if err := lines.header(tenant); err != nil {
 		return Summary{}, err
@@ -38,10 +43,26 @@ func ReadExport(r io.Reader, tenant timer.TenantID, yield func(timer.Entry) erro
 			sum := t.summary()
 			return sum, lines.trailer(line, sum)
 		case kindTimer:
+			if t.sum.Messages > 0 {
+				return Summary{}, lines.at(errors.New("a timer comes after a message"))
+			}
+		case kindMessage:
+			m, err := decodeMessage(line)
+			if err == nil && tenant != "" {
+				err = errors.New("it is a message, which an export of one tenant does not have")
+			}
+			if err != nil {
+				return Summary{}, lines.at(err)
+			}
+			t.addMessage(append(line, '\n'))
+			if err := yieldMessage(m); err != nil {
+				return Summary{}, err
+			}
+			continue
 		case kindEvent, kindParked:
 			return Summary{}, lines.at(errors.New("it is an event, which is not imported: start the service that wrote this until no event waits and none is parked, and export again"))
 		default:
-			return Summary{}, lines.at(fmt.Errorf(`it begins with %s, want {"kind":"timer" or "trailer"`, timer.Quote(string(line))))
+			return Summary{}, lines.at(fmt.Errorf(`it begins with %s, want {"kind":"timer", "message" or "trailer"`, timer.Quote(string(line))))
 		}
 		e, err := decodeTimer(line)
 		switch {
@@ -147,7 +168,7 @@ func (l *lineReader) trailer(line []byte, got Summary) error {
 	if err := strict(line, &t); err != nil {
 		return l.at(err)
 	}
-	want := Summary{Timers: timer.Counts{Scheduled: t.Scheduled, Reached: t.Reached, Expired: t.Expired, Canceled: t.Canceled}, SHA256: t.SHA256}
+	want := Summary{Timers: timer.Counts{Scheduled: t.Scheduled, Reached: t.Reached, Expired: t.Expired, Canceled: t.Canceled}, Messages: t.Messages, SHA256: t.SHA256}
 	switch {
 	case got.SHA256 != want.SHA256:
 		return l.at(fmt.Errorf("the checksum is %s, that of the lines before it %s: the file was changed", want.SHA256, got.SHA256))

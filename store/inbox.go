@@ -159,6 +159,12 @@ func (i *Inbox) ForgetInbox(ctx context.Context, tenant timer.TenantID, before t
 	return i.Change(ctx, "forget what waits of a tenant", i.SQL.Forget, string(tenant), before, int64(limit))
 }
 
+// ForgetAll deletes all messages of a tenant, in as many transactions of a limited number of
+// rows as that takes.
+func (i *Inbox) ForgetAll(ctx context.Context, tenant timer.TenantID, limit int) error {
+	return inSteps(limit, func() (int, error) { return i.ForgetInbox(ctx, tenant, time.Time{}, limit) })
+}
+
 // PurgeApplied deletes selections that were applied. It looks for them without a transaction
 // that writes: once they may be deleted, that stays so.
 func (i *Inbox) PurgeApplied(ctx context.Context, before time.Time, limit int) (deleted int, err error) {
@@ -168,6 +174,13 @@ func (i *Inbox) PurgeApplied(ctx context.Context, before time.Time, limit int) (
 		return 0, err
 	}
 	return i.Change(ctx, "purge applied selections", i.SQL.Delete, seqs)
+}
+
+// Waiting returns the messages in the inbox that wait, after a number and at most limit, in the
+// order of their numbers.
+func (r *Reader) Waiting(ctx context.Context, after int64, limit int) (messages []timer.InboxMessage, err error) {
+	err = r.Rows(ctx, "list what waits", r.SQL.Waiting, []any{after, int64(limit)}, Collect(&messages, ReadInboxMessage))
+	return messages, err
 }
 
 // An InboxRow is a message in the form that is written. Times are Unix milliseconds.

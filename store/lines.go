@@ -24,6 +24,7 @@ const (
 const (
 	kindHeader  = "header"
 	kindTimer   = "timer"
+	kindMessage = "message"
 	kindTrailer = "trailer"
 
 	kindEvent, kindParked = "event", "parked" // programs from before 0.1.0 wrote them
@@ -58,12 +59,26 @@ type (
 		RegisteredAt stamp `json:"registeredAt,omitzero"`
 		CanceledAt   stamp `json:"canceledAt,omitzero"`
 	}
+	messageLine struct {
+		Kind      string            `json:"kind"`
+		TenantID  timer.TenantID    `json:"tenantId"`
+		Reason    timer.WaitReason  `json:"reason"`
+		ArrivedAt stamp             `json:"arrivedAt"`
+		Topic     string            `json:"topic"`
+		Position  string            `json:"position,omitzero"`
+		MessageID string            `json:"messageId"`
+		Attempts  int               `json:"attempts,omitzero"`
+		LastError string            `json:"lastError,omitzero"`
+		Headers   map[string]string `json:"headers"`
+		Body      []byte            `json:"body"` // in base64
+	}
 	trailerLine struct {
 		Kind      string `json:"kind"`
 		Scheduled int64  `json:"scheduled"`
 		Reached   int64  `json:"reached"`
 		Expired   int64  `json:"expired,omitzero"`
 		Canceled  int64  `json:"canceled"`
+		Messages  int64  `json:"messages,omitzero"`
 		SHA256    string `json:"sha256,omitzero"`
 
 		Outbox int64 `json:"outbox,omitzero"`
@@ -105,7 +120,7 @@ type lineEncoder struct {
 
 func newLineEncoder() *lineEncoder {
 	e := new(lineEncoder)
-	e.json = jsontext.NewEncoder(&e.buffer)
+	e.json = jsontext.NewEncoder(&e.buffer, json.Deterministic(true))
 	return e
 }
 
@@ -130,7 +145,7 @@ func newHeaderLine(h Header) *headerLine {
 }
 
 func newTrailerLine(s Summary) *trailerLine {
-	return &trailerLine{Kind: kindTrailer, Scheduled: s.Timers.Scheduled, Reached: s.Timers.Reached, Expired: s.Timers.Expired, Canceled: s.Timers.Canceled, SHA256: s.SHA256}
+	return &trailerLine{Kind: kindTrailer, Scheduled: s.Timers.Scheduled, Reached: s.Timers.Reached, Expired: s.Timers.Expired, Canceled: s.Timers.Canceled, Messages: s.Messages, SHA256: s.SHA256}
 }
 
 // newTimerLine returns the line of a timer. The line of a Canceled timer has the key, the
@@ -185,6 +200,36 @@ func validateTimer(e timer.Entry) error {
 		return errors.New("a timer is Expired if reachedAt is not before expiresAt, and else Reached")
 	}
 	return nil
+}
+
+// newMessageLine returns the line of a message, which has neither its place in a log nor when it
+// is handled again: an import does not keep them.
+func newMessageLine(m *timer.InboxMessage) *messageLine {
+	return &messageLine{
+		Kind: kindMessage, TenantID: m.TenantID, Reason: m.Reason, ArrivedAt: stamp(m.ArrivedAt), Topic: m.Topic, Position: m.Position, MessageID: m.MessageID,
+		Attempts: m.Attempts, LastError: m.LastError, Headers: m.Headers, Body: m.Body,
+	}
+}
+
+func decodeMessage(line []byte) (m timer.InboxMessage, err error) {
+	var l messageLine
+	if err := strict(line, &l); err != nil {
+		return m, err
+	}
+	switch {
+	case l.Reason != timer.WaitQuota && l.Reason != timer.WaitFailed:
+		return m, fmt.Errorf("reason is %s, want over_quota or failed", timer.Quote(string(l.Reason)))
+	case l.TenantID == "":
+		return m, errors.New("tenantId is empty")
+	case l.ArrivedAt.IsZero():
+		return m, errors.New("arrivedAt is missing")
+	case l.Attempts < 0:
+		return m, errors.New("attempts is negative")
+	}
+	return timer.InboxMessage{
+		TenantID: l.TenantID, Reason: l.Reason, ArrivedAt: time.Time(l.ArrivedAt), Topic: l.Topic, Position: l.Position, MessageID: l.MessageID,
+		Attempts: l.Attempts, LastError: l.LastError, Headers: l.Headers, Body: l.Body,
+	}, nil
 }
 
 // strict decodes a line that must have known fields only, each once.

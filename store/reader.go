@@ -21,7 +21,7 @@ type Reader struct {
 
 // Statements are the statements of a [Reader], in the words of a database.
 type Statements struct {
-	Get, Correlated, Delivery, Unclaimed, Firing, Counts, Stats, TenantCounts, Known, Unpublished, RegisteredBefore string
+	Get, Correlated, Delivery, Unclaimed, Firing, Counts, Stats, TenantCounts, Known, Unpublished, RegisteredBefore, Waiting string
 
 	Overdue, Parked, Upcoming Question
 }
@@ -32,8 +32,8 @@ func StatementsOf(query func(name string) string) Statements {
 	return Statements{
 		Get: query("get"), Correlated: query("correlated"), Delivery: query("delivery"), Unclaimed: query("unclaimed"), Firing: query("firing"),
 		Counts: query("counts"), Stats: query("stats"), TenantCounts: query("tenant_counts"), Known: query("known"), Unpublished: query("unpublished"),
-		RegisteredBefore: query("registered_before"),
-		Overdue:          both("overdue"), Parked: both("parked"), Upcoming: both("upcoming"),
+		RegisteredBefore: query("registered_before"), Waiting: query("inbox_waiting"),
+		Overdue: both("overdue"), Parked: both("parked"), Upcoming: both("upcoming"),
 	}
 }
 

@@ -15,34 +15,39 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// ErrNotEmpty is returned by [Import] if the store holds timers or events already.
+// ErrNotEmpty is returned by [Import] if the store holds timers, events or messages already.
 // Nothing was imported.
 var ErrNotEmpty = errors.New("the database is not empty")
 
-// A Source is a store that an export is read from. A [timer.Reader] is one.
+// A Source is a database that an export is read from. What embeds a [Reader] is one.
 type Source interface {
-	Stats(ctx context.Context, tenant timer.TenantID) (timer.Stats, error)
-	Tenants(ctx context.Context, after timer.TenantID, limit int) ([]timer.TenantCounts, error)
-	List(ctx context.Context, filter timer.Filter) (timer.Page, error)
+	timer.Reader
+	Waiting(ctx context.Context, after int64, limit int) ([]timer.InboxMessage, error)
 }
 
 // A Target is a store that an export can be imported into.
 type Target interface {
 	timer.Commands
-	timer.Reader
+	Source
 	timer.Recoverer
+	Inbox() timer.Inbox
 }
 
-// A Summary is the number of timers in an export, and a checksum of them that does
-// not depend on the kind of the store.
+// A Summary is the number of timers and of messages in an export, and a checksum of them that
+// does not depend on the kind of the store.
 type Summary struct {
-	Timers timer.Counts
-	SHA256 string // of the lines between the header and the trailer, in hex
+	Timers   timer.Counts
+	Messages int64  // that wait
+	SHA256   string // of the lines between the header and the trailer, in hex
 }
 
 // String returns the counts for people.
 func (s Summary) String() string {
-	return fmt.Sprintf("%d timers (%d Scheduled, %d Reached, %d Expired, %d Canceled)", s.Timers.Total(), s.Timers.Scheduled, s.Timers.Reached, s.Timers.Expired, s.Timers.Canceled)
+	text := fmt.Sprintf("%d timers (%d Scheduled, %d Reached, %d Expired, %d Canceled)", s.Timers.Total(), s.Timers.Scheduled, s.Timers.Reached, s.Timers.Expired, s.Timers.Canceled)
+	if s.Messages > 0 {
+		text += fmt.Sprintf(" and %d messages that wait", s.Messages)
+	}
+	return text
 }
 
 // A Header is the first line of an export.
@@ -66,11 +71,12 @@ type Progress func(stage string, n int)
 const progressEvery = 512
 
 // Export writes the timers of all tenants, or of that of the header, as lines of JSON: a
-// header, the timers ordered by tenant and service call, and a trailer with their counts
-// and checksum. The store should not change meanwhile: it is read page by page. Events
-// are not exported, so Export refuses a store where some wait for the broker, or are
-// parked. It does not refuse an export of one tenant, because the service goes on to
-// publish the events of that tenant.
+// header, the timers ordered by tenant and service call, the messages that wait in the inbox,
+// and a trailer with their counts and checksum. The store should not change meanwhile: it is
+// read page by page. Events are not exported, so Export refuses a store where some wait for
+// the broker, or are parked. It does not refuse an export of one tenant, which has no messages
+// either, because the service goes on to publish the events of that tenant, and to handle its
+// messages.
 func Export(ctx context.Context, from Source, header Header, w io.Writer, progress Progress) (Summary, error) {
 	if header.TenantID == "" {
 		switch st, err := from.Stats(ctx, ""); {
@@ -80,15 +86,26 @@ func Export(ctx context.Context, from Source, header Header, w io.Writer, progre
 			return Summary{}, fmt.Errorf("events wait for the broker (%d) or are parked (%d), and an export has none of them: start the service until stats prints neither, retry or discard the parked events, then stop the service and export again", st.Outbox, st.Parked)
 		}
 	}
-	return WriteExport(w, header, progress, func(yield func(*timer.Entry) error) error { return timers(ctx, from, header.TenantID, yield) })
+	return exportAll(ctx, from, header, w, newTally(StageExport, progress))
+}
+
+// exportAll writes what [Export] does.
+func exportAll(ctx context.Context, from Source, header Header, w io.Writer, t *tally) (Summary, error) {
+	all := func(yield func(*timer.Entry) error) error { return timers(ctx, from, header.TenantID, yield) }
+	if header.TenantID != "" {
+		return writeExport(w, header, t, all, noMessages)
+	}
+	return writeExport(w, header, t, all, func(yield func(*timer.InboxMessage) error) error { return messages(ctx, from, yield) })
 }
 
 // WriteExport is [Export] of timers that each calls yield with, in order.
 func WriteExport(w io.Writer, header Header, progress Progress, each func(yield func(*timer.Entry) error) error) (Summary, error) {
-	return writeExport(w, header, newTally(StageExport, progress), each)
+	return writeExport(w, header, newTally(StageExport, progress), each, noMessages)
 }
 
-func writeExport(w io.Writer, header Header, t *tally, each func(yield func(*timer.Entry) error) error) (Summary, error) {
+func noMessages(func(*timer.InboxMessage) error) error { return nil }
+
+func writeExport(w io.Writer, header Header, t *tally, each func(func(*timer.Entry) error) error, eachMessage func(func(*timer.InboxMessage) error) error) (Summary, error) {
 	out := bufio.NewWriterSize(w, 1<<16)
 	encoder := newLineEncoder()
 	if err := encoder.write(out, newHeaderLine(header)); err != nil {
@@ -100,6 +117,17 @@ func writeExport(w io.Writer, header Header, t *tally, each func(yield func(*tim
 			return fmt.Errorf("timer %s: %w", timer.Quote(e.Key.String()), err)
 		}
 		t.add(e.State, line)
+		_, err = out.Write(line)
+		return err
+	}); err != nil {
+		return Summary{}, err
+	}
+	if err := eachMessage(func(m *timer.InboxMessage) error {
+		line, err := encoder.line(newMessageLine(m))
+		if err != nil {
+			return fmt.Errorf("message %d: %w", m.Seq, err)
+		}
+		t.addMessage(line)
 		_, err = out.Write(line)
 		return err
 	}); err != nil {
@@ -144,17 +172,44 @@ func timersOf(ctx context.Context, from Source, tenant timer.TenantID, yield fun
 	})
 }
 
-// Import adds the timers of an export of all tenants to a store that is empty, reads the
-// store back, and compares its timers with those of the file. The file is checked
+// messages calls yield with each message that waits, in the order of their numbers.
+func messages(ctx context.Context, from Source, yield func(*timer.InboxMessage) error) error {
+	for after := int64(0); ; {
+		some, err := from.Waiting(ctx, after, messagePage)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		for i := range some {
+			if err := yield(&some[i]); err != nil {
+				return err
+			}
+		}
+		after = some[len(some)-1].Seq
+	}
+}
+
+// messagePage is how many messages are read or put at once, which have up to a megabyte each.
+const messagePage = 64
+
+// Import adds the timers of an export of all tenants to a store that is empty, and its messages
+// to the inbox, reads the store back, and compares it with the file. The file is checked
 // whole before the first timer is added; an error in it begins with the number of the
 // line. If adding fails, or ctx ends, a part of the file may be left in the store, which then
 // accepts no import. A timer that waited waits, one that fired is Reached and does not fire
-// again, and one that was canceled is a tombstone. They are registered, and canceled, now.
+// again, and one that was canceled is a tombstone. They are registered, and canceled, now. The
+// messages are handled again from now on. They have no place in a log any more, since that
+// was one of another broker.
 func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, progress Progress) (Summary, error) {
 	switch st, err := to.Stats(ctx, ""); {
 	case err != nil:
 		return Summary{}, err
 	case st.Total() > 0 || st.Outbox > 0 || st.Parked > 0:
+		return Summary{}, ErrNotEmpty
+	}
+	switch waiting, err := to.Waiting(ctx, 0, 1); {
+	case err != nil:
+		return Summary{}, err
+	case len(waiting) > 0:
 		return Summary{}, ErrNotEmpty
 	}
 	checked := newTally(StageCheck, progress)
@@ -169,7 +224,7 @@ func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, p
 	if err := i.all(ctx, file); err != nil {
 		return Summary{}, fmt.Errorf("%w: a part of the file may be in the database: delete it, and import again", err)
 	}
-	held, err := writeExport(io.Discard, Header{}, newTally(StageVerify, progress), func(yield func(*timer.Entry) error) error { return timers(ctx, to, "", yield) })
+	held, err := exportAll(ctx, to, Header{}, io.Discard, newTally(StageVerify, progress))
 	if err != nil {
 		return Summary{}, fmt.Errorf("the import is in the database, but was not read back: %w", err)
 	}
@@ -192,11 +247,12 @@ type importing struct {
 	schedules []timer.ScheduleTimer
 	reached   []timer.DueTimeReached
 	cancels   []timer.CancelTimer
+	messages  []timer.InboxMessage
 }
 
 // all adds the timers of a file.
 func (i *importing) all(ctx context.Context, file io.Reader) error {
-	_, err := ReadExport(file, "", func(e timer.Entry) error {
+	_, err := readExport(file, "", func(e timer.Entry) error {
 		line, err := i.json.line(newTimerLine(&e))
 		if err != nil {
 			return err
@@ -204,6 +260,17 @@ func (i *importing) all(ctx context.Context, file io.Reader) error {
 		i.tally.add(e.State, line)
 		i.add(&e)
 		if len(i.schedules)+len(i.cancels) < importRows {
+			return nil
+		}
+		return i.flush(ctx)
+	}, func(m timer.InboxMessage) error {
+		line, err := i.json.line(newMessageLine(&m))
+		if err != nil {
+			return err
+		}
+		i.tally.addMessage(line)
+		m.RetryAt = i.now
+		if i.messages = append(i.messages, m); len(i.messages) < messagePage {
 			return nil
 		}
 		return i.flush(ctx)
@@ -241,7 +308,9 @@ func (i *importing) flush(ctx context.Context) error {
 		return err
 	}
 	i.schedules, i.reached, i.cancels = i.schedules[:0], i.reached[:0], i.cancels[:0]
-	return nil
+	err = i.to.Inbox().PutInbox(ctx, i.messages...)
+	i.messages = i.messages[:0]
+	return err
 }
 
 // refusal returns the error of commands, or of the first that is refused.
@@ -272,6 +341,12 @@ func (t *tally) add(state timer.State, line []byte) {
 	_, _ = t.hash.Write(line) // never fails
 	t.sum.Timers.Count(state, 1)
 	t.count()
+}
+
+// addMessage adds a message with its line.
+func (t *tally) addMessage(line []byte) {
+	_, _ = t.hash.Write(line)
+	t.sum.Messages++
 }
 
 // count counts a timer for the progress alone.

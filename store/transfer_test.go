@@ -204,7 +204,7 @@ func TestImportRefuses(t *testing.T) {
 		{"due too late", replace(`"dueAt":"2200-`, `"dueAt":"2201-`), "line 3: invalid: dueAt is in the year 2201"},
 		{"Reached, no time", replace(`"reachedAt":"2030-05-17T12:00:00.002Z",`, ""), "line 2: reachedAt must be set if the timer is Reached or Expired, and absent if it is not"},
 		{"Reached early", replace(`"reachedAt":"2030-05-17T12:00:00.002Z"`, `"reachedAt":"2030-05-17T11:59:59.999Z"`), "line 2: reachedAt is before dueAt"},
-		{"a line too long", replace(`"commandId":"c"}`, `"commandId":"c","data":"`+strings.Repeat("x", 1<<20)+`"}`), "line 3: it has more than 1048576 bytes"},
+		{"a line too long", replace(`"commandId":"c"}`, `"commandId":"c","data":"`+strings.Repeat("x", 4<<20)+`"}`), "line 3: it has more than 4194304 bytes"},
 
 		{"out of order", signed(lines[0] + lines[2] + lines[1] + strings.Join(lines[3:], "")), "line 3: timer ACME.a:1.b_c-D does not come after acme.b"},
 		{"a timer twice", signed(lines[0] + lines[1] + strings.Join(lines[1:], "")), "line 3: timer ACME.a:1.b_c-D does not come after ACME.a:1.b_c-D"},

@@ -32,11 +32,12 @@ type Operator interface {
 	// tenants. It ends no other pause.
 	ResumeFiring(ctx context.Context, tenant TenantID) error
 
-	// Forget deletes at most limit timers of a tenant, of any state, and its parked
-	// events, and returns how many timers it deleted. Only zero means that there are no
-	// more, since others change and delete timers meanwhile. Nothing of a timer is kept,
-	// so a later command schedules it, however old that command is. Events that wait in
-	// the outbox are still published.
+	// Forget deletes at most limit timers of a tenant, of any state, all of its parked
+	// events and all of its messages in the inbox, at most limit of them in a
+	// transaction, and returns how many timers it deleted. Only zero means that there are
+	// no more, since others change and delete timers meanwhile. Nothing of a timer is
+	// kept, so a later command schedules it, however old that command is. Events that
+	// wait in the outbox are still published.
 	Forget(ctx context.Context, tenant TenantID, limit int) (Counts, error)
 
 	// Nodes returns the instances that run on the database, the oldest first. Where

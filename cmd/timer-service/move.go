@@ -28,7 +28,7 @@ const maxID = 128
 // released.
 type move struct {
 	tenant timer.TenantID
-	from   timer.Reader // the database that the service runs on
+	from   store.Source // the database that the service runs on
 	path   string       // of FILE
 
 	sum  store.Summary // of FILE

@@ -17,6 +17,7 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -144,13 +145,13 @@ func TestImportOfATenantNeedsItsWholeFile(t *testing.T) {
 // An interrupted reader calls cancel when a phase of a move is over. From then on it
 // fails, as the database does for a context that has ended.
 type interruptedReader struct {
-	timer.Reader
+	store.Source
 	phase  string
 	cancel context.CancelFunc
 }
 
 func (r *interruptedReader) List(ctx context.Context, filter timer.Filter) (timer.Page, error) {
-	page, err := r.Reader.List(ctx, filter)
+	page, err := r.Source.List(ctx, filter)
 	if r.phase == "written" && page.Next == "" {
 		r.cancel()
 	}
@@ -164,7 +165,7 @@ func (r *interruptedReader) Get(ctx context.Context, key timer.Key) (timer.Entry
 	if err := ctx.Err(); err != nil {
 		return timer.Entry{}, err
 	}
-	return r.Reader.Get(ctx, key)
+	return r.Source.Get(ctx, key)
 }
 
 // A move that is interrupted goes on with what it has written: what changed since stays

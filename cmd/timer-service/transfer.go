@@ -52,7 +52,7 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 	sum := &transfer{Result: "exported", File: x.File}
 	write := func(w io.Writer) error {
 		s, err := service.Export(ctx, e.cfg, began, w, stages(e))
-		sum.Counts, sum.SHA256 = admin.Counts(s.Timers), s.SHA256
+		sum.Counts, sum.Messages, sum.SHA256 = admin.Counts(s.Timers), s.Messages, s.SHA256
 		return err
 	}
 	var err error
@@ -145,7 +145,7 @@ func (i *importCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	e.out.print(&transfer{Result: "imported", File: i.File, Counts: admin.Counts(sum.Timers), Seconds: e.now().Sub(began).Seconds(), SHA256: sum.SHA256})
+	e.out.print(&transfer{Result: "imported", File: i.File, Counts: admin.Counts(sum.Timers), Messages: sum.Messages, Seconds: e.now().Sub(began).Seconds(), SHA256: sum.SHA256})
 	return nil
 }
 
@@ -185,9 +185,10 @@ type transfer struct {
 	Result string `json:"result"`
 	File   string `json:"file"`
 	admin.Counts
-	Bytes   int64   `json:"bytes,omitempty"` // of a file that was written
-	Seconds float64 `json:"seconds"`
-	SHA256  string  `json:"sha256"` // of the lines between the first and the last
+	Messages int64   `json:"messages,omitempty"` // that wait
+	Bytes    int64   `json:"bytes,omitempty"`    // of a file that was written
+	Seconds  float64 `json:"seconds"`
+	SHA256   string  `json:"sha256"` // of the lines between the first and the last
 }
 
 func (t *transfer) text() string {
@@ -195,5 +196,5 @@ func (t *transfer) text() string {
 	if t.Result == "imported" {
 		file = "read back and verified, file"
 	}
-	return fmt.Sprintf("%s %s in %.1f s\n%s %s, sha256 %s", t.Result, store.Summary{Timers: timer.Counts(t.Counts)}, t.Seconds, file, printable(t.File), t.SHA256)
+	return fmt.Sprintf("%s %s in %.1f s\n%s %s, sha256 %s", t.Result, store.Summary{Timers: timer.Counts(t.Counts), Messages: t.Messages}, t.Seconds, file, printable(t.File), t.SHA256)
 }

@@ -80,7 +80,7 @@ func TestImportOfAChangedFileImportsNothing(t *testing.T) {
 	file := beside(t, "timers.jsonl")
 	do(t, nil, "export", file, "--db-path", populated(t)).wants(t, exitOK)
 	used := populated(t)
-	do(t, nil, "import", file, "--db-path", used).wants(t, exitFailure).says(t, "sqlite "+used+" holds timers or events already: import into a new database")
+	do(t, nil, "import", file, "--db-path", used).wants(t, exitFailure).says(t, "sqlite "+used+" holds timers, events or messages already: import into a new database")
 	changed := strings.Replace("{}\n"+records(t, file), "command-2", "command-9", 1)
 	to := beside(t, "new.db")
 	do(t, nil, "import", fileOf(t, changed), "--db-path", to).wants(t, exitFailure).says(t, "line 1: ")

@@ -107,7 +107,7 @@ func operation(method string) string {
 func wrapped(decide fault.Decide) []any {
 	store := &fault.Store{Full: inner{}, Decide: decide}
 	return []any{
-		store, store.Timers(), store.Operator(), store.Recovery(), store.Outbox().Taker, store.Outbox().Table(), &fault.Shards{Decide: decide},
+		store, store.Timers(), store.Operator(), store.Recovery(), store.Inbox(), store.Outbox().Taker, store.Outbox().Table(), &fault.Shards{Decide: decide},
 		&fault.Publisher{Decide: decide}, &fault.Subscriber{Decide: decide},
 	}
 }

@@ -84,13 +84,16 @@ func (s *Store) change(ctx context.Context, doing, text string, args ...any) (ch
 	return changed, nil
 }
 
-// Forget deletes the parked events of a tenant, in as many transactions as that takes, and
-// then its timers in one transaction.
+// Forget deletes the parked events of a tenant and its messages in the inbox, in as many
+// transactions as that takes, and then its timers in one transaction.
 func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c timer.Counts, err error) {
 	if limit <= 0 {
 		return c, nil
 	}
 	if err := s.ForgetParked(ctx, tenant, limit); err != nil {
+		return c, err
+	}
+	if err := s.inbox.ForgetAll(ctx, tenant, limit); err != nil {
 		return c, err
 	}
 	err = s.writing(ctx, "forget a tenant", func(ctx context.Context, t *transaction) error {

@@ -127,6 +127,7 @@ var plans = map[string]plan{
 	"inbox_defer":         {[]any{longs, longs, texts, ints, texts}, []string{byMessage}},
 	"inbox_delete":        {[]any{longs}, []string{byMessage}},
 	"inbox_next":          {nil, []string{byInboxRetry}},
+	"inbox_waiting":       {[]any{int64(0), int64(100)}, []string{byMessage}},
 	"inbox_counts":        {nil, []string{byInboxRetry}},
 	"inbox_counts_tenant": {[]any{"tenant-1"}, []string{byInboxRetry}},
 	"inbox_applied":       {[]any{"tenant-1"}, []string{byApplied}},

@@ -132,13 +132,16 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 // each interval that is not full, which is slow for many tenants.
 const maxOneByOne = 100_000
 
-// Forget deletes timers of a tenant in one transaction, after its parked events, in
-// as many as they take.
+// Forget deletes timers of a tenant in one transaction, after its parked events and its
+// messages in the inbox, in as many as they take.
 func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c timer.Counts, err error) {
 	if limit <= 0 {
 		return c, nil
 	}
 	if err := s.ForgetParked(ctx, tenant, limit); err != nil {
+		return c, err
+	}
+	if err := s.inbox.ForgetAll(ctx, tenant, limit); err != nil {
 		return c, err
 	}
 	err = s.writing(ctx, "forget a tenant", func(ctx context.Context, t *transaction) error {

@@ -119,6 +119,7 @@ var plans = map[string][]string{
 		"SEARCH i USING COVERING INDEX idx_timer_inbox_retry (tenant_id>?)", "SEARCH tenants", "CORRELATED SCALAR SUBQUERY 4",
 		"SEARCH i USING COVERING INDEX idx_timer_inbox_retry (tenant_id=? AND retry_at>?)",
 	},
+	"inbox_waiting":       {"SEARCH timer_inbox USING INTEGER PRIMARY KEY (rowid>?)"},
 	"inbox_counts":        {walkInbox},
 	"inbox_counts_tenant": {"SEARCH timer_inbox USING COVERING INDEX idx_timer_inbox_retry (tenant_id=? AND retry_at>?)"},
 	"inbox_applied":       {"SEARCH timer_inbox USING INDEX idx_timer_inbox_applied (tenant_id=?)"},

@@ -16,6 +16,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -125,10 +126,39 @@ func holdings(t *testing.T, s Store) string {
 	firing, err := s.Firing(ctx, noon)
 	must(err)
 	line("paused", firing)
-	known, err := s.Known(ctx)
+	counts, err := s.Inbox().InboxCounts(ctx, "")
 	must(err)
-	slices.SortFunc(known.Numbers, compareNumbers)
-	line("known", known)
+	for _, c := range counts {
+		line("inbox", c)
+	}
+	messages, err := s.Inbox().TakeInbox(ctx, far, far, 100, 100, nil)
+	must(err)
+	for _, tenant := range tenants {
+		applied, err := s.Inbox().AppliedSelections(ctx, tenant.TenantID)
+		must(err)
+		messages = append(messages, applied...)
+	}
+	for _, m := range messages {
+		line("message", m)
+	}
+	rows := func(what, query string, columns func() []any) {
+		t.Helper()
+		rows, err := s.DB().QueryContext(ctx, query)
+		must(err)
+		defer rows.Close()
+		for rows.Next() {
+			all := columns()
+			must(rows.Scan(all...))
+			line(what, all)
+		}
+		must(rows.Err())
+	}
+	rows("number", `SELECT broker, log, kind, number FROM timer_numbers ORDER BY broker, log, kind`,
+		func() []any { return []any{new(string), new(string), new(string), new(int64)} })
+	rows("decision", `SELECT tenant_id, kind, mark, headers, published, decided_at FROM timer_decisions ORDER BY tenant_id, kind`,
+		func() []any {
+			return []any{new(string), new(string), new(string), new(string), new(bool), new(decidedAt)}
+		})
 
 	var fired []timer.Entry
 	must(s.Update(ctx, func(tx timer.Tx) (err error) {
@@ -141,6 +171,12 @@ func holdings(t *testing.T, s Store) string {
 	}
 	return b.String()
 }
+
+// A decidedAt is a time of any database.
+type decidedAt struct{ time.Time }
+
+// Scan keeps the time.
+func (d *decidedAt) Scan(column any) error { return (*store.Time)(&d.Time).Scan(column) }
 
 // far is after the due times of all timers.
 var far = time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC)

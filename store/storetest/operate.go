@@ -334,6 +334,8 @@ func forget(s *suite) {
 		s.cancel(cancel(key(tenant, "call-000024"), 2), cancel(key(tenant, "tombstone"), 1))
 	}
 	s.same("reached", len(s.reach(noon.Add(2*time.Millisecond), 100)), 9)
+	s.putInbox(manyWaiting("acme", 5)...)
+	s.putInbox(waitingMessage("beta", "of another"), selection("acme", "log", 1, noon))
 	c, err := s.store.Forget(s.Context(), "acme", 0)
 	s.must(err)
 	s.same("a step of none", c, timer.Counts{})
@@ -344,6 +346,8 @@ func forget(s *suite) {
 	s.same("counts", counts.Counts, timer.Counts{})
 	s.same("the others", s.stats().Counts, timer.Counts{Scheduled: 42, Reached: 6, Canceled: 4})
 	s.same("parked", numbers(s.parked("", 0, 10)), seqs[1:2])
+	s.same("what waits", messageIDs(s.takeInbox(noon, 10, 10)), []string{"of another"})
+	s.same("applied selections", s.applied("acme"), []string{})
 	s.same("beta, in one step", s.forgetAll("beta", 1000), timer.Counts{Scheduled: 21, Reached: 3, Canceled: 2})
 	s.same("parked", s.stats().Parked, int64(0))
 }

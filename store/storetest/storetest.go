@@ -127,7 +127,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Firing of a tenant is paused and resumed apart from that of all", pausesOfTenants},
 		{"A pause ends at its time, and to pause again moves that", pausesEnd},
 		{"Reach by a tenant that may fire nothing: others fire at full speed", pausedDelaysNobody},
-		{"Forget deletes a tenant's timers and parked events, in steps, and no other's", forget},
+		{"Forget deletes a tenant's timers, parked events and messages that wait, in steps, and no other's", forget},
 		{"Forget keeps events that wait, and no memory of the tenant", forgetLeaves},
 
 		{"Numbers: the last one of each log and kind counts", numbersLast},

@@ -427,3 +427,13 @@ UPDATE timer_database SET id = '3b2f0c52-7a3e-4d0e-9f6b-0d9f5f1f2a11', broker = 
 INSERT INTO timer_firing (tenant_id, paused_at, paused_until, paused_by) VALUES ('', timestamptz 'epoch' + 1905253200000 * interval '1 millisecond', NULL, 'an operator');
 INSERT INTO timer_firing (tenant_id, paused_at, paused_until, paused_by) VALUES ('acme', timestamptz 'epoch' + 1905253200000 * interval '1 millisecond', timestamptz 'epoch' + 7289654400000 * interval '1 millisecond', 'a guest');
 INSERT INTO timer_positions (log, committed, observed) VALUES ('svc@1', 17, 23);
+INSERT INTO timer_inbox (seq, tenant_id, retry_at, arrived_at, number, bytes, log, topic, position, message_id, headers, body, reason, attempts, last_error) OVERRIDING SYSTEM VALUE
+VALUES (7, 'acme', timestamptz 'epoch' + 1905249600009 * interval '1 millisecond', timestamptz 'epoch' + 1905249600002 * interval '1 millisecond', 12, 29, 'svc@1', 'svc.commands', '12', '0196-quota', '{"tenantId":"acme"}', '{"id":"0"} ', 'over_quota', 0, '');
+INSERT INTO timer_inbox (seq, tenant_id, retry_at, arrived_at, number, bytes, log, topic, position, message_id, headers, body, reason, attempts, last_error) OVERRIDING SYSTEM VALUE
+VALUES (8, '_', timestamptz 'epoch' + 1905249600009 * interval '1 millisecond', timestamptz 'epoch' + 1905249600003 * interval '1 millisecond', NULL, 4, NULL, 'svc.commands', '', '0196-failed', '{}', '\x00ff', 'failed', 3, 'no answer');
+INSERT INTO timer_inbox (seq, tenant_id, retry_at, arrived_at, number, bytes, log, topic, position, message_id, headers, body, reason, attempts, last_error) OVERRIDING SYSTEM VALUE
+VALUES (9, 'beta', NULL, timestamptz 'epoch' + 1905249600004 * interval '1 millisecond', 14, 30, 'svc@1', 'svc.commands', '14', '0196-applied', '{"tenantId":"beta"}', '{"id":"00"} ', 'applied', 0, '');
+INSERT INTO timer_numbers (number, broker, log, kind) VALUES (17, 'nats-1', 'svc@1', 'commands');
+INSERT INTO timer_numbers (number, broker, log, kind) VALUES (23, 'nats-1', 'svc@1', 'events');
+INSERT INTO timer_decisions (decided_at, published, tenant_id, kind, mark, headers) VALUES (timestamptz 'epoch' + 1905253200000 * interval '1 millisecond', true, '', 'firing', 'paused', '{"by":"an operator"}');
+INSERT INTO timer_decisions (decided_at, published, tenant_id, kind, mark, headers) VALUES (timestamptz 'epoch' + 1905253200001 * interval '1 millisecond', false, 'gone', 'forgotten', 'forgotten', '{}');

@@ -323,3 +323,13 @@ UPDATE timer_database SET id = '3b2f0c52-7a3e-4d0e-9f6b-0d9f5f1f2a11';
 INSERT INTO timer_firing (tenant_id, paused_at, paused_until, paused_by) VALUES ('', 1905253200000, NULL, 'an operator');
 INSERT INTO timer_firing (tenant_id, paused_at, paused_until, paused_by) VALUES ('acme', 1905253200000, 7289654400000, 'a guest');
 INSERT INTO timer_positions (log, committed, observed) VALUES ('svc@1', 17, 23);
+INSERT INTO timer_inbox (seq, tenant_id, retry_at, arrived_at, number, bytes, log, topic, position, message_id, headers, body, reason, attempts, last_error)
+VALUES (7, 'acme', 1905249600009, 1905249600002, 12, 29, 'svc@1', 'svc.commands', '12', '0196-quota', '{"tenantId":"acme"}', CAST('{"id":"0"} ' AS BLOB), 'over_quota', 0, '');
+INSERT INTO timer_inbox (seq, tenant_id, retry_at, arrived_at, number, bytes, log, topic, position, message_id, headers, body, reason, attempts, last_error)
+VALUES (8, '_', 1905249600009, 1905249600003, NULL, 4, NULL, 'svc.commands', '', '0196-failed', '{}', x'00ff', 'failed', 3, 'no answer');
+INSERT INTO timer_inbox (seq, tenant_id, retry_at, arrived_at, number, bytes, log, topic, position, message_id, headers, body, reason, attempts, last_error)
+VALUES (9, 'beta', NULL, 1905249600004, 14, 30, 'svc@1', 'svc.commands', '14', '0196-applied', '{"tenantId":"beta"}', CAST('{"id":"00"} ' AS BLOB), 'applied', 0, '');
+INSERT INTO timer_numbers (number, broker, log, kind) VALUES (17, 'nats-1', 'svc@1', 'commands');
+INSERT INTO timer_numbers (number, broker, log, kind) VALUES (23, 'nats-1', 'svc@1', 'events');
+INSERT INTO timer_decisions (decided_at, published, tenant_id, kind, mark, headers) VALUES (1905253200000, 1, '', 'firing', 'paused', '{"by":"an operator"}');
+INSERT INTO timer_decisions (decided_at, published, tenant_id, kind, mark, headers) VALUES (1905253200001, 0, 'gone', 'forgotten', 'forgotten', '{}');
