@@ -86,6 +86,27 @@ func TestLargestCommandOfTheServerIsDelivered(t *testing.T) {
 	next(t, commands).Ack()
 }
 
+// From RabbitMQ 4.0 on quorum queues drop a message after 20 deliveries by default.
+func TestQuorumQueueRedeliversForEver(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	r.opt.QueueType = rabbitmq.Quorum
+	publish(t, r.ready(r.opt), r.opt.Routing.Commands, "command")
+	for i := range 50 {
+		var msg amqp.Delivery
+		until(t, "the message", func() (ok bool) {
+			var err error
+			if msg, ok, err = r.raw.Get(r.opt.Routing.Commands, false); err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		})
+		if err := msg.Nack(false, true); err != nil {
+			t.Fatalf("delivery %d: %v", i, err)
+		}
+	}
+}
+
 // An operator has lowered the limit of the server.
 func TestMessageThatTheServerFindsTooLargeIsRefusedAndFailsNoOther(t *testing.T) {
 	t.Parallel()
