@@ -73,7 +73,7 @@ debian13() {
   folder=${TIMER_TEST_DEBIAN13:-$tmp/debian13}/$(IFS=+ && echo "$*")
   debian13=$folder/run
   if [ -x "$debian13" ]; then return; fi
-  command -v debootstrap >/dev/null || get_packages debootstrap debootstrap
+  command -v debootstrap >/dev/null || get_packages debootstrap debootstrap debian-archive-keyring
   if ! { [ -L /bin ] && command -v debootstrap && unshare --mount true; } >/dev/null 2>&1; then
     warn "no $* of Debian 13: it needs root, debootstrap, and /bin as a part of /usr"
     return 1

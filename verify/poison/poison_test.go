@@ -191,7 +191,7 @@ func (g *gunner) hostile(made int) shot {
 		g.next = g.next[1:]
 		return s
 	}
-	lists := [][]kind{bodies, owners, headers, others}
+	lists := [][]kind{bodies, owners, g.headers, others}
 	kinds := lists[made%len(lists)]
 	k := kinds[made/len(lists)%len(kinds)]
 	if made%1_000 == 0 {
