@@ -84,7 +84,10 @@ func (w *world) startBroker() {
 func (w *world) startService(settings []string) {
 	w.Helper()
 	dir := w.TempDir()
-	bin, err := crash.Build(w.Context(), dir)
+	bin, err := *binFlag, error(nil)
+	if bin == "" {
+		bin, err = crash.Build(w.Context(), dir)
+	}
 	if err != nil {
 		w.Fatal(err)
 	}
