@@ -40,8 +40,10 @@ var rabbitHeaders = []kind{
 	{"headers of every type", func(g *gunner) shot {
 		s := g.any()
 		s.want.correlation = "true" // the driver makes text of them
-		return s.under(amqp.Table{"tenantId": int64(7), "correlationId": true, "traceparent": []byte("\xff"), "deadLetterReplays": amqp.Table{"a": 1},
-			"type": []any{1}, "messageId": time.Unix(0, 0), "decimal": amqp.Decimal{Scale: 2, Value: 5}, "nil": nil, "": "no name"})
+		return s.under(amqp.Table{
+			"tenantId": int64(7), "correlationId": true, "traceparent": []byte("\xff"), "deadLetterReplays": amqp.Table{"a": 1},
+			"type": []any{1}, "messageId": time.Unix(0, 0), "decimal": amqp.Decimal{Scale: 2, Value: 5}, "nil": nil, "": "no name",
+		})
 	}},
 	{"deep headers", func(g *gunner) shot { return g.any().under(amqp.Table{"deep": nested(20 + g.IntN(5_000))}) }},
 	{"thousands of headers", func(g *gunner) shot {
@@ -55,9 +57,11 @@ var rabbitHeaders = []kind{
 		return g.any().under(amqp.Table{"tenantId": g.tenant(), "serviceCallId": "victim", "type": g.pick("DueTimeReached", "DeadLetter"), "messageId": "x"})
 	}},
 	{"headers of a dead letter", func(g *gunner) shot {
-		return g.any().under(amqp.Table{"type": "DeadLetter", "tenantId": "victim", "deadLetterReason": "forged", "deadLetterDetail": "forged", "deadLetterTopic": "svc.acme.q",
+		return g.any().under(amqp.Table{
+			"type": "DeadLetter", "tenantId": "victim", "deadLetterReason": "forged", "deadLetterDetail": "forged", "deadLetterTopic": "svc.acme.q",
 			"deadLetterOriginalId": "forged", "deadLetterFirstAt": "2000-01-01T00:00:00Z", "deadLetterCount": "99", "deadLetterTruncated": "true",
-			"deadLetterReplays": g.pick("-1", "x", "1e3", "99999999999999999999", "1001", "")})
+			"deadLetterReplays": g.pick("-1", "x", "1e3", "99999999999999999999", "1001", ""),
+		})
 	}},
 	{"headers of a replay", func(g *gunner) shot {
 		s := g.any()
