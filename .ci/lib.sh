@@ -85,7 +85,9 @@ debian13() {
     warn "no $* of Debian 13: $(tail -1 "$tmp/debian13.log")"
     return 1
   fi
-  for deb in "$folder"/packages/var/cache/apt/archives/*.deb; do dpkg-deb -x "$deb" "$folder/root"; done
+  for deb in "$folder"/packages/var/cache/apt/archives/*.deb; do
+    dpkg-deb -x "$deb" "$folder/root" || die "$deb can't be unpacked" # also where set -e does not hold
+  done
   rm -r "$folder/packages"
   cat >"$folder/run.new" <<EOF
 #!/bin/sh
