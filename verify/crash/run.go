@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,7 +149,7 @@ func (r *run) newInstance(n int) (*instance, error) {
 	if r.opt.Mode.embeds() {
 		in.env = append(in.env, "TIMER_NATS_PORT="+strconv.Itoa(r.port))
 	} else {
-		in.env = append(in.env, "TIMER_BROKER="+string(r.opt.Broker), "TIMER_BROKER_URL="+r.opt.Broker.URL(r.port))
+		in.env = append(in.env, "TIMER_BROKER="+r.opt.Broker.Setting(), "TIMER_BROKER_URL="+cmp.Or(r.opt.URL, r.opt.Broker.URL(r.port)))
 	}
 	var err error
 	if in.log, err = os.Create(filepath.Join(r.dir, logs)); err != nil {
