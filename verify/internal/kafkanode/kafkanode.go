@@ -98,7 +98,6 @@ func Start(ctx context.Context, dir string, opt Options) (*Cluster, error) {
 // Nodes returns all nodes.
 func (c *Cluster) Nodes() []*Node { return c.nodes }
 
-// URL lists where the nodes listen, as the service and clients take it.
 func (c *Cluster) URL() string {
 	var all []string
 	for _, n := range c.nodes {
