@@ -131,15 +131,20 @@ start_postgres() {
   export TIMER_TEST_POSTGRES=postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable
 }
 
+# get_java installs Java and Maven, which fetches Kafka, if they can be had here.
+get_java() {
+  has_java() { command -v java && command -v mvn; } >/dev/null
+  has_java || get_packages "Java and Maven" --no-install-recommends default-jdk-headless maven
+  has_java
+}
+
 # start_kafka uses the server of this machine, or starts Apache Kafka, which Maven fetches.
 start_kafka() {
   if answers 127.0.0.1 9092; then
     export TIMER_TEST_KAFKA=127.0.0.1:9092
     return
   fi
-  has_java() { command -v java && command -v mvn; } >/dev/null
-  has_java || get_packages "Java and Maven" --no-install-recommends default-jdk-headless maven
-  has_java || { warn "no Java and Maven here: Kafka is NOT TESTED, only a fake of it"; return; }
+  get_java || { warn "no Java and Maven here: Kafka is NOT TESTED, only a fake of it"; return; }
   go build -o "$tmp/timer-kafka" ./verify/cmd/timer-kafka
   begin "$tmp/kafka.log" "$tmp/timer-kafka" --dir "$tmp/kafka"
   local kafka=$group
