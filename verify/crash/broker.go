@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/rabbitd"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 	"github.com/event-service-agent/timer-service/verify/internal/kafkanode"
@@ -133,7 +134,16 @@ func UseKafka(ctx context.Context, url string) (Server, error) {
 		}
 	}
 	for _, group := range []string{kafkaGroup, kafkaGroup + ".owner"} {
-		if _, err := admin.DeleteGroup(ctx, group); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		if err := pause.Until(ctx, func() (bool, error) {
+			_, err := admin.DeleteGroup(ctx, group)
+			if errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator) {
+				return false, nil // a new cluster has none until it is asked for
+			}
+			if errors.Is(err, kerr.GroupIDNotFound) {
+				err = nil
+			}
+			return true, err
+		}); err != nil {
 			return nil, fmt.Errorf("delete group %s: %w", group, err)
 		}
 	}

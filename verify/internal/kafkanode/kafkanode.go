@@ -55,7 +55,7 @@ type Node struct {
 }
 
 // Start makes a cluster that keeps its data in dir, starts all nodes, and waits until they
-// listen. With the folder of a cluster that has ended, it goes on with the data.
+// listen. A single node that has ended goes on with its data, given its folder and its port.
 func Start(ctx context.Context, dir string, opt Options) (*Cluster, error) {
 	c := &Cluster{dir: dir}
 	opt.Nodes = max(1, opt.Nodes)
