@@ -136,8 +136,8 @@ func UseKafka(ctx context.Context, url string) (Server, error) {
 	for _, group := range []string{kafkaGroup, kafkaGroup + ".owner"} {
 		if err := pause.Until(ctx, func() (bool, error) {
 			_, err := admin.DeleteGroup(ctx, group)
-			if errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator) {
-				return false, nil // a new cluster has none until it is asked for
+			if errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.NotCoordinator) || errors.Is(err, kerr.NonEmptyGroup) {
+				return false, nil // a new cluster has none until it is asked for, and a killed service is a member for a while
 			}
 			if errors.Is(err, kerr.GroupIDNotFound) {
 				err = nil

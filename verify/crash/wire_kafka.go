@@ -151,6 +151,7 @@ func (w *kafkaWire) remade() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.seen)
+	w.client.PurgeTopicsFromProducing(history.CommandsTopic) // or it stays with the old one
 }
 
 // committed returns the offset up to which the service has committed each

@@ -107,7 +107,9 @@ func TestServiceOnACluster(t *testing.T) {
 			l.unread = 0
 			report, err := crash.Run(t.Context(), crash.Options{
 				Now: time.Now, Bin: bin, Dir: t.ArtifactDir(), Broker: crash.Kafka, URL: l.URL(), Rate: 300, Seed: 1, Settle: time.Minute,
-				Mode: crash.Outside, Kills: tr.times, Harm: func(ctx context.Context, h crash.Hands) error { return tr.harm(l, ctx, h) },
+				Mode: crash.Outside, Kills: tr.times, Harm: func(ctx context.Context, h crash.Hands) error {
+					return errors.Join(h.Rest(ctx, 5*time.Second), tr.harm(l, ctx, h))
+				},
 			})
 			var text strings.Builder
 			report.Write(&text)
@@ -367,7 +369,7 @@ func (l *lab) controller(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return 0, fmt.Errorf("describe the quorum: %v", kerr.ErrorForCode(resp.ErrorCode))
+		return 0, fmt.Errorf("describe the quorum: %w", kerr.ErrorForCode(resp.ErrorCode))
 	}
 	return int(resp.Topics[0].Partitions[0].LeaderID), nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrNotInstalled says that this machine lacks Java or Maven.
-var ErrNotInstalled = errors.New("Java 17 and Maven, which fetches Kafka, are not installed")
+var ErrNotInstalled = errors.New("no Java 17, or no Maven, which fetches Kafka")
 
 //go:embed pom.xml
 var pom []byte
@@ -45,7 +45,7 @@ var classPath = sync.OnceValues(func() (string, error) {
 	if err := os.WriteFile(file, pom, 0o600); err != nil {
 		return "", err
 	}
-	out, err := exec.Command("mvn", "-q", "-B", "-f", file, "dependency:build-classpath", "-Dmdep.outputFile="+result).CombinedOutput() //nolint:noctx // it is for all callers
+	out, err := exec.Command("mvn", "-q", "-B", "-f", file, "dependency:build-classpath", "-Dmdep.outputFile="+result).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("fetch Kafka: %w\n%s", err, out)
 	}

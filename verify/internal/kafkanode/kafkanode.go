@@ -99,6 +99,7 @@ func Start(ctx context.Context, dir string, opt Options) (*Cluster, error) {
 // Nodes returns all nodes.
 func (c *Cluster) Nodes() []*Node { return c.nodes }
 
+// URL lists where the nodes listen: host and port, with commas between them.
 func (c *Cluster) URL() string {
 	var all []string
 	for _, n := range c.nodes {
