@@ -1,6 +1,9 @@
 package kafka_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +13,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
@@ -141,8 +145,8 @@ func TestSecuredClusterOfThePage(t *testing.T) {
 	permit(t, admin, "client", "a producer", "a consumer")
 
 	// The command for the topic.
-	_, command, found := strings.Cut(page(t), "    kafka-topics.sh ")
-	command, _, ended := strings.Cut(strings.ReplaceAll(command, "\\\n", " "), "\n")
+	_, line, found := strings.Cut(page(t), "    kafka-topics.sh ")
+	line, _, ended := strings.Cut(strings.ReplaceAll(line, "\\\n", " "), "\n")
 	if !found || !ended {
 		t.Fatal("docs/brokers/kafka.md has no command for the topic")
 	}
@@ -152,9 +156,9 @@ func TestSecuredClusterOfThePage(t *testing.T) {
 		`sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="provision" password="` + password + `";`,
 	}, "\n")), 0o600))
 	out, err := kafkanode.Tool(t.Context(), certs, "org.apache.kafka.tools.TopicCommand",
-		append([]string{"--bootstrap-server", c.URL(), "--command-config", config}, strings.Fields(command)...)...)
+		append([]string{"--bootstrap-server", c.URL(), "--command-config", config}, strings.Fields(line)...)...)
 	if err != nil || !strings.Contains(out, "Created topic timer.commands") {
-		t.Fatalf("kafka-topics.sh %s: %v\n%s", command, err, out)
+		t.Fatalf("kafka-topics.sh %s: %v\n%s", line, err, out)
 	}
 
 	dir := t.TempDir()
@@ -164,23 +168,28 @@ func TestSecuredClusterOfThePage(t *testing.T) {
 			"TIMER_BROKER_TLS_CA=" + filepath.Join(certs, "cert.pem"), "TIMER_PROVISION=verify", "TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_HTTP_ADDR=127.0.0.1:0",
 		}
 	}
-	run := func(user string, args ...string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), bin, args...)
-		cmd.Dir, cmd.Env = dir, append(crash.Environ(), settings(user)...)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	if out, err := run("provision", "provision"); err != nil {
+	provision := exec.CommandContext(t.Context(), bin, "provision")
+	provision.Dir, provision.Env = dir, append(crash.Environ(), settings("provision")...)
+	if out, err := provision.CombinedOutput(); err != nil {
 		t.Fatalf("provision: %v\n%s", err, out)
 	}
 	p, err := crash.Start(t.Context(), bin, dir, settings("service"), t.Output(), time.Now)
 	check(t, err)
 	check(t, p.Await(t.Context(), 2*time.Minute))
-	if out, err := run("client", "schedule", "acme", "--in", "1s", "--wait"); err != nil || !strings.Contains(out, "reached") {
-		t.Errorf("schedule: %v\n%s", err, out)
+	due := time.Now().Add(time.Second).UTC()
+	command := fmt.Sprintf(`{"id":"1c9a5f0e-0000-7000-8000-000000000001","type":"ScheduleTimer","tenantId":"acme","timestampMs":%d,"payload":{"tenantId":"acme","serviceCallId":"call-1","dueAt":%q}}`,
+		time.Now().UnixMilli(), due.Format("2006-01-02T15:04:05.000Z"))
+	record := kgo.Record{Topic: commands, Key: []byte("acme.call-1"), Value: []byte(command)}
+	if err := as(t, c, certs, "stranger").ProduceSync(t.Context(), &record).FirstErr(); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Errorf("a user without permissions publishes: %v", err)
 	}
-	if out, err := run("stranger", "schedule", "acme", "--in", "1s"); err == nil {
-		t.Errorf("a user without permissions scheduled a timer:\n%s", out)
+	client := as(t, c, certs, "client")
+	client.AddConsumeTopics(events)
+	check(t, client.ProduceSync(t.Context(), &record).FirstErr())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if got := client.PollFetches(ctx).Records(); len(got) != 1 || string(got[0].Key) != "acme.call-1" {
+		t.Errorf("the events are %v, want that of the timer", got)
 	}
 	check(t, p.Stop(time.Minute))
 }
