@@ -83,7 +83,7 @@ func TestLogsInWithSASL(t *testing.T) {
 	} {
 		t.Run(test.mechanism, func(t *testing.T) {
 			t.Parallel()
-			c := serve(t, kfake.EnableSASL(), kfake.Superuser(test.mechanism, user, password))
+			c := fake(t, kfake.EnableSASL(), kfake.Superuser(test.mechanism, user, password))
 			works(t, kafka.Options{URL: c.url(), SASL: test.sasl, Username: user, Password: password})
 			works(t, kafka.Options{URL: "kafka://" + user + ":" + password + "@" + c.url(), SASL: test.sasl})
 			fails(t, kafka.Options{URL: c.url(), SASL: test.sasl, Username: user, Password: "hunter2-is-wrong"}, "refuses the user")
@@ -104,12 +104,12 @@ func always(c *tls.Config) func() (*tls.Config, error) {
 func TestSpeaksTLS(t *testing.T) {
 	t.Parallel()
 	cert, trusted := testcert.New(t)
-	c := serve(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}))
+	c := fake(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}))
 	works(t, kafka.Options{URL: "kafka+ssl://" + c.url(), TLS: always(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12})})
 	fails(t, kafka.Options{URL: "kafka+ssl://" + c.url()}, "certificate")
 	fails(t, kafka.Options{URL: c.url()}, "TLS")
 
-	m := serve(t, kfake.TLS(testcert.Server(cert, trusted)), kfake.EnableSASL(), kfake.Superuser("PLAIN", user, password))
+	m := fake(t, kfake.TLS(testcert.Server(cert, trusted)), kfake.EnableSASL(), kfake.Superuser("PLAIN", user, password))
 	own := &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 	opt := kafka.Options{URL: "kafka+ssl://" + m.url(), TLS: always(own), SASL: kafka.Plain, Username: user, Password: password}
 	works(t, opt)
@@ -127,7 +127,7 @@ func TestCertificatesThatWereReplacedAreUsed(t *testing.T) {
 		testcert.Write(t, dir, cert)
 		return kfake.TLS(testcert.Server(cert, trusted))
 	}
-	c := serve(t, replace())
+	c := fake(t, replace())
 	files := func() (*tls.Config, error) { return testcert.Read(dir) }
 	b := ready(t, kafka.Options{URL: "kafka+ssl://" + c.url(), TLS: files, Routing: r})
 	messages, _ := subscribe(t, b, r.EventsOf("acme"))

@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,7 +20,7 @@ type transactional struct {
 
 func newTransactional(t *testing.T, c *cluster, id string) *transactional {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID(id))
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.url(), ",")...), kgo.TransactionalID(id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +53,9 @@ func (p *transactional) end(commit kgo.TransactionEndTry) {
 // others are delivered, caught up with and replayed.
 func TestOnlyWhatIsCommittedCounts(t *testing.T) {
 	t.Parallel()
-	c := serve(t)
-	const commands = "timer.commands"
-	b := ready(t, kafka.Options{URL: c.url(), Partitions: 1})
+	c, r := serve(t), routing()
+	commands := r.Commands
+	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Partitions: 1})
 	messages, err := b.Subscriber("timer-service").Subscribe(t.Context(), commands)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestOnlyWhatIsCommittedCounts(t *testing.T) {
 			return err == nil && len(logs) > 0 && logs[0].Floor == logs[0].Last
 		})
 	}
-	p, q := newTransactional(t, c, "first"), newTransactional(t, c, "second")
+	p, q := newTransactional(t, c, commands+"-first"), newTransactional(t, c, commands+"-second")
 	p.begin(commands, "aborted-1", "aborted-2")
 	p.end(kgo.TryAbort)
 	q.begin(commands, "committed")

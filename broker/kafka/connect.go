@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -51,7 +53,7 @@ func newKeeper(b *Broker) *connection.Keeper[*kgo.Client] {
 			}
 			return err
 		},
-		Ping:  ping,
+		Ping:  func(ctx context.Context, client *kgo.Client) error { return ping(ctx, client) },
 		Close: (*kgo.Client).Close,
 		Drain: b.term.End,
 	}, b.log)
@@ -120,23 +122,38 @@ func (b *Broker) explain(err error) error {
 	return err
 }
 
-// answers returns nil if the cluster answers. It asks twice: the client asks another broker the
-// second time, so that one that hangs is no outage, which would end all calls of Publish. Nor
-// is a server that pauses for some seconds.
+// answers returns nil if any broker of the cluster answers. A broker that hangs is no outage,
+// which would end all calls of Publish, so all are asked if the first does not answer: the
+// client library may choose the same one again. Nor is a server that pauses for some seconds.
 func answers(ctx context.Context, client *kgo.Client) error {
 	err := ping(ctx, client)
-	if err != nil && ctx.Err() == nil {
-		err = ping(ctx, client)
+	if err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var answered atomic.Bool
+	var asking sync.WaitGroup
+	for _, b := range client.DiscoveredBrokers() {
+		asking.Go(func() {
+			if ping(ctx, b) == nil {
+				answered.Store(true)
+				cancel()
+			}
+		})
+	}
+	if asking.Wait(); answered.Load() {
+		return nil
 	}
 	return err
 }
 
-// ping returns nil if any broker of the cluster answers.
-func ping(ctx context.Context, client *kgo.Client) error {
+// ping returns nil if a broker, or any of the cluster, answers.
+func ping(ctx context.Context, who kmsg.Requestor) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
-	_, err := req.RequestWith(ctx, client)
+	_, err := req.RequestWith(ctx, who)
 	return err
 }

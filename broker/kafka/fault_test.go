@@ -81,7 +81,7 @@ func load(b *kafka.Broker, topic string, keys, number int) {
 // wait for commands after each interruption, so there must not be one for each fetch.
 func TestServerThatBreaksEachFetchIsOneInterruption(t *testing.T) {
 	t.Parallel()
-	c := serve(t, kfake.NumBrokers(3))
+	c := fake(t, kfake.NumBrokers(3))
 	b := ready(t, kafka.Options{URL: c.url()})
 	publish(t, b, "timer.commands", "a")
 	messages, _ := subscribe(t, b, "timer.commands")

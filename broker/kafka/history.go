@@ -14,6 +14,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // History returns b, since Kafka keeps messages that were acked.
@@ -107,14 +108,32 @@ func (b *Broker) commandLogs(ctx context.Context, admin *kadm.Client, role strin
 
 // committedBy returns the offsets that a group has committed.
 func committedBy(ctx context.Context, admin *kadm.Client, group string) (kadm.OffsetResponses, error) {
-	offsets, err := admin.FetchOffsets(ctx, group)
+	var offsets kadm.OffsetResponses
+	err := coordinated(ctx, func() (err error) {
+		offsets, err = admin.FetchOffsets(ctx, group)
+		return cmp.Or(err, offsets.Error())
+	})
 	if errors.Is(err, kerr.GroupIDNotFound) { // the group is new
 		return nil, nil
 	}
-	if err = cmp.Or(err, offsets.Error()); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("find what group %s has committed: %w", group, err)
 	}
 	return offsets, nil
+}
+
+// coordinated calls f, a request about a group, again while the group has no coordinator. The
+// client library does not. The first request on a new cluster makes the topic of the
+// offsets, and coordinators move when a broker ends.
+func coordinated(ctx context.Context, f func() error) error {
+	return pause.Until(ctx, func() (bool, error) {
+		err := f()
+		moves := errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
+		if moves && ctx.Err() == nil {
+			return false, nil
+		}
+		return true, err
+	})
 }
 
 // An extent is the range of offsets that a partition holds.
@@ -169,11 +188,12 @@ func extentsOf(ctx context.Context, admin *kadm.Client, filter string) (extents 
 func (b *Broker) Used(ctx context.Context, role string) (used bool, err error) {
 	name := b.commandsOf(role).name()
 	err = b.ask(ctx, func(ctx context.Context, admin *kadm.Client) error {
-		groups, err := admin.DescribeGroups(ctx, name)
-		if err == nil && !errors.Is(groups[name].Err, kerr.GroupIDNotFound) {
-			err = groups[name].Err
-		}
-		if err != nil {
+		var groups kadm.DescribedGroups
+		err := coordinated(ctx, func() (err error) {
+			groups, err = admin.DescribeGroups(ctx, name)
+			return cmp.Or(err, groups[name].Err)
+		})
+		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 			return fmt.Errorf("find the members of group %s: %w", name, err)
 		}
 		used = slices.ContainsFunc(groups[name].Members, func(m kadm.DescribedGroupMember) bool {

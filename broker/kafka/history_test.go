@@ -9,6 +9,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kversion"
 
@@ -119,7 +120,7 @@ func TestLogsOfCommands(t *testing.T) {
 // old one.
 func TestServerThatIsTooOldEndsRun(t *testing.T) {
 	t.Parallel()
-	c := serve(t, kfake.MaxVersions(kversion.V3_0_0()))
+	c := fake(t, kfake.MaxVersions(kversion.V3_0_0()))
 	err := kafka.New(kafka.Options{URL: c.url()}, quiet).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "older than Kafka 3.1") {
 		t.Errorf("Run: %v", err)
@@ -134,9 +135,10 @@ func TestOwnInstanceIsNotUsedByAnother(t *testing.T) {
 	for instance, want := range map[string]bool{"one": false, "two": true} {
 		other := ready(t, kafka.Options{URL: c.url(), Routing: r, Instance: "one"})
 		_, s := subscribe(t, other, r.Commands)
-		if _, err := c.WaitGroupStable(t.Context(), "reader."+r.Commands, 1); err != nil {
-			t.Fatal(err)
-		}
+		until(t, "a member", func() bool {
+			groups, err := kadm.NewClient(client(t, c)).DescribeGroups(t.Context(), "reader."+r.Commands)
+			return err == nil && groups["reader."+r.Commands].State == "Stable"
+		})
 		b := ready(t, kafka.Options{URL: c.url(), Routing: r, Instance: instance})
 		if used, err := b.Used(t.Context(), "reader"); err != nil || used != want {
 			t.Errorf("for instance %s the group is used: %v, %v; want %v", instance, used, err, want)

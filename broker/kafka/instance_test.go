@@ -19,7 +19,7 @@ func TestTheSameInstanceIsTheSameMember(t *testing.T) {
 		messages, _ := subscribe(t, b, r.Commands)
 		publish(t, b, r.Commands, body)
 		expect(t, messages, body)
-		groups, err := admin.DescribeGroups(t.Context())
+		groups, err := admin.DescribeGroups(t.Context(), "reader."+r.Commands)
 		if err != nil {
 			t.Fatal(err)
 		}

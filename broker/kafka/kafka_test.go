@@ -37,15 +37,16 @@ func routing() broker.Routing {
 	}
 }
 
-// A cluster is Kafka in this process, on ports and a directory that stay.
+// A cluster is Kafka in this process, on ports and a directory that stay; without one it is
+// the server of the environment.
 type cluster struct {
 	*kfake.Cluster
 	t    testing.TB
 	opts []kfake.Opt
 }
 
-// serve starts a cluster that can be stopped, and started again where it was.
-func serve(t testing.TB, opts ...kfake.Opt) *cluster {
+// fake starts a cluster in this process, which can be stopped, and started again where it was.
+func fake(t testing.TB, opts ...kfake.Opt) *cluster {
 	t.Helper()
 	c := &cluster{t: t, opts: append([]kfake.Opt{kfake.NumBrokers(1), kfake.DataDir(t.TempDir())}, opts...)}
 	c.start()
@@ -79,12 +80,17 @@ func (c *cluster) stop() {
 	c.Cluster = nil
 }
 
-func (c *cluster) url() string { return strings.Join(c.ListenAddrs(), ",") }
+func (c *cluster) url() string {
+	if c.Cluster == nil {
+		return server
+	}
+	return strings.Join(c.ListenAddrs(), ",")
+}
 
 // virtual starts a cluster on a network in memory, which works on fake time too.
 func virtual(t testing.TB, opts ...kfake.Opt) (_ *cluster, dialer kgo.Opt) {
 	network := new(kfake.VirtualNetwork)
-	c := serve(t, append([]kfake.Opt{kfake.ListenFn(network.Listen), kfake.Ports(9092)}, opts...)...)
+	c := fake(t, append([]kfake.Opt{kfake.ListenFn(network.Listen), kfake.Ports(9092)}, opts...)...)
 	return c, kgo.Dialer(network.DialContext)
 }
 
@@ -114,5 +120,5 @@ func TestWatermill(t *testing.T) {
 }
 
 func BenchmarkBroker(b *testing.B) {
-	brokertest.Bench(b, features, func(t testing.TB) brokertest.Server { return serve(t).server() })
+	brokertest.Bench(b, features, func(t testing.TB) brokertest.Server { return fake(t).server() })
 }

@@ -100,7 +100,10 @@ func (b *Broker) own(ctx context.Context, client *kgo.Client, role string, owner
 	offsets.Add(kadm.Offset{Topic: topic, LeaderEpoch: -1, Metadata: owner.String()})
 	// The answer is not used. But asking for permissions makes the client library look up
 	// the topic again, which may have been made a moment ago (kadm v1.19.0).
-	if err := kadm.NewClient(client).CommitAllOffsets(kadm.WithAuthorizedOps(ctx), b.ownerGroup(role), offsets); err != nil {
+	err := coordinated(ctx, func() error {
+		return kadm.NewClient(client).CommitAllOffsets(kadm.WithAuthorizedOps(ctx), b.ownerGroup(role), offsets)
+	})
+	if err != nil {
 		return fmt.Errorf("own the commands: group %s: %w", b.ownerGroup(role), err)
 	}
 	b.mu.Lock()

@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/kafka"
@@ -50,5 +53,22 @@ func TestOwnerIsWrittenAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		claim() // there is no owner now
+	})
+}
+
+// TestOwnerOnANewCluster claims the commands of a cluster that has no coordinator at first, as
+// Kafka answers until it has made the topic of the offsets.
+func TestOwnerOnANewCluster(t *testing.T) {
+	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
+		b, stop := start(t, opt)
+		defer stop()
+		fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable, Count: 3})
+		mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
+		if got, err := b.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
+			t.Errorf("the owner is %v, %v", got, err)
+		}
+		if fault.Hits() < 3 {
+			t.Errorf("the coordinator was asked for %d times", fault.Hits())
+		}
 	})
 }

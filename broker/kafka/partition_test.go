@@ -54,14 +54,6 @@ func counts(t *testing.T, c *cluster, topic string, records int, opts ...kgo.Opt
 	return seen
 }
 
-// stored returns how many records a topic has.
-func stored(c *cluster, topic string) (n int) {
-	for _, p := range c.PartitionInfos(topic) {
-		n += int(p.HighWatermark - p.LogStartOffset)
-	}
-	return n
-}
-
 // TestPartitionThatFailsFailsAlone publishes to twelve partitions, one of which accepts no
 // messages. The messages of the others are published at once, each once. The messages of
 // that partition fail with an error that may pass, and are published when it accepts
@@ -101,7 +93,7 @@ func failsAlone(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("Publish took %v", took)
 	}
-	if n := stored(c, topic); n != len(messages)-len(left) {
+	if n := c.records(topic); n != len(messages)-len(left) {
 		t.Errorf("%d messages are stored, %d were published", n, len(messages)-len(left))
 	}
 	for range 5 { // each call is short, since it must not delay the messages of other partitions
@@ -124,12 +116,34 @@ func failsAlone(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("the partition is back, and Publish took %v", took)
 	}
-	seen := counts(t, c, topic, stored(c, topic), dialer)
+	seen := counts(t, c, topic, c.records(topic), dialer)
 	for i := range messages {
 		if n := seen[fmt.Sprint(i)]; n != 1 && i >= 12 {
 			t.Errorf("message %d is there %d times", i, n)
 		}
 	}
+}
+
+// TestCallThatIsGivenUpSaysNothingOfItsTopic ends the context of a call before a slow server
+// answers. The next call has its time for an answer.
+func TestCallThatIsGivenUpSaysNothingOfItsTopic(t *testing.T) {
+	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
+		b, stop := start(t, opt)
+		defer stop()
+		c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			time.Sleep(time.Second)
+			return nil, nil, false
+		})
+		for _, limit := range []time.Duration{100 * time.Millisecond, time.Minute} {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			messages, _ := timers("timer.commands", 1)
+			if err := broker.Join(b.Publisher().Publish(ctx, messages...)); (err == nil) != (limit > time.Second) {
+				t.Errorf("with %v: %v", limit, err)
+			}
+			cancel()
+		}
+	})
 }
 
 // TestServerOfSomePartitionsThatHangsFailsThoseAlone makes one of three servers answer
@@ -210,7 +224,7 @@ func got(t *testing.T, messages <-chan *message.Message, body string) {
 // subscribed returns the messages of a topic with twelve partitions.
 func subscribed(t *testing.T) (*cluster, string, <-chan *message.Message) {
 	t.Helper()
-	c, r := serve(t), routing()
+	c, r := fake(t), routing()
 	topic := r.EventsOf("acme")
 	if err := c.CreateTopic(topic, partitions, nil); err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 		read, write       = kmsg.ACLOperationRead, kmsg.ACLOperationWrite
 		describe          = kmsg.ACLOperationDescribe
 	)
-	c := serve(t, kfake.EnableSASL(), kfake.EnableACLs(),
+	c := fake(t, kfake.EnableSASL(), kfake.EnableACLs(),
 		documented(t, "service", "", "service", "service, optional"),
 		documented(t, "provision", "", "timer-service provision"),
 		documented(t, "lean", "", "service"),
@@ -192,7 +192,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if stop(); stored(c, "timer.commands") != 4 {
+	if stop(); c.records("timer.commands") != 4 {
 		t.Error("the commands that wait for their retries were not published again at the stop")
 	}
 	denied, _ := run(t, as("stranger", false))
@@ -204,7 +204,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 func TestTopicsThatMayNotBeReadAreAnError(t *testing.T) {
 	t.Parallel()
 	const topic, prefixed = kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypePrefixed
-	c := serve(t, kfake.EnableSASL(), kfake.EnableACLs(),
+	c := fake(t, kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.User("PLAIN", "service", password, allow(topic, "", prefixed, kmsg.ACLOperationAll)...),
 		kfake.User("PLAIN", "onlooker", password, allow(topic, "service.events.", prefixed, kmsg.ACLOperationDescribe)...),
 	)

@@ -102,7 +102,9 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 			continue
 		}
 		results[i] = failure(messages[i].Topic, o.record, classify(o.err))
-		p.learn(o.record, results[i])
+		if ctx.Err() == nil { // otherwise the caller gave up, which says nothing about the topic
+			p.learn(o.record, results[i])
+		}
 	}
 	return results
 }

@@ -87,7 +87,7 @@ func count(from, to int) (numbers []int) {
 // compacted away.
 func TestReplayEndsWhereNoRecordIs(t *testing.T) {
 	t.Parallel()
-	c, r := serve(t), routing()
+	c, r := fake(t), routing()
 	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
 	events, cut, gone, letters := r.EventsOf("acme"), r.EventsOf("cut"), r.EventsOf("gone"), r.DeadLettersOf("acme")
 	for _, topic := range []string{events, cut, gone} {

@@ -149,7 +149,7 @@ func TestRetryThatCannotBePublishedWaitsInMemory(t *testing.T) {
 		msg.Ack()
 		publish(t, b, topic, "good")
 		expect(t, messages, "good")
-		if n := stored(c, topic); n != 2 {
+		if n := c.records(topic); n != 2 {
 			t.Errorf("%d records are stored, want 2", n)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -241,15 +242,31 @@ func (p plan) create(ctx context.Context, client *kgo.Client, dry bool) (kadm.To
 		create = admin.ValidateCreateTopics
 	}
 	made, err := create(ctx, p.partitions, -1, p.settings, p.topic)
-	err = cmp.Or(err, made.Error())
-	if errors.Is(err, kerr.TopicAlreadyExists) { // another process made it just now
-		found, err := topicsLike(kadm.WithAuthorizedOps(ctx), admin, p.topic)
-		return found[p.topic].ID, err
+	if err = cmp.Or(err, made.Error()); err != nil {
+		err = fmt.Errorf("create topic %s: %w", p.topic, err)
 	}
-	if err != nil {
-		return kadm.TopicID{}, classify(fmt.Errorf("create topic %s: %w", p.topic, err))
+	switch {
+	case errors.Is(err, kerr.TopicAlreadyExists): // another call or process made it just now
+	case err != nil || dry:
+		return kadm.TopicID{}, classify(err)
 	}
-	return made[p.topic].ID, nil
+	return awaitTopic(ctx, admin, p.topic)
+}
+
+// awaitTopic waits until a topic that was made just now has leaders, and returns its id. The
+// controller answers before the brokers know the topic, and until then they refuse messages
+// and offsets.
+func awaitTopic(ctx context.Context, admin *kadm.Client, topic string) (id kadm.TopicID, err error) {
+	err = pause.Until(ctx, func() (bool, error) {
+		found, err := topicsLike(kadm.WithAuthorizedOps(ctx), admin, topic)
+		id = found[topic].ID
+		led := found.Has(topic)
+		for _, p := range found[topic].Partitions {
+			led = led && p.Err == nil && p.Leader >= 0
+		}
+		return led, err
+	})
+	return id, err
 }
 
 // A topicState is what this process knows about a topic.

@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/kafka"
@@ -23,9 +28,10 @@ const (
 
 func TestProvisionTellsAndMakesWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	c := serve(t)
-	b := kafka.New(kafka.Options{URL: c.url()}, quiet)
-	want := []broker.Change{{Object: "topic timer.commands", Detail: made}, {Object: "topic service.events", Detail: made}}
+	c, r := serve(t), routing()
+	r.Events = r.Commands + ".events"
+	b := kafka.New(kafka.Options{URL: c.url(), Routing: r}, quiet)
+	want := []broker.Change{{Object: "topic " + r.Commands, Detail: made}, {Object: "topic " + r.Events, Detail: made}}
 	for i, test := range []struct {
 		dry  bool
 		want []broker.Change
@@ -36,29 +42,31 @@ func TestProvisionTellsAndMakesWhatIsMissing(t *testing.T) {
 		}
 	}
 	details, err := kadm.NewClient(client(t, c)).ListTopics(t.Context())
-	if err != nil || len(details["timer.commands"].Partitions) != 12 || len(details["service.events"].Partitions) != 12 {
+	if err != nil || len(details[r.Commands].Partitions) != 12 || len(details[r.Events].Partitions) != 12 {
 		t.Errorf("topics: %v, %v", details, err)
 	}
 }
 
 func TestWithVerifyNothingIsMade(t *testing.T) {
 	t.Parallel()
-	c := serve(t)
-	b, _ := run(t, kafka.Options{URL: c.url(), Verify: true})
+	c, r := serve(t), routing()
+	r.Events = r.Commands + ".events"
+	deadLetters := r.DeadLettersOf("acme")
+	b, _ := run(t, kafka.Options{URL: c.url(), Routing: r, Verify: true})
 	until(t, "the names of the topics that are missing", func() bool {
 		err := b.Ready(t.Context())
-		return err != nil && strings.Contains(err.Error(), "topic timer.commands, topic service.events does not exist")
+		return err != nil && strings.Contains(err.Error(), "topic "+r.Commands+", topic "+r.Events+" does not exist")
 	})
-	messages, _ := subscribe(t, b, "timer.commands")
+	messages, _ := subscribe(t, b, r.Commands)
 	m := message.NewMessage("1", []byte("dead letter"))
 	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(deadLetters, m); err == nil || !strings.Contains(err.Error(), deadLetters) {
 		t.Errorf("publish to a topic that is missing: %v, want its name", err)
 	}
-	if _, err := kafka.New(kafka.Options{URL: c.url()}, quiet).Provision(t.Context(), false); err != nil {
+	if _, err := kafka.New(kafka.Options{URL: c.url(), Routing: r}, quiet).Provision(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
-	publish(t, b, "timer.commands", "hello")
+	publish(t, b, r.Commands, "hello")
 	expect(t, messages, "hello")
 	details, err := kadm.NewClient(client(t, c)).ListTopics(t.Context())
 	if err != nil || details.Has(deadLetters) {
@@ -68,39 +76,48 @@ func TestWithVerifyNothingIsMade(t *testing.T) {
 
 func TestClientMakesNothing(t *testing.T) {
 	t.Parallel()
-	c := serve(t)
-	b := ready(t, kafka.Options{URL: c.url(), Client: true})
-	tail, err := b.Tail().Subscribe(t.Context(), "service.events")
+	c, r := serve(t), routing()
+	r.Events = r.Commands + ".events"
+	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Client: true})
+	tail, err := b.Tail().Subscribe(t.Context(), r.Events)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish("service.events", message.NewMessage("1", nil)); err == nil || errors.Is(err, broker.ErrRefused) {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.Events, message.NewMessage("1", nil)); err == nil || errors.Is(err, broker.ErrRefused) {
 		t.Errorf("publish to a topic that is missing: %v, want an error that may pass", err)
 	}
-	service := ready(t, kafka.Options{URL: c.url()})
-	publish(t, service, "service.events", "event")
+	service := ready(t, kafka.Options{URL: c.url(), Routing: r})
+	publish(t, service, r.Events, "event")
 	expect(t, tail, "event")
 }
 
 func TestTopicThatCouldLoseMessagesEndsRun(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ topic, setting, value string }{
-		{"timer.commands", "cleanup.policy", "compact"},
-		{"timer.commands", "message.timestamp.type", "CreateTime"},
-		{"service.events", "retention.ms", "1000"},
-		{"service.events", "retention.bytes", "1000"},
+	for _, test := range []struct {
+		events         bool
+		setting, value string
+	}{
+		{false, "cleanup.policy", "compact"},
+		{false, "message.timestamp.type", "CreateTime"},
+		{true, "retention.ms", "1000"},
+		{true, "retention.bytes", "1000"},
 	} {
 		t.Run(test.setting, func(t *testing.T) {
 			t.Parallel()
-			c := serve(t)
-			if err := c.CreateTopic(test.topic, 1, map[string]string{test.setting: test.value}); err != nil {
+			c, r := serve(t), routing()
+			r.Events = r.Commands + ".events"
+			topic := r.Commands
+			if test.events {
+				topic = r.Events
+			}
+			if err := c.CreateTopic(topic, 1, map[string]string{test.setting: test.value}); err != nil {
 				t.Fatal(err)
 			}
-			b := kafka.New(kafka.Options{URL: c.url(), Verify: true}, quiet)
+			b := kafka.New(kafka.Options{URL: c.url(), Routing: r, Verify: true}, quiet)
 			err := b.Run(t.Context())
 			_, provisioning := b.Provision(t.Context(), true)
 			for _, err := range []error{err, provisioning} {
-				if err == nil || !strings.Contains(err.Error(), test.topic) || !strings.Contains(err.Error(), test.setting+"="+test.value) {
+				if err == nil || !strings.Contains(err.Error(), topic) || !strings.Contains(err.Error(), test.setting+"="+test.value) {
 					t.Errorf("error %v, want topic and setting", err)
 				}
 			}
@@ -142,7 +159,7 @@ func TestOptionsThatCannotWorkEndRun(t *testing.T) {
 // removed are still there, and removed ones are not.
 func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 	t.Parallel()
-	c := serve(t)
+	c := fake(t)
 	b := ready(t, kafka.Options{URL: c.url()})
 	messages, _ := subscribe(t, b, deadLetters)
 	publish(t, b, deadLetters, "a", "", "c", "d") // one has no body, which is no tombstone
@@ -182,8 +199,9 @@ func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 // has learnt that there is none. The visitor's client remembers that for a while.
 func TestNewDeadLettersAreVisited(t *testing.T) {
 	t.Parallel()
-	c := serve(t)
-	visitor, service := ready(t, kafka.Options{URL: c.url()}), ready(t, kafka.Options{URL: c.url()})
+	c, opt := serve(t), kafka.Options{Routing: routing()}
+	opt.URL = c.url()
+	visitor, service := ready(t, opt), ready(t, opt)
 	visited := func() (n int) {
 		t.Helper()
 		if err := visitor.VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) {
@@ -194,11 +212,11 @@ func TestNewDeadLettersAreVisited(t *testing.T) {
 		}
 		return n
 	}
-	publish(t, service, "service.events.other.dlq", "warm") // connections are there
+	publish(t, service, opt.Routing.DeadLettersOf("other"), "warm") // connections are there
 	if n := visited(); n != 0 {
 		t.Errorf("visited %d before there was a topic", n)
 	}
-	publish(t, service, deadLetters, "a")
+	publish(t, service, opt.Routing.DeadLettersOf("acme"), "a")
 	if n := visited(); n != 1 {
 		t.Errorf("visited %d dead letters, want 1", n)
 	}
@@ -208,9 +226,9 @@ func TestNewDeadLettersAreVisited(t *testing.T) {
 // others are not in the partition of their key.
 func TestForeignDeadLettersAreRemoved(t *testing.T) {
 	t.Parallel()
-	c := serve(t)
-	b := ready(t, kafka.Options{URL: c.url()})
-	topic := "service.events.foreign.dlq"
+	c, r := serve(t), routing()
+	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
+	topic := r.DeadLettersOf("foreign")
 	if err := c.CreateTopic(topic, 3, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -255,4 +273,24 @@ func TestForeignDeadLettersAreRemoved(t *testing.T) {
 			t.Errorf("tombstones %q lack %q", tombstones, tombstone)
 		}
 	}
+}
+
+// TestTopicThatWasMadeIsAwaited has a cluster whose brokers learn of a new topic a second
+// after the controller has made it.
+func TestTopicThatWasMadeIsAwaited(t *testing.T) {
+	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
+		var known atomic.Int64
+		c.ControlKey(int16(kmsg.CreateTopics), func(kmsg.Request) (kmsg.Response, error, bool) {
+			known.Store(time.Now().Add(time.Second).UnixNano())
+			return nil, nil, false
+		})
+		c.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Metadata}, Topic: "service.events", Err: kerr.UnknownTopicOrPartition, Count: -1,
+			When: func(kmsg.Request) bool { return time.Now().UnixNano() < known.Load() },
+		})
+		changes, err := kafka.New(opt, quiet).Provision(t.Context(), false)
+		if now := time.Now().UnixNano(); err != nil || len(changes) != 1 || now < known.Load() {
+			t.Errorf("provision ended with %v, %v, %v after the brokers knew the topic", changes, err, time.Duration(now-known.Load()))
+		}
+	})
 }

@@ -21,6 +21,7 @@ type Options struct {
 	Bulk      bool          // a drain publishes ScheduleTimers of many timers each
 	Lead      time.Duration // from the first command of a drain to the due time; default by the number of timers
 	Broker    crash.Kind    // which broker is started; default [crash.NATS]
+	Kafka     string        // URL of a Kafka that is used instead, see [crash.UseKafka]
 	Embedded  bool          // the broker lives inside the service
 	Settings  []string      // more of the service, such as TIMER_BATCH_SIZE=1000
 	Bin       string        // the service; built if empty

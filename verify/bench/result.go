@@ -81,10 +81,10 @@ func (o Options) setup() string {
 	switch {
 	case o.Embedded:
 		parts[0] = "embedded NATS"
-	case o.Broker == crash.Kafka:
-		parts[0] = "kfake"
-	case o.Broker == crash.RabbitMQ:
-		parts[0] = "RabbitMQ"
+	case o.Kafka != "":
+		parts[0] = "Kafka at " + o.Kafka
+	case o.Broker != crash.NATS:
+		parts[0] = o.Broker.Name()
 	}
 	if o.Bulk {
 		parts = append(parts, "bulk")

@@ -63,10 +63,15 @@ func open(ctx context.Context, opt Options, fill ...load) (s *system, err error)
 			}
 		}
 	}
-	settings := []string{"TIMER_BROKER=" + string(opt.Broker), "TIMER_DURABILITY=" + string(config.Strict), "TIMER_NATS_PORT=0", s.store.setting()}
+	settings := []string{"TIMER_BROKER=" + opt.Broker.Setting(), "TIMER_DURABILITY=" + string(config.Strict), "TIMER_NATS_PORT=0", s.store.setting()}
 	if !opt.Embedded {
 		var url string
-		if s.broker, url, err = startBroker(ctx, opt.Broker, s.dir); err != nil {
+		if url = opt.Kafka; url != "" {
+			s.broker, err = crash.UseKafka(ctx, url)
+		} else {
+			s.broker, url, err = startBroker(ctx, opt.Broker, s.dir)
+		}
+		if err != nil {
 			return s, err
 		}
 		s.close = append(s.close, s.broker.Kill)

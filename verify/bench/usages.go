@@ -70,13 +70,13 @@ func usedByAll(pid int) (u usage, err error) {
 type usages struct {
 	service usage // all instances; of memory, the one with the most
 	store   usage // the database's server
-	broker  usage
+	broker  usage // zero if the broker was there before
 	client  usage // this process
 }
 
 // usagesOf returns those of a broker, which may be nil, of a database and of this process.
 func usagesOf(broker crash.Server, db *store) (u usages, err error) {
-	if broker != nil {
+	if broker != nil && broker.PID() != 0 { // of another machine it is not known
 		if u.broker, err = used(broker.PID()); err != nil {
 			return u, err
 		}

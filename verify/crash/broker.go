@@ -10,12 +10,19 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/rabbitd"
+	"github.com/event-service-agent/timer-service/verify/crash/history"
+	"github.com/event-service-agent/timer-service/verify/internal/kafkanode"
 )
 
 // Environment variables that make a process a broker.
@@ -54,7 +61,7 @@ func BrokerMain() {
 // serveBroker serves a broker on the loopback interface, in the background.
 func serveBroker(kind Kind, dir string, port int) error {
 	data := filepath.Join(dir, brokerData)
-	if kind == Kafka {
+	if kind == KFake {
 		_, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(data), kfake.SyncWrites())
 		return err
 	}
@@ -79,12 +86,80 @@ type Server interface {
 	Kill() error
 }
 
+// kafkaStart is how long Kafka may take to listen. After a kill it waits for the end of its
+// old session first.
+const kafkaStart = 2 * time.Minute
+
+// kafkaServer is an Apache Kafka of one node.
+type kafkaServer struct{ *kafkanode.Cluster }
+
+func (s kafkaServer) PID() int { return s.Nodes()[0].PID() }
+
+func (s kafkaServer) Kill() error {
+	s.Cluster.Kill()
+	return nil
+}
+
+// outside is a broker that runs already, and goes on.
+type outside struct{}
+
+func (outside) PID() int    { return 0 }
+func (outside) Kill() error { return nil }
+
+// UseKafka prepares a Kafka that runs already: it deletes the topics and the groups of the
+// service, so that a run begins on an empty broker.
+func UseKafka(ctx context.Context, url string) (Server, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(url, ",")...))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, kafkaStart)
+	defer cancel()
+	admin := kadm.NewClient(client)
+	topics, err := admin.ListTopics(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the topics of %s: %w", url, err)
+	}
+	var ours []string
+	for _, topic := range topics.Names() {
+		if topic == history.CommandsTopic || kafkaTopics.MatchString(topic) {
+			ours = append(ours, topic)
+		}
+	}
+	if len(ours) > 0 {
+		deleted, err := admin.DeleteTopics(ctx, ours...)
+		if err = errors.Join(err, deleted.Error()); err != nil {
+			return nil, fmt.Errorf("delete the topics of the service: %w", err)
+		}
+	}
+	for _, group := range []string{kafkaGroup, kafkaGroup + ".owner"} {
+		if err := pause.Until(ctx, func() (bool, error) {
+			_, err := admin.DeleteGroup(ctx, group)
+			if errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.NotCoordinator) || errors.Is(err, kerr.NonEmptyGroup) {
+				return false, nil // a new cluster has none until it is asked for, and a killed service is a member for a while
+			}
+			if errors.Is(err, kerr.GroupIDNotFound) {
+				err = nil
+			}
+			return true, err
+		}); err != nil {
+			return nil, fmt.Errorf("delete group %s: %w", group, err)
+		}
+	}
+	return outside{}, nil
+}
+
 // StartServer starts a broker on a port of the loopback interface, which keeps its data in
 // dir: where it was, if it was there before.
 func StartServer(ctx context.Context, kind Kind, dir string, port int) (Server, error) {
-	if kind == RabbitMQ {
+	switch kind {
+	case RabbitMQ:
 		s, err := rabbitd.Start(ctx, dir, port)
 		return rabbitServer{s}, err
+	case Kafka:
+		c, err := kafkanode.Start(ctx, filepath.Join(dir, brokerData), kafkanode.Options{Port: port})
+		return kafkaServer{c}, err
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -114,6 +114,8 @@ func (r *run) inject(ctx context.Context, in *instance) error {
 		return r.freeze(ctx, in)
 	case Broker:
 		return r.without(ctx, r.restartBroker)
+	case Outside:
+		return r.without(ctx, func(ctx context.Context) error { return r.opt.Harm(ctx, Hands{r}) })
 	case StoreGone:
 		return r.without(ctx, func(ctx context.Context) error { return r.database.interrupt(ctx, r) })
 	case Both:
@@ -208,6 +210,10 @@ func (r *run) inAnyOrder(ctx context.Context, one, other func() error) error {
 
 // beginBroker starts the broker where it was.
 func (r *run) beginBroker(ctx context.Context) (err error) {
+	if r.opt.URL != "" {
+		r.broker, err = UseKafka(ctx, r.opt.URL)
+		return err
+	}
 	r.broker, err = StartServer(ctx, r.opt.Broker, r.dir, r.port)
 	return err
 }

@@ -32,6 +32,9 @@ const (
 	EmptyBroker Mode = "empty-broker" // SIGKILL for the service and the broker, all that the broker has is deleted, and new starts
 )
 
+// Outside is a mode in which [Options.Harm] does something to a broker of the caller's.
+const Outside Mode = "outside"
+
 // Modes are all modes that need no [Disk].
 var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step, Upgrade, Failover, FailoverLag, Wipe, Rollback, EmptyBroker}
 
@@ -58,7 +61,9 @@ func (m Mode) losesDatabase() bool { return m == Wipe || m == Rollback }
 
 // hitsServers reports whether servers are hit that clients take a while to
 // be back at.
-func (m Mode) hitsServers() bool { return m == Broker || m == StoreGone || m == Failover }
+func (m Mode) hitsServers() bool {
+	return m == Broker || m == StoreGone || m == Failover || m == Outside
+}
 
 // How long things last between faults, at least and at most.
 var (

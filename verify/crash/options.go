@@ -15,6 +15,8 @@ type Options struct {
 	Old       string           // in Upgrade: commit of the older version; default the newest tag
 	Broker    Kind             // default [NATS]
 	Queues    string           // on [RabbitMQ]: type of the queues, classic or quorum; default the service's
+	URL       string           // of a Kafka that runs already, whose topics of the service are deleted at first
+	Harm      Harm             // in Outside: what is done, with a pause between two times
 	Store     Store            // default [SQLite]
 	Instances int              // of the service, which share the database and the broker; default 1
 	Mode      Mode             // default [Kill]
@@ -83,6 +85,10 @@ func (o Options) Check() error {
 		return err
 	}
 	switch {
+	case o.URL != "" && (o.Broker != Kafka || o.Mode == Broker || o.Mode == Both || o.Mode == EmptyBroker):
+		return fmt.Errorf("an URL goes with broker %s, and with modes that do not kill it", Kafka)
+	case (o.Harm != nil) != (o.Mode == Outside):
+		return fmt.Errorf("mode %s needs something to do, and no other", Outside)
 	case o.Store != SQLite && o.Store != Postgres:
 		return fmt.Errorf("store %q is none of %q", o.Store, Stores)
 	case o.Queues != "" && o.Broker != RabbitMQ:

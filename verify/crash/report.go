@@ -34,7 +34,7 @@ type Report struct {
 func (r Report) Write(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "seed\t%d\n", r.Seed)
-	fmt.Fprintf(t, "broker\t%s\n", r.Broker)
+	fmt.Fprintf(t, "broker\t%s\n", r.Broker.Name())
 	fmt.Fprintf(t, "store\t%s\tshared by %d of the service\n", r.Store, r.Instances)
 	fmt.Fprintf(t, "kills\t%d\tmode %s, in %.0f s\n", r.Kills, r.Mode, r.Seconds)
 	fmt.Fprintf(t, "lives\t%d\t%d got ready, half of them within %.0f ms\n", r.Lives, r.Ready, r.StartMS)

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,7 +160,7 @@ func (r *run) newInstance(n int) (*instance, error) {
 	if r.opt.Mode.embeds() {
 		in.env = append(in.env, "TIMER_NATS_PORT="+strconv.Itoa(r.port))
 	} else {
-		in.env = append(in.env, "TIMER_BROKER="+string(r.opt.Broker), "TIMER_BROKER_URL="+r.opt.Broker.URL(r.port))
+		in.env = append(in.env, "TIMER_BROKER="+r.opt.Broker.Setting(), "TIMER_BROKER_URL="+cmp.Or(r.opt.URL, r.opt.Broker.URL(r.port)))
 	}
 	if r.opt.Queues != "" {
 		in.env = append(in.env, "TIMER_RABBITMQ_QUEUE_TYPE="+r.opt.Queues)

@@ -18,7 +18,7 @@ func TestServiceKeepsItsPromises(t *testing.T) {
 	keepsPromises(t, "",
 		Options{Mode: Kill, Kills: 20}, Options{Mode: Term, Kills: 8}, Options{Mode: Stop, Kills: 4},
 		Options{Mode: Broker, Kills: 4}, Options{Mode: Both, Kills: 12}, Options{Mode: Embedded, Kills: 12},
-		Options{Mode: Kill, Kills: 20, Broker: Kafka}, Options{Mode: Kill, Kills: 20, Broker: RabbitMQ})
+		Options{Mode: Kill, Kills: 20, Broker: KafkaHere()}, Options{Mode: Kill, Kills: 20, Broker: RabbitMQ})
 }
 
 // TestInstancesKeepTheirPromises has three instances share a PostgreSQL.
@@ -35,7 +35,7 @@ func TestInstancesKeepTheirPromises(t *testing.T) {
 func TestServiceRecoversWhatWasLost(t *testing.T) {
 	keepsPromises(t, "",
 		Options{Mode: Wipe, Kills: 5}, Options{Mode: Rollback, Kills: 5}, Options{Mode: EmptyBroker, Kills: 3},
-		Options{Mode: Wipe, Kills: 3, Broker: Kafka}, Options{Mode: EmptyBroker, Kills: 2, Broker: Kafka}, Options{Mode: Rollback, Kills: 3, Broker: Kafka})
+		Options{Mode: Wipe, Kills: 3, Broker: KFake}, Options{Mode: EmptyBroker, Kills: 2, Broker: KFake}, Options{Mode: Rollback, Kills: 3, Broker: KFake})
 }
 
 func TestServiceSurvivesDeathAtEachStep(t *testing.T) {

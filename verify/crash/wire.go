@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/verify/crash/history"
+	"github.com/event-service-agent/timer-service/verify/internal/kafkanode"
 )
 
 // A wire is how the test itself talks with the broker: with the client of
@@ -38,12 +40,13 @@ type Kind string
 // Kinds of brokers.
 const (
 	NATS     Kind = "nats"     // nats-server, of the module that the service embeds
-	Kafka    Kind = "kafka"    // kfake of franz-go, in a process of its own
+	Kafka    Kind = "kafka"    // Apache Kafka, for which Java and Maven must be installed
+	KFake    Kind = "kfake"    // kfake of franz-go, which speaks the protocol of Kafka
 	RabbitMQ Kind = "rabbitmq" // RabbitMQ, which must be installed
 )
 
 // Kinds are all kinds.
-var Kinds = []Kind{NATS, Kafka, RabbitMQ}
+var Kinds = []Kind{NATS, Kafka, KFake, RabbitMQ}
 
 // kindOf is all that depends on which broker is used.
 type kindOf struct {
@@ -56,12 +59,46 @@ var kinds = map[Kind]kindOf{
 	NATS: {"nats://", func(ctx context.Context, r *run) (wire, error) {
 		return dialNATS(ctx, r.port, r.databasePath(), r.now)
 	}, 0},
-	Kafka: {"kafka://", func(_ context.Context, r *run) (wire, error) {
-		return dialKafka(address(r.port), r.now)
-	}, 10 * time.Second},
+	Kafka: {"kafka://", openKafka, 10 * time.Second},
+	KFake: {"kafka://", openKafka, 10 * time.Second},
 	RabbitMQ: {"amqp://guest:guest@", func(_ context.Context, r *run) (wire, error) {
 		return dialRabbitMQ("amqp://guest:guest@"+address(r.port)+"/", r.opt.Tenants, r.now)
 	}, 10 * time.Second},
+}
+
+func openKafka(_ context.Context, r *run) (wire, error) {
+	return dialKafka(cmp.Or(r.opt.URL, address(r.port)), r.now)
+}
+
+// KafkaHere is Apache Kafka where Java and Maven are, and the fake elsewhere.
+func KafkaHere() Kind {
+	if kafkanode.Installed() {
+		return Kafka
+	}
+	return KFake
+}
+
+// Setting is the value of TIMER_BROKER for a kind.
+func (k Kind) Setting() string {
+	if k == KFake {
+		return string(Kafka)
+	}
+	return string(k)
+}
+
+// Name names a broker for people who read figures, with the version where this module
+// chooses it.
+func (k Kind) Name() string {
+	switch k {
+	case Kafka:
+		version, _ := kafkanode.Fetch() // without it nothing was measured
+		return "Apache Kafka " + version
+	case KFake:
+		return "kfake"
+	case RabbitMQ:
+		return "RabbitMQ"
+	}
+	return "nats-server"
 }
 
 // check returns an error if a mode makes no sense with a kind of broker.
@@ -69,8 +106,11 @@ func (k Kind) check(m Mode) error {
 	if _, ok := kinds[k]; !ok {
 		return fmt.Errorf("broker %q is none of %q", k, Kinds)
 	}
-	if k != NATS && (m.embeds() || m.cutsPower() || m == Broker || m == Both) {
+	if k != NATS && (m.embeds() || m.cutsPower()) {
 		return fmt.Errorf("mode %s needs the broker %s", m, NATS)
+	}
+	if k != NATS && k != Kafka && (m == Broker || m == Both) {
+		return fmt.Errorf("mode %s needs the broker %s or %s", m, NATS, Kafka)
 	}
 	if k == RabbitMQ && m.loses() {
 		return fmt.Errorf("mode %s needs the broker %s or %s, which keep what was read", m, NATS, Kafka)

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -15,8 +16,11 @@ import (
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
-// Topics of Kafka, as the service names them by default.
-const kafkaEvents = "service.events"
+// Topics and the group of Kafka, as the service names them by default.
+const (
+	kafkaEvents = "service.events"
+	kafkaGroup  = "timer-service.timer.commands"
+)
 
 var kafkaTopics = regexp.MustCompile(`^service\.events(\.(.+)\.dlq)?$`)
 
@@ -31,21 +35,26 @@ type kafkaWire struct {
 	reader *kgo.Client
 	admin  *kadm.Client
 	now    func() time.Time
+	noted  atomic.Int64 // messages of the service that were read
+
+	mu   sync.Mutex
+	seen map[int32]int64 // up to which commits of a partition are recorded
 }
 
 func dialKafka(address string, now func() time.Time) (*kafkaWire, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0))
+	seeds := strings.Split(address, ",")
+	client, err := kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0))
 	if err != nil {
 		return nil, fmt.Errorf("connect with the broker: %w", err)
 	}
-	reader, err := kgo.NewClient(kgo.SeedBrokers(address),
+	reader, err := kgo.NewClient(kgo.SeedBrokers(seeds...),
 		kgo.ConsumeRegex(), kgo.ConsumeTopics(kafkaTopics.String()), kgo.MetadataMaxAge(kafkaNewTopics), kgo.MetadataMinAge(kafkaNewTopics/4),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		client.Close()
 		return nil, fmt.Errorf("connect with the broker: %w", err)
 	}
-	return &kafkaWire{client: client, reader: reader, admin: kadm.NewClient(client), now: now}, nil
+	return &kafkaWire{client: client, reader: reader, admin: kadm.NewClient(client), now: now, seen: make(map[int32]int64)}, nil
 }
 
 func (w *kafkaWire) close() {
@@ -102,6 +111,7 @@ func (w *kafkaWire) read(ctx context.Context, t *tally) {
 				topic = history.EventsTopic(tenant)
 			}
 			t.note(topic, header["messageId"], r.Timestamp, header, r.Value)
+			w.noted.Add(1)
 		})
 	}
 }
@@ -110,52 +120,60 @@ func (w *kafkaWire) read(ctx context.Context, t *tally) {
 func (w *kafkaWire) follow(ctx context.Context, recorder *history.Recorder) {
 	tick := time.NewTicker(kafkaCommits)
 	defer tick.Stop()
-	seen := make(map[int32]int64) // up to which a partition is recorded
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		committed, err := w.committed(ctx)
-		if err != nil {
-			continue // the service has not begun
-		}
-		now := w.now()
-		for partition, end := range committed {
-			for offset := seen[partition]; offset < end; offset++ {
-				recorder.Accepted(kafkaPlace(partition, offset), now)
-			}
-			seen[partition] = max(seen[partition], end)
-		}
+		w.record(ctx, recorder)
 	}
+}
+
+func (w *kafkaWire) record(ctx context.Context, recorder *history.Recorder) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	committed, err := w.committed(ctx)
+	if err != nil {
+		return // the service has not begun
+	}
+	now := w.now()
+	for partition, end := range committed {
+		for offset := w.seen[partition]; offset < end; offset++ {
+			recorder.Accepted(kafkaPlace(partition, offset), now)
+		}
+		w.seen[partition] = max(w.seen[partition], end)
+	}
+}
+
+// remade says that the commands topic was made again, where offsets begin at zero.
+func (w *kafkaWire) remade() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.seen)
+	w.client.PurgeTopicsFromProducing(history.CommandsTopic) // or it stays with the old one
 }
 
 // committed returns the offset up to which the service has committed each
 // partition of the commands.
 func (w *kafkaWire) committed(ctx context.Context) (map[int32]int64, error) {
-	groups, err := w.admin.ListGroups(ctx)
+	offsets, err := w.admin.FetchOffsets(ctx, kafkaGroup)
 	if err != nil {
-		return nil, fmt.Errorf("list the groups: %w", err)
+		return nil, fmt.Errorf("ask for the commits: %w", err)
 	}
-	for _, group := range groups.Groups() {
-		offsets, err := w.admin.FetchOffsets(ctx, group)
-		if err != nil {
-			return nil, fmt.Errorf("ask for the commits: %w", err)
-		}
-		if of := offsets[history.CommandsTopic]; len(of) > 0 {
-			committed := make(map[int32]int64, len(of))
-			for partition, o := range of {
-				committed[partition] = o.At
-			}
-			return committed, nil
-		}
+	of := offsets[history.CommandsTopic]
+	if len(of) == 0 {
+		return nil, errors.New("the group of the service has not committed")
 	}
-	return nil, errors.New("no group of the service has committed")
+	committed := make(map[int32]int64, len(of))
+	for partition, o := range of {
+		committed[partition] = o.At
+	}
+	return committed, nil
 }
 
 // pending compares the commits and what was read with the ends of the topics.
-func (w *kafkaWire) pending(ctx context.Context, recorder *history.Recorder) (open, unseen int, err error) {
+func (w *kafkaWire) pending(ctx context.Context, _ *history.Recorder) (open, unseen int, err error) {
 	committed, err := w.committed(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -172,6 +190,5 @@ func (w *kafkaWire) pending(ctx context.Context, recorder *history.Recorder) (op
 			unseen += int(end.Offset)
 		}
 	})
-	_, seen := recorder.Count()
-	return open, unseen - seen, nil
+	return open, unseen - int(w.noted.Load()), nil
 }

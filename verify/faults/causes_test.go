@@ -20,8 +20,8 @@ import (
 var causes = map[string]cause{
 	"NATS killed":                                   {part: "broker", quick: true, set: brokerFault(crash.NATS, away)},
 	"NATS frozen (SIGSTOP)":                         {part: "broker", set: brokerFault(crash.NATS, frozen)},
-	"Kafka killed":                                  {part: "broker", set: brokerFault(crash.Kafka, away)},
-	"Kafka frozen (SIGSTOP)":                        {part: "broker", set: brokerFault(crash.Kafka, frozen)},
+	"Kafka killed":                                  {part: "broker", set: brokerFault(crash.KafkaHere(), away)},
+	"Kafka frozen (SIGSTOP)":                        {part: "broker", set: brokerFault(crash.KafkaHere(), frozen)},
 	"RabbitMQ away":                                 {part: "broker", set: rabbitFault(refuse)},
 	"RabbitMQ with dead connections":                {part: "broker", set: rabbitFault(silence)},
 	"PostgreSQL away":                               {part: "store", set: postgresFault(refuse)},
@@ -36,7 +36,7 @@ func brokerFault(kind crash.Kind, how func(*broker) (harm, repair func(*service)
 	return func(t *testing.T) fault {
 		t.Helper()
 		b := newBroker(t, kind)
-		f := fault{environ: []string{"TIMER_BROKER=" + string(kind), "TIMER_BROKER_URL=" + kind.URL(b.port), inFile(t.TempDir())}}
+		f := fault{environ: []string{"TIMER_BROKER=" + kind.Setting(), "TIMER_BROKER_URL=" + kind.URL(b.port), inFile(t.TempDir())}}
 		f.harm, f.repair = how(b)
 		return f
 	}

@@ -110,7 +110,7 @@ func overNATS(t *testing.T, dir string) string {
 
 func overKafka(t *testing.T, dir string) string {
 	t.Helper()
-	url := startBroker(t, crash.Kafka)
+	url := startBroker(t, crash.KafkaHere())
 	serveIn(t, dir, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+url)
 	return "BROKER=" + strings.TrimPrefix(url, "kafka://")
 }

@@ -51,7 +51,7 @@ func serveDocumented(t *testing.T, broker string, settings ...string) (c brokerC
 		printed := serveIn(t, dir, append(settings, embedded...)...)
 		return connectNATS(t, asOwner(t, dir, printed["ready"])), sentTopics{"svc.acme.serviceCall", "svc.acme.receipts", "svc.acme.dlq", "svc._.dlq"}, api(printed)
 	}
-	url := startBroker(t, crash.Kafka)
+	url := startBroker(t, crash.KafkaHere())
 	printed := serveIn(t, dir, append(settings, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+url, "TIMER_HTTP_ADDR=127.0.0.1:0")...)
 	return kafkaWire{strings.TrimPrefix(url, "kafka://")}, sentTopics{"service.events", "service.receipts", "service.events.acme.dlq", "service.events._.dlq"}, api(printed)
 }

@@ -60,7 +60,7 @@ func TestWhatWaitsGoesOutOnTheNextBroker(t *testing.T) {
 	check(t, err)
 	dir := t.TempDir()
 	var waiting map[string]string // ids of events in the outbox, by service call
-	for n, kind := range []crash.Kind{crash.NATS, crash.Kafka, crash.RabbitMQ, crash.NATS} {
+	for n, kind := range []crash.Kind{crash.NATS, crash.KafkaHere(), crash.RabbitMQ, crash.NATS} {
 		t.Run(fmt.Sprintf("%d %s", n, kind), func(t *testing.T) {
 			r := &round{T: t, number: n}
 			r.start(bin, kind, filepath.Join(dir, "timers.db"), filepath.Join(dir, string(kind)))
@@ -86,7 +86,7 @@ func (r *round) start(bin string, kind crash.Kind, path, dir string) {
 	check(r.T, err)
 	r.Cleanup(func() { _ = r.server.Kill() }) // fails only if it has ended
 	settings := []string{
-		"TIMER_BROKER=" + string(kind), "TIMER_BROKER_URL=" + kind.URL(port), "TIMER_DB_PATH=" + path,
+		"TIMER_BROKER=" + kind.Setting(), "TIMER_BROKER_URL=" + kind.URL(port), "TIMER_DB_PATH=" + path,
 		"TIMER_DRAIN_TIMEOUT=100", "TIMER_POLLING_INTERVAL=200", "TIMER_HTTP_ADDR=",
 	}
 	r.service, err = crash.Start(context.WithoutCancel(r.Context()), bin, dir, settings, io.Discard, time.Now)

@@ -38,6 +38,7 @@ type cli struct {
 	Instances []int         `default:"1" help:"Processes of the service on one PostgreSQL database."`
 	Runs      int           `default:"1" help:"Repeat so often, one after the other."`
 	Pending   []int         `default:"0" help:"Timers that wait in the database meanwhile."`
+	Kafka     string        `placeholder:"URL" help:"Use this Kafka, which is for tests, instead of NATS: the topics of the service are deleted at first."`
 	Set       []string      `placeholder:"NAME=VALUE" help:"A setting of the service, such as TIMER_BATCH_SIZE=1000."`
 }
 
@@ -68,6 +69,9 @@ func (c *cli) run(ctx context.Context, verb string) error {
 		return command.WithCode(command.Usage, errors.New("--runs must be above zero, --pending not below, --confidence between zero and one"))
 	}
 	opt := bench.Options{Settings: c.Set, Progress: os.Stderr}
+	if c.Kafka != "" {
+		opt.Broker, opt.Kafka = crash.Kafka, c.Kafka
+	}
 	switch verb {
 	case "compare <old> <new>":
 		return c.compare(ctx, opt, os.Stdout)

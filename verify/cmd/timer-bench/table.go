@@ -30,7 +30,7 @@ var rows = []row{
 	{"sqlite", "SQLite, NATS", bench.Drain, bench.Steady, func(*bench.Options) {}},
 	{"embedded", "SQLite, embedded broker, power-safe", bench.Drain, bench.Steady, func(o *bench.Options) { o.Embedded = true }},
 	{"postgres", "PostgreSQL, NATS", bench.Drain, bench.Steady, func(o *bench.Options) { o.Store = crash.Postgres }},
-	{"kafka", "SQLite, Kafka (kfake)", bench.Drain, bench.Steady, func(o *bench.Options) { o.Broker = crash.Kafka }},
+	{"kafka", "SQLite, Kafka", bench.Drain, bench.Steady, func(o *bench.Options) { o.Broker = crash.Kafka }},
 	{"rabbitmq", "SQLite, RabbitMQ", bench.Drain, bench.Steady, func(o *bench.Options) { o.Broker = crash.RabbitMQ }},
 	{"native", "NATS's own scheduler", bench.Native, nil, func(*bench.Options) {}},
 	{"river", "River on PostgreSQL", bench.River, bench.RiverSteady, func(*bench.Options) {}},

@@ -48,10 +48,12 @@ database is put in its place, which was made while the service ran),
 empty-broker (SIGKILL for broker and service, and all that the broker has is deleted). In them an event that the
 broker had a second before the kill must not be published again.
 
-Brokers: nats (nats-server, part of this program), kafka (kfake, a server that
-speaks Kafka's protocol; it is built), rabbitmq (RabbitMQ, which has to be
-installed). Modes that kill the broker need nats, or kafka if they empty it;
-those that lose what is stored need a broker that keeps what was read.
+Brokers: nats (nats-server, part of this program), kafka (Apache Kafka, for which
+Java 17 and Maven have to be installed), kfake (a server that speaks Kafka's protocol
+and is part of this program), rabbitmq (RabbitMQ, which has to be
+installed). With --kafka the run uses a Kafka that is there. Modes that kill the
+broker need nats or kafka; those that lose what is stored need a broker that keeps
+what was read.
 
 Stores: sqlite, postgres. With postgres the run starts a server, for which
 PostgreSQL has to be installed.
@@ -61,7 +63,8 @@ wrong flags.`
 
 type cli struct {
 	Kills     int         `default:"10" help:"How often to kill the service; with --mode step at each step."`
-	Broker    crash.Kind  `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to use: nats, kafka or rabbitmq."`
+	Broker    crash.Kind  `default:"nats" enum:"nats,kafka,kfake,rabbitmq" help:"Which broker to use: nats, kafka, kfake or rabbitmq."`
+	Kafka     string      `placeholder:"URL" help:"Use this Kafka, which is for tests: the topics of the service are deleted at first."`
 	Queues    string      `enum:",classic,quorum" default:"" placeholder:"TYPE" help:"With --broker rabbitmq: type of the queues, classic or quorum."`
 	Store     crash.Store `default:"sqlite" enum:"sqlite,postgres" help:"Which database to use: sqlite or postgres."`
 	Instances int         `default:"1" help:"How many of the service share the database; more than one needs --store postgres."`
@@ -87,6 +90,9 @@ func (c cli) run(ctx context.Context) error {
 	opt := crash.Options{
 		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Queues: c.Queues, Store: c.Store, Instances: c.Instances,
 		Mode: c.Mode, Kills: c.Kills, Rate: c.Rate, Seed: c.Seed, Keep: c.Keep, Progress: os.Stderr,
+	}
+	if c.Kafka != "" {
+		opt.Broker, opt.URL = crash.Kafka, c.Kafka
 	}
 	if err := opt.Check(); err != nil {
 		return command.WithCode(command.Usage, err)

@@ -1,0 +1,200 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/event-service-agent/timer-service/internal/testcert"
+	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/kafkanode"
+)
+
+// password is that of all users.
+const password = "hunter2-is-secret"
+
+// secured starts three brokers that speak TLS alone, know users by SCRAM, and permit only
+// what ACLs allow. The folder certs has the certificate.
+func secured(t *testing.T, certs string, users ...string) *kafkanode.Cluster {
+	t.Helper()
+	cert, _ := testcert.New(t)
+	testcert.Write(t, certs, cert)
+	certificate, err := os.ReadFile(filepath.Join(certs, "cert.pem"))
+	check(t, err)
+	key, err := os.ReadFile(filepath.Join(certs, "key.pem"))
+	check(t, err)
+	store := filepath.Join(certs, "store.pem")
+	check(t, os.WriteFile(store, slices.Concat(key, certificate), 0o600))
+	opt := kafkanode.Options{Nodes: 3, Settings: map[string]string{
+		"listeners":                                             "SASL_SSL://127.0.0.1:{port},CONTROLLER://{controller}",
+		"listener.security.protocol.map":                        "SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
+		"inter.broker.listener.name":                            "SASL_SSL",
+		"sasl.mechanism.inter.broker.protocol":                  "SCRAM-SHA-512",
+		"sasl.enabled.mechanisms":                               "SCRAM-SHA-512",
+		"ssl.keystore.type":                                     "PEM",
+		"ssl.keystore.location":                                 store,
+		"ssl.truststore.type":                                   "PEM",
+		"ssl.truststore.location":                               filepath.Join(certs, "cert.pem"),
+		"authorizer.class.name":                                 "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users":                                           "User:admin;User:ANONYMOUS", // controllers log in nowhere
+		"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": `org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="` + password + `";`,
+	}}
+	for _, user := range append(users, "admin") {
+		opt.Format = append(opt.Format, "--add-scram", "SCRAM-SHA-512=[name="+user+",password="+password+"]")
+	}
+	c, err := kafkanode.Start(t.Context(), t.ArtifactDir(), opt)
+	check(t, err)
+	t.Cleanup(c.Kill)
+	return c
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// as returns a client of a user.
+func as(t *testing.T, c *kafkanode.Cluster, certs, user string) *kgo.Client {
+	t.Helper()
+	config, err := testcert.Read(certs)
+	check(t, err)
+	config.Certificates = nil
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.URL(), ",")...), kgo.DialTLSConfig(config),
+		kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
+	check(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
+// page returns docs/brokers/kafka.md.
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/brokers/kafka.md")
+	check(t, err)
+	return string(text)
+}
+
+// permit gives a user the permissions that the page lists for some, row by row.
+func permit(t *testing.T, admin *kadm.Client, user string, who ...string) {
+	t.Helper()
+	rows := 0
+	for line := range strings.Lines(page(t)) {
+		cells := strings.Split(strings.Trim(line, "|\n "), " | ")
+		if len(cells) != 4 || !slices.Contains(who, strings.Trim(cells[0], "`")) {
+			continue
+		}
+		rows++
+		kind, name, _ := strings.Cut(cells[2], " ")
+		name = strings.Trim(name, "`")
+		acl := kadm.NewACLs().Allow("User:" + user).AllowHosts("*").ResourcePatternType(kadm.ACLPatternLiteral)
+		switch kind {
+		case "topic":
+			acl.Topics(name)
+		case "prefix":
+			acl.Topics(name).ResourcePatternType(kadm.ACLPatternPrefixed)
+		case "group":
+			acl.Groups(name)
+		case "cluster":
+			acl.Clusters()
+		default:
+			t.Fatalf("the page has permissions on %q", cells[2])
+		}
+		var operations []kadm.ACLOperation
+		for word := range strings.SplitSeq(cells[3], ", ") {
+			operation, err := kmsg.ParseACLOperation(word)
+			check(t, err)
+			operations = append(operations, operation)
+		}
+		made, err := admin.CreateACLs(t.Context(), acl.Operations(operations...))
+		check(t, err)
+		for _, m := range made {
+			check(t, m.Err)
+		}
+	}
+	if rows == 0 {
+		t.Fatalf("docs/brokers/kafka.md has no permissions for %q", who)
+	}
+}
+
+// TestSecuredClusterOfThePage runs the command and grants the permissions that
+// docs/brokers/kafka.md has, word for word, and has the service work with nothing else.
+func TestSecuredClusterOfThePage(t *testing.T) {
+	needsKafka(t)
+	bin, err := crash.Build(t.Context(), t.TempDir())
+	check(t, err)
+	certs := t.TempDir()
+	c := secured(t, certs, "service", "provision", "client", "stranger")
+	admin := kadm.NewClient(as(t, c, certs, "admin"))
+	permit(t, admin, "service", "service")
+	permit(t, admin, "provision", "timer-service provision")
+	permit(t, admin, "client", "a producer", "a consumer")
+
+	// The command for the topic.
+	_, line, found := strings.Cut(page(t), "    kafka-topics.sh ")
+	line, _, ended := strings.Cut(strings.ReplaceAll(line, "\\\n", " "), "\n")
+	if !found || !ended {
+		t.Fatal("docs/brokers/kafka.md has no command for the topic")
+	}
+	config := filepath.Join(certs, "client.properties")
+	check(t, os.WriteFile(config, []byte(strings.Join([]string{
+		"security.protocol=SASL_SSL", "sasl.mechanism=SCRAM-SHA-512", "ssl.truststore.type=PEM", "ssl.truststore.location=" + filepath.Join(certs, "cert.pem"),
+		`sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="provision" password="` + password + `";`,
+	}, "\n")), 0o600))
+	out, err := kafkanode.Tool(t.Context(), certs, "org.apache.kafka.tools.TopicCommand",
+		append([]string{"--bootstrap-server", c.URL(), "--command-config", config}, strings.Fields(line)...)...)
+	if err != nil || !strings.Contains(out, "Created topic timer.commands") {
+		t.Fatalf("kafka-topics.sh %s: %v\n%s", line, err, out)
+	}
+
+	dir := t.TempDir()
+	settings := func(user string) []string {
+		return []string{
+			"TIMER_BROKER=kafka", "TIMER_BROKER_URL=" + urls(c), "TIMER_KAFKA_SASL=scram-sha-512", "TIMER_BROKER_USERNAME=" + user, "TIMER_BROKER_PASSWORD=" + password,
+			"TIMER_BROKER_TLS_CA=" + filepath.Join(certs, "cert.pem"), "TIMER_PROVISION=verify", "TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_HTTP_ADDR=127.0.0.1:0",
+		}
+	}
+	provision := exec.CommandContext(t.Context(), bin, "provision")
+	provision.Dir, provision.Env = dir, append(crash.Environ(), settings("provision")...)
+	if out, err := provision.CombinedOutput(); err != nil {
+		t.Fatalf("provision: %v\n%s", err, out)
+	}
+	p, err := crash.Start(t.Context(), bin, dir, settings("service"), t.Output(), time.Now)
+	check(t, err)
+	check(t, p.Await(t.Context(), 2*time.Minute))
+	due := time.Now().Add(time.Second).UTC()
+	command := fmt.Sprintf(`{"id":"1c9a5f0e-0000-7000-8000-000000000001","type":"ScheduleTimer","tenantId":"acme","timestampMs":%d,"payload":{"tenantId":"acme","serviceCallId":"call-1","dueAt":%q}}`,
+		time.Now().UnixMilli(), due.Format("2006-01-02T15:04:05.000Z"))
+	record := kgo.Record{Topic: commands, Key: []byte("acme.call-1"), Value: []byte(command)}
+	if err := as(t, c, certs, "stranger").ProduceSync(t.Context(), &record).FirstErr(); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Errorf("a user without permissions publishes: %v", err)
+	}
+	client := as(t, c, certs, "client")
+	client.AddConsumeTopics(events)
+	check(t, client.ProduceSync(t.Context(), &record).FirstErr())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if got := client.PollFetches(ctx).Records(); len(got) != 1 || string(got[0].Key) != "acme.call-1" {
+		t.Errorf("the events are %v, want that of the timer", got)
+	}
+	check(t, p.Stop(time.Minute))
+}
+
+// urls lists the nodes as the service takes them.
+func urls(c *kafkanode.Cluster) string {
+	return "kafka+ssl://" + strings.ReplaceAll(c.URL(), ",", ",kafka+ssl://")
+}
