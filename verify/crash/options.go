@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/natsd"
 )
 
 // Options say what to do. Only Now has no default.
@@ -14,6 +16,8 @@ type Options struct {
 	Bin       string           // the service; built if empty
 	Old       string           // in Upgrade: commit of the older version; default the newest tag
 	Broker    Kind             // default [NATS]
+	Servers   int              // of [NATS], each a process, which replicate the stream: 1 (the default) or 3
+	Sync      string           // of three servers: their sync_interval; default that of the server
 	Store     Store            // default [SQLite]
 	Instances int              // of the service, which share the database and the broker; default 1
 	Mode      Mode             // default [Kill]
@@ -44,6 +48,9 @@ type Disk interface {
 func (o Options) withDefaults() Options {
 	if o.Broker == "" {
 		o.Broker = NATS
+	}
+	if o.Servers <= 0 {
+		o.Servers = 1
 	}
 	if o.Store == "" {
 		o.Store = SQLite
@@ -81,6 +88,9 @@ func (o Options) Check() error {
 	if err := o.Broker.check(o.Mode); err != nil {
 		return err
 	}
+	if err := o.checkServers(); err != nil {
+		return err
+	}
 	switch {
 	case o.Store != SQLite && o.Store != Postgres:
 		return fmt.Errorf("store %q is none of %q", o.Store, Stores)
@@ -100,6 +110,19 @@ func (o Options) Check() error {
 		return fmt.Errorf("an older version goes with mode %s", Upgrade)
 	case o.Instances > 1 && o.Mode == Step:
 		return fmt.Errorf("mode %s is for one instance", o.Mode)
+	}
+	return nil
+}
+
+// checkServers returns an error if the number of servers makes no sense with the rest.
+func (o Options) checkServers() error {
+	switch m := o.Mode; {
+	case o.Servers != 1 && o.Servers != natsd.Size:
+		return fmt.Errorf("there are 1 or %d servers of NATS", natsd.Size)
+	case o.Servers == 1 && (m.hitsCluster() || o.Sync != ""):
+		return fmt.Errorf("mode %s needs %d servers of %s, as does a sync interval", m, natsd.Size, NATS)
+	case o.Servers > 1 && (o.Broker != NATS || m.embeds() || m.cutsPower() || m == Both || m == EmptyBroker):
+		return fmt.Errorf("mode %s on %s can't have %d servers", m, o.Broker, o.Servers)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/internal/natsd"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 	"github.com/event-service-agent/timer-service/verify/crash/traffic"
 )
@@ -22,8 +23,9 @@ type run struct {
 	now      func() time.Time
 	rand     *rand.Rand // of the faults
 	dir      string
-	port     int    // where the broker listens
-	broker   Server // nil if the service is its own
+	port     int            // where the broker listens
+	broker   Server         // nil if the service is its own
+	cluster  *natsd.Cluster // the broker, if it is three servers of NATS; otherwise nil
 	database database
 	file     *sqliteFile // the database, if it is one
 	wire     wire
@@ -148,7 +150,7 @@ func (r *run) newInstance(n int) (*instance, error) {
 	if r.opt.Mode.embeds() {
 		in.env = append(in.env, "TIMER_NATS_PORT="+strconv.Itoa(r.port))
 	} else {
-		in.env = append(in.env, "TIMER_BROKER="+string(r.opt.Broker), "TIMER_BROKER_URL="+r.opt.Broker.URL(r.port))
+		in.env = append(in.env, "TIMER_BROKER="+string(r.opt.Broker), "TIMER_BROKER_URL="+r.url())
 	}
 	var err error
 	if in.log, err = os.Create(filepath.Join(r.dir, logs)); err != nil {
@@ -256,7 +258,7 @@ func (r *run) report(took time.Duration) Report {
 	}
 	slices.Sort(r.starts)
 	report := Report{
-		Seed: r.opt.Seed, Broker: r.opt.Broker, Store: r.opt.Store, Instances: r.opt.Instances, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
+		Seed: r.opt.Seed, Broker: r.opt.Broker, Servers: r.opt.Servers, Sync: r.opt.Sync, Store: r.opt.Store, Instances: r.opt.Instances, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
 		Kills: r.faults, Lives: r.lives, Ready: len(r.starts),
 		Refusals: r.refusals, Steps: r.steps, Seconds: took.Seconds(), Dir: r.dir, Verdict: verdict,
 	}

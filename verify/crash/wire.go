@@ -54,7 +54,7 @@ type kindOf struct {
 
 var kinds = map[Kind]kindOf{
 	NATS: {"nats://", func(ctx context.Context, r *run) (wire, error) {
-		return dialNATS(ctx, r.port, r.databasePath(), r.now)
+		return dialNATS(ctx, r)
 	}, 0},
 	Kafka: {"kafka://", func(_ context.Context, r *run) (wire, error) {
 		return dialKafka(address(r.port), r.now)

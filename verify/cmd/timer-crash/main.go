@@ -48,6 +48,13 @@ speaks Kafka's protocol; it is built), rabbitmq (RabbitMQ, which has to be
 installed). Modes that kill the broker need nats, or kafka if they empty it;
 those that lose what is stored need a broker that keeps what was read.
 
+With --nats-servers 3 the broker is three processes of nats-server, whose stream
+has three replicas. Mode broker kills any one of them. These modes need them:
+leaders (the leader of the stream, the consumer or the cluster steps down),
+cut-off (one server is cut off from the others, and clients still reach it),
+freeze-server (SIGSTOP for one server), wipe-server (SIGKILL for one server,
+whose data are deleted). What a server has acked must be in the stream at the end.
+
 Stores: sqlite, postgres. With postgres the run starts a server, for which
 PostgreSQL has to be installed.
 
@@ -57,6 +64,8 @@ wrong flags.`
 type cli struct {
 	Kills     int         `default:"10" help:"How often to kill the service; with --mode step at each step."`
 	Broker    crash.Kind  `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to use: nats, kafka or rabbitmq."`
+	Servers   int         `name:"nats-servers" default:"1" help:"With --broker nats: how many servers, 1 or 3; three replicate the stream."`
+	Sync      string      `name:"nats-sync" placeholder:"INTERVAL" help:"With --nats-servers 3: their sync_interval, such as always; that of the server by default."`
 	Store     crash.Store `default:"sqlite" enum:"sqlite,postgres" help:"Which database to use: sqlite or postgres."`
 	Instances int         `default:"1" help:"How many of the service share the database; more than one needs --store postgres."`
 	Mode      crash.Mode  `default:"kill" enum:"${modes}" placeholder:"MODE" help:"What to do: ${modes}."`
@@ -79,7 +88,7 @@ func main() {
 
 func (c cli) run(ctx context.Context) error {
 	opt := crash.Options{
-		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Store: c.Store, Instances: c.Instances,
+		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Servers: c.Servers, Sync: c.Sync, Store: c.Store, Instances: c.Instances,
 		Mode: c.Mode, Kills: c.Kills, Rate: c.Rate, Seed: c.Seed, Keep: c.Keep, Progress: os.Stderr,
 	}
 	if err := opt.Check(); err != nil {
