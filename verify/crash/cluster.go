@@ -66,41 +66,45 @@ func (r *run) beginCluster(ctx context.Context) error {
 	})
 }
 
-// hitServer does to a server of the cluster what the mode says.
+// hitServer does to a server of the cluster what the mode says, and waits until each server
+// has everything: what is lost must never be more than one of them has.
 func (r *run) hitServer(ctx context.Context) error {
-	i := r.rand.IntN(natsd.Size)
+	if err := r.harmServer(ctx, r.rand.IntN(natsd.Size)); err != nil {
+		return err
+	}
+	return r.await(ctx, readyTimeout, "each server has everything", func() bool { return r.isWhole(ctx) })
+}
+
+func (r *run) harmServer(ctx context.Context, i int) error {
+	c := r.cluster
 	switch r.opt.Mode {
 	case Leaders:
 		return r.stepDown(ctx)
 	case CutOff:
-		r.cluster.CutOff(i)
-		defer r.cluster.Rejoin(i)
+		c.CutOff(i)
+		defer c.Rejoin(i)
 		return r.rest(ctx, stopOfMany.any(r.rand))
 	case FreezeServer:
-		if err := r.cluster.Freeze(i); err != nil {
+		if err := c.Freeze(i); err != nil {
 			return err
 		}
 		if err := r.rest(ctx, stopOfMany.any(r.rand)); err != nil {
 			return err
 		}
-		return r.cluster.Thaw(i)
+		return c.Thaw(i)
 	}
-	if err := r.cluster.Kill(i); err != nil {
+	if err := c.Kill(i); err != nil {
 		return err
 	}
 	if err := r.rest(ctx, brokerOff.any(r.rand)); err != nil {
 		return err
 	}
-	if r.opt.Mode != WipeServer {
-		return r.cluster.Begin(i)
+	if r.opt.Mode == WipeServer {
+		if err := c.Wipe(i); err != nil {
+			return err
+		}
 	}
-	if err := r.cluster.Wipe(i); err != nil {
-		return err
-	}
-	if err := r.cluster.Begin(i); err != nil {
-		return err
-	}
-	return r.await(ctx, readyTimeout, "the server has everything again", func() bool { return r.isWhole(ctx) })
+	return c.Begin(i)
 }
 
 // isWhole reports whether each server has all that was stored.
