@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -66,13 +67,17 @@ func (r *run) beginCluster(ctx context.Context) error {
 	})
 }
 
+// wholeTimeout is how long a server may take until it has everything again. One that led and
+// was cut off may have to wait until its successor makes a snapshot, for more than a minute.
+const wholeTimeout = 3 * time.Minute
+
 // hitServer does to a server of the cluster what the mode says, and waits until each server
-// has everything: what is lost must never be more than one of them has.
+// has everything: one that lost what it stored needs the others.
 func (r *run) hitServer(ctx context.Context) error {
 	if err := r.harmServer(ctx, r.rand.IntN(natsd.Size)); err != nil {
 		return err
 	}
-	return r.await(ctx, readyTimeout, "each server has everything", func() bool { return r.isWhole(ctx) })
+	return r.await(ctx, wholeTimeout, "each server has everything", func() bool { return r.isWhole(ctx) })
 }
 
 func (r *run) harmServer(ctx context.Context, i int) error {
