@@ -1,0 +1,7 @@
+//go:build !linux
+
+package kafkanode
+
+import "syscall"
+
+func endWithParent(*syscall.SysProcAttr) {}
