@@ -131,13 +131,34 @@ start_postgres() {
   export TIMER_TEST_POSTGRES=postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable
 }
 
+# start_kafka uses the server of this machine, or starts Apache Kafka, which Maven fetches.
+start_kafka() {
+  if answers 127.0.0.1 9092; then
+    export TIMER_TEST_KAFKA=127.0.0.1:9092
+    return
+  fi
+  has_java() { command -v java && command -v mvn; } >/dev/null
+  has_java || get_packages "Java and Maven" --no-install-recommends default-jdk-headless maven
+  has_java || { warn "no Java and Maven here: Kafka is NOT TESTED, only a fake of it"; return; }
+  go build -o "$tmp/timer-kafka" ./verify/cmd/timer-kafka
+  begin "$tmp/kafka.log" "$tmp/timer-kafka" --dir "$tmp/kafka"
+  local kafka=$group
+  has_begun() { grep -q ^ready "$tmp/kafka.log" || ! kill -0 "$kafka" 2>/dev/null; }
+  await 300 "Kafka answers" has_begun
+  cat "$tmp/kafka.log"
+  TIMER_TEST_KAFKA=$(sed -n 's/^ready //p' "$tmp/kafka.log")
+  [ -n "$TIMER_TEST_KAFKA" ] || { warn "Kafka can't be started: it is NOT TESTED, only a fake of it"; return; }
+  export TIMER_TEST_KAFKA
+}
+
 # start_servers starts what no server of this machine stands for, and has tests fail that
 # miss one. Without root nothing can be installed, so tests skip, and say so.
 start_servers() {
   start_nats
   start_rabbitmq
   start_postgres
-  printf '%s\n' "TIMER_TEST_NATS=$TIMER_TEST_NATS" "TIMER_TEST_RABBITMQ=${TIMER_TEST_RABBITMQ:-}" "TIMER_TEST_POSTGRES=${TIMER_TEST_POSTGRES:-}"
+  start_kafka
+  printf '%s\n' "TIMER_TEST_NATS=$TIMER_TEST_NATS" "TIMER_TEST_KAFKA=${TIMER_TEST_KAFKA:-}" "TIMER_TEST_RABBITMQ=${TIMER_TEST_RABBITMQ:-}" "TIMER_TEST_POSTGRES=${TIMER_TEST_POSTGRES:-}"
   if [ "$(id -u)" = 0 ]; then
     export TIMER_TEST_REQUIRE=1
   else
