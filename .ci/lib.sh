@@ -59,6 +59,43 @@ get_packages() {
     warn "$1 can't be installed: $(tail -1 "$tmp/apt.log")"
 }
 
+# debian13 PACKAGE...: fetches packages of Debian 13, with all that they need, into a folder,
+# and sets $debian13 to a program there: it runs a command for which /usr is that folder's,
+# and everything outside of /usr and /usr/local is this machine's. So the command finds the
+# servers of Debian 13 at their usual paths, and the programs that it starts do, too:
+#
+#	debian13 postgresql-17 && go test -exec "$debian13" ./store/postgres
+#
+# It fails with a warning where that can't be had. The folder is below TIMER_TEST_DEBIAN13,
+# which the next run can use again, or by default below one that is removed at the end.
+debian13() {
+  local began=$SECONDS folder deb
+  folder=${TIMER_TEST_DEBIAN13:-$tmp/debian13}/$(IFS=+ && echo "$*")
+  debian13=$folder/run
+  if [ -x "$debian13" ]; then return; fi
+  command -v debootstrap >/dev/null || get_packages debootstrap debootstrap
+  if ! { [ -L /bin ] && command -v debootstrap && unshare --mount true; } >/dev/null 2>&1; then
+    warn "no $* of Debian 13: it needs root, debootstrap, and /bin as a part of /usr"
+    return 1
+  fi
+  rm -rf "$folder"
+  mkdir -p "$folder/root/usr/local"
+  # The packages are unpacked and not installed, which takes a third of the time.
+  if ! debootstrap --download-only --variant=minbase --include="$(IFS=, && echo "$*")" trixie "$folder/packages" >"$tmp/debian13.log" 2>&1; then
+    warn "no $* of Debian 13: $(tail -1 "$tmp/debian13.log")"
+    return 1
+  fi
+  for deb in "$folder"/packages/var/cache/apt/archives/*.deb; do dpkg-deb -x "$deb" "$folder/root"; done
+  rm -r "$folder/packages"
+  cat >"$folder/run.new" <<EOF
+#!/bin/sh
+exec unshare --mount sh -euc 'mount --bind /usr/local "\$0/local"; mount --rbind "\$0" /usr; exec "\$@"' "$folder/root/usr" "\$@"
+EOF
+  chmod +x "$folder/run.new"
+  mv "$folder/run.new" "$debian13"
+  printf '%s of Debian 13, fetched in %d s\n' "$*" "$((SECONDS - began))"
+}
+
 # race is -race where the machine has a C compiler. Pointer checks on SQLite, which is
 # translated C, find nothing, and races inside of it are not ours; both take most of the time.
 race=(-race "-gcflags=modernc.org/...=-d=checkptr=0 -race=false")
