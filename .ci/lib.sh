@@ -121,21 +121,32 @@ start_nats() {
   export TIMER_TEST_NATS=nats://127.0.0.1:$port
 }
 
-# start_rabbitmq uses the server of this machine, or starts one as the user who calls; the
-# script on the path of Debian changes to a user of its own.
+# start_rabbitmq uses the server of this machine, or starts one.
 start_rabbitmq() {
-  local rabbit=/usr/lib/rabbitmq/bin/rabbitmq-server port=$((30000 + RANDOM % 2000))
+  local rabbit=/usr/lib/rabbitmq/bin/rabbitmq-server
   if answers 127.0.0.1 5672; then
     export TIMER_TEST_RABBITMQ=amqp://guest:guest@127.0.0.1:5672/
     return
   fi
   if [ ! -x "$rabbit" ]; then get_packages RabbitMQ rabbitmq-server; fi
   [ -x "$rabbit" ] || { warn "no RabbitMQ here"; return; }
-  mkdir "$tmp/rabbit"
-  echo "listeners.tcp.1 = 127.0.0.1:$port" >"$tmp/rabbit/rabbitmq.conf"
-  begin "$tmp/rabbit.log" env HOME="$tmp/rabbit" RABBITMQ_NODENAME="ci-$port@localhost" RABBITMQ_DIST_PORT=$((port + 1)) \
-    RABBITMQ_CONFIG_FILE="$tmp/rabbit/rabbitmq.conf" RABBITMQ_CONF_ENV_FILE="$tmp/rabbit/none" RABBITMQ_ENABLED_PLUGINS_FILE="$tmp/rabbit/plugins" \
-    RABBITMQ_MNESIA_BASE="$tmp/rabbit/data" RABBITMQ_LOG_BASE="$tmp/rabbit/log" RABBITMQ_PID_FILE="$tmp/rabbit/pid" "$rabbit"
+  run_rabbitmq "$rabbit"
+}
+
+# start_rabbitmq4 starts RabbitMQ 4 of Debian 13, or fails.
+start_rabbitmq4() {
+  debian13 rabbitmq-server && run_rabbitmq "$debian13" /usr/lib/rabbitmq/bin/rabbitmq-server
+}
+
+# run_rabbitmq COMMAND...: starts a server as the user who calls; the script on the path of
+# Debian changes to a user of its own.
+run_rabbitmq() {
+  local port=$((30000 + RANDOM % 2000)) dir
+  dir=$(mktemp -d "$tmp/rabbit.XXX")
+  echo "listeners.tcp.1 = 127.0.0.1:$port" >"$dir/rabbitmq.conf"
+  begin "$dir.log" env HOME="$dir" RABBITMQ_NODENAME="ci-$port@localhost" RABBITMQ_DIST_PORT=$((port + 1)) \
+    RABBITMQ_CONFIG_FILE="$dir/rabbitmq.conf" RABBITMQ_CONF_ENV_FILE="$dir/none" RABBITMQ_ENABLED_PLUGINS_FILE="$dir/plugins" \
+    RABBITMQ_MNESIA_BASE="$dir/data" RABBITMQ_LOG_BASE="$dir/log" RABBITMQ_PID_FILE="$dir/pid" "$@"
   await 120 "a RabbitMQ server answers" answers 127.0.0.1 "$port"
   export TIMER_TEST_RABBITMQ=amqp://guest:guest@127.0.0.1:$port/
 }

@@ -18,6 +18,7 @@ type Options struct {
 	Broker    Kind             // default [NATS]
 	Servers   int              // of [NATS], each a process, which replicate the stream: 1 (the default) or 3
 	Sync      string           // of three servers: their sync_interval; default that of the server
+	Queues    string           // on [RabbitMQ]: type of the queues, classic or quorum; default the service's
 	Store     Store            // default [SQLite]
 	Instances int              // of the service, which share the database and the broker; default 1
 	Mode      Mode             // default [Kill]
@@ -94,6 +95,8 @@ func (o Options) Check() error {
 	switch {
 	case o.Store != SQLite && o.Store != Postgres:
 		return fmt.Errorf("store %q is none of %q", o.Store, Stores)
+	case o.Queues != "" && o.Broker != RabbitMQ:
+		return fmt.Errorf("a type of queues needs the broker %s", RabbitMQ)
 	case o.Store == SQLite && o.Instances > 1:
 		return fmt.Errorf("several instances need the store %s", Postgres)
 	case o.Store == Postgres && o.Mode.losesDatabase():

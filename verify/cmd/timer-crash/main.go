@@ -66,6 +66,7 @@ type cli struct {
 	Broker    crash.Kind  `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to use: nats, kafka or rabbitmq."`
 	Servers   int         `name:"nats-servers" default:"1" help:"With --broker nats: how many servers, 1 or 3; three replicate the stream."`
 	Sync      string      `name:"nats-sync" placeholder:"INTERVAL" help:"With --nats-servers 3: their sync_interval, such as always; that of the server by default."`
+	Queues    string      `enum:",classic,quorum" default:"" placeholder:"TYPE" help:"With --broker rabbitmq: type of the queues, classic or quorum."`
 	Store     crash.Store `default:"sqlite" enum:"sqlite,postgres" help:"Which database to use: sqlite or postgres."`
 	Instances int         `default:"1" help:"How many of the service share the database; more than one needs --store postgres."`
 	Mode      crash.Mode  `default:"kill" enum:"${modes}" placeholder:"MODE" help:"What to do: ${modes}."`
@@ -88,7 +89,7 @@ func main() {
 
 func (c cli) run(ctx context.Context) error {
 	opt := crash.Options{
-		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Servers: c.Servers, Sync: c.Sync, Store: c.Store, Instances: c.Instances,
+		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Servers: c.Servers, Sync: c.Sync, Queues: c.Queues, Store: c.Store, Instances: c.Instances,
 		Mode: c.Mode, Kills: c.Kills, Rate: c.Rate, Seed: c.Seed, Keep: c.Keep, Progress: os.Stderr,
 	}
 	if err := opt.Check(); err != nil {
