@@ -11,6 +11,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/natsd"
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/kafkanode"
 )
 
 // openNATS starts three servers.
@@ -49,10 +50,23 @@ func openNATS(t *testing.T, dir string) site {
 	}
 }
 
-// openRabbitMQ starts a server.
+// openRabbitMQ starts the server that is installed.
 func openRabbitMQ(t *testing.T, dir string) site {
+	return useRabbitMQ(t, dir, startBroker(t, crash.RabbitMQ))
+}
+
+// openRabbitMQ4 uses a server that is empty.
+func openRabbitMQ4(t *testing.T, dir string) site {
 	t.Helper()
-	url := startBroker(t, crash.RabbitMQ)
+	url := os.Getenv("TIMER_TEST_RABBITMQ4")
+	if url == "" {
+		missing(t, "set TIMER_TEST_RABBITMQ4 to the URL of a RabbitMQ 4 that is empty")
+	}
+	return useRabbitMQ(t, dir, url)
+}
+
+func useRabbitMQ(t *testing.T, dir, url string) site {
+	t.Helper()
 	serveIn(t, dir, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+url)
 	conn, err := amqp.Dial(url)
 	if err != nil {
@@ -68,7 +82,7 @@ func openRabbitMQ(t *testing.T, dir string) site {
 	}
 	version, _ := conn.Properties["version"].(string)
 	return site{
-		address: url,
+		address: strings.TrimSuffix(url, "/"), // for Java's client the slash names a virtual host ""
 		version: version,
 		publish: func(t *testing.T, body string) {
 			t.Helper()
@@ -92,30 +106,27 @@ func openRabbitMQ(t *testing.T, dir string) site {
 	}
 }
 
-// openKafka uses the server of $TIMER_TEST_KAFKA, of which it deletes what another test left
-// behind, or starts the fake of franz-go.
+// openKafka starts Apache Kafka, or the fake of franz-go where there is no Java.
 func openKafka(t *testing.T, dir string) site {
 	t.Helper()
-	address := os.Getenv("TIMER_TEST_KAFKA")
-	if address == "" && os.Getenv("TIMER_TEST_REQUIRE") != "" {
-		t.Fatal("TIMER_TEST_KAFKA is not set")
+	address, version := "", "fake of franz-go, NOTHING IS PROVEN OF KAFKA"
+	if kafkanode.Installed() || os.Getenv("TIMER_TEST_REQUIRE") != "" {
+		var err error
+		if version, err = kafkanode.Fetch(); err != nil {
+			missing(t, "%v", err)
+		}
+		nodes, err := kafkanode.Start(t.Context(), t.TempDir(), kafkanode.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nodes.Kill)
+		address = nodes.URL()
+	} else {
+		address = strings.TrimPrefix(startBroker(t, crash.Kafka), "kafka://")
 	}
-	fake := ""
-	if address == "" {
-		address, fake = strings.TrimPrefix(startBroker(t, crash.Kafka), "kafka://"), " of franz-go's fake, NO KAFKA WAS TESTED"
-	}
-	admin := kadm.NewClient(kafkaWire{address}.client(t))
-	empty(t, admin)
 	serveIn(t, dir, "TIMER_BROKER=kafka", "TIMER_BROKER_URL=kafka://"+address)
-	versions, err := admin.ApiVersions(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	version := ""
-	for _, v := range versions.Sorted() {
-		version = v.VersionGuess() + fake
-	}
 	client := kafkaWire{address}.client(t)
+	admin := kadm.NewClient(client)
 	return site{
 		address: address,
 		version: version,
@@ -137,32 +148,5 @@ func openKafka(t *testing.T, dir string) site {
 			}
 			return int(lags[group].Lag.Total())
 		},
-	}
-}
-
-// empty deletes the topics and groups that the service and the programs use.
-func empty(t *testing.T, admin *kadm.Client) {
-	t.Helper()
-	topics, err := admin.ListTopics(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	groups, err := admin.ListGroups(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range topics.Names() {
-		if name == "timer.commands" || strings.HasPrefix(name, "service.") {
-			if _, err := admin.DeleteTopics(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for _, name := range groups.Groups() {
-		if strings.HasPrefix(name, "orders-") || strings.HasPrefix(name, "timer-service") {
-			if _, err := admin.DeleteGroups(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 }
