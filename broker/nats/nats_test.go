@@ -20,8 +20,14 @@ import (
 
 func TestMain(m *testing.M) {
 	ats.Register() // else the server's clock of access times belongs to the first bubble
-	os.Exit(longtest.Waiting(m))
+	code := longtest.Waiting(m)
+	for _, f := range atEnd {
+		f()
+	}
+	os.Exit(code)
 }
+
+var atEnd []func() // called after the last test
 
 var quiet = slog.New(slog.DiscardHandler)
 

@@ -28,10 +28,14 @@ func external(t testing.TB) string {
 	return address
 }
 
-// openExternal uses a stream and topics of its own, and removes them.
 func openExternal(t testing.TB) brokertest.Server {
-	address, prefix := external(t), "test-"+name()
-	opt := nats.Options{
+	return openAt(t, ownNames(external(t)))
+}
+
+// ownNames returns options with a stream and topics that nothing else uses.
+func ownNames(address string) nats.Options {
+	prefix := "test-" + name()
+	return nats.Options{
 		URL:      address,
 		Stream:   prefix,
 		MaxBytes: 64 << 20,
@@ -42,6 +46,12 @@ func openExternal(t testing.TB) brokertest.Server {
 			Wildcard:    "*",
 		},
 	}
+}
+
+// openAt uses a server, and removes the streams afterwards.
+func openAt(t testing.TB, opt nats.Options) brokertest.Server {
+	t.Helper()
+	prefix, address := opt.Stream, opt.URL
 	t.Cleanup(func() {
 		conn, err := natsgo.Connect(address, unhurried)
 		if err != nil {

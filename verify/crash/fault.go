@@ -95,6 +95,9 @@ func (r *run) choose(ctx context.Context, starting bool) (*instance, error) {
 // inject does what the mode says. The instance is starting or up afterwards, or
 // is going to be.
 func (r *run) inject(ctx context.Context, in *instance) error {
+	if r.cluster != nil && r.opt.Mode.hitsServers() && r.opt.Mode != StoreGone {
+		return r.without(ctx, r.hitServer)
+	}
 	switch r.opt.Mode {
 	case Kill, Embedded:
 		if err := r.kill(in); err != nil {
@@ -213,6 +216,9 @@ func (r *run) beginBroker(ctx context.Context) (err error) {
 	if r.opt.URL != "" {
 		r.broker, err = UseKafka(ctx, r.opt.URL)
 		return err
+	}
+	if r.opt.Servers > 1 {
+		return r.beginCluster(ctx)
 	}
 	r.broker, err = StartServer(ctx, r.opt.Broker, r.dir, r.port)
 	return err

@@ -14,7 +14,7 @@ const (
 	Kill      Mode = "kill"     // SIGKILL, and a new start, of one that is alone at once
 	Term      Mode = "term"     // SIGTERM, wait, and a new start; then nothing may be published twice either
 	Stop      Mode = "stop"     // SIGSTOP for one to three seconds, and SIGCONT; of several instances for one to ten
-	Broker    Mode = "broker"   // SIGKILL for the broker, and a new start after up to a second
+	Broker    Mode = "broker"   // SIGKILL for the broker, of three servers for any one, and a new start after up to a second
 	Both      Mode = "both"     // SIGKILL for the broker and the service, and new starts, all in any order
 	StoreGone Mode = "store"    // the end of all connections with the database, or none left for a while, or the end of its server and a new start
 	Embedded  Mode = "embedded" // SIGKILL for a service that is its own broker, and a new start at once
@@ -23,6 +23,11 @@ const (
 
 	Failover    Mode = "failover"     // SIGKILL for the primary of the database, and its standby, which has all that was committed, is promoted
 	FailoverLag Mode = "failover-lag" // the same without traffic, and the standby lacks the last commands; see failOverLagging
+
+	Leaders      Mode = "leaders"       // of three servers of NATS: the leader of the stream, the consumer or the cluster steps down
+	CutOff       Mode = "cut-off"       // of three: one is cut off from the others for one to ten seconds, and clients still reach it
+	FreezeServer Mode = "freeze-server" // of three: SIGSTOP for one for one to ten seconds, and SIGCONT
+	WipeServer   Mode = "wipe-server"   // of three: SIGKILL for one, what it stored is deleted, and a new start; the next fault waits until it has all again
 
 	Power         Mode = "power"          // a cut of the power of the disk that has the database, and a new start at once
 	PowerEmbedded Mode = "power-embedded" // the same of the disk of a service that is its own broker
@@ -36,7 +41,7 @@ const (
 const Outside Mode = "outside"
 
 // Modes are all modes that need no [Disk].
-var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step, Upgrade, Failover, FailoverLag, Wipe, Rollback, EmptyBroker}
+var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Leaders, CutOff, FreezeServer, WipeServer, Embedded, Step, Upgrade, Failover, FailoverLag, Wipe, Rollback, EmptyBroker}
 
 // hitsStarts reports whether processes are hit while they start, too.
 func (m Mode) hitsStarts() bool {
@@ -62,7 +67,12 @@ func (m Mode) losesDatabase() bool { return m == Wipe || m == Rollback }
 // hitsServers reports whether servers are hit that clients take a while to
 // be back at.
 func (m Mode) hitsServers() bool {
-	return m == Broker || m == StoreGone || m == Failover || m == Outside
+	return m == Broker || m == StoreGone || m == Failover || m == Outside || m.hitsCluster()
+}
+
+// hitsCluster reports whether there have to be three servers of NATS.
+func (m Mode) hitsCluster() bool {
+	return m == Leaders || m == CutOff || m == FreezeServer || m == WipeServer
 }
 
 // How long things last between faults, at least and at most.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/natsd"
 )
 
 // Options say what to do. Only Now has no default.
@@ -14,6 +16,8 @@ type Options struct {
 	Bin       string           // the service; built if empty
 	Old       string           // in Upgrade: commit of the older version; default the newest tag
 	Broker    Kind             // default [NATS]
+	Servers   int              // of [NATS], each a process, which replicate the stream: 1 (the default) or 3
+	Sync      string           // of three servers: their sync_interval; default that of the server
 	Queues    string           // on [RabbitMQ]: type of the queues, classic or quorum; default the service's
 	URL       string           // of a Kafka that runs already, whose topics of the service are deleted at first
 	Harm      Harm             // in Outside: what is done, with a pause between two times
@@ -47,6 +51,9 @@ type Disk interface {
 func (o Options) withDefaults() Options {
 	if o.Broker == "" {
 		o.Broker = NATS
+	}
+	if o.Servers <= 0 {
+		o.Servers = 1
 	}
 	if o.Store == "" {
 		o.Store = SQLite
@@ -84,6 +91,9 @@ func (o Options) Check() error {
 	if err := o.Broker.check(o.Mode); err != nil {
 		return err
 	}
+	if err := o.checkServers(); err != nil {
+		return err
+	}
 	switch {
 	case o.URL != "" && (o.Broker != Kafka || o.Mode == Broker || o.Mode == Both || o.Mode == EmptyBroker):
 		return fmt.Errorf("an URL goes with broker %s, and with modes that do not kill it", Kafka)
@@ -109,6 +119,19 @@ func (o Options) Check() error {
 		return fmt.Errorf("an older version goes with mode %s", Upgrade)
 	case o.Instances > 1 && o.Mode == Step:
 		return fmt.Errorf("mode %s is for one instance", o.Mode)
+	}
+	return nil
+}
+
+// checkServers returns an error if the number of servers makes no sense with the rest.
+func (o Options) checkServers() error {
+	switch m := o.Mode; {
+	case o.Servers != 1 && o.Servers != natsd.Size:
+		return fmt.Errorf("there are 1 or %d servers of NATS", natsd.Size)
+	case o.Servers == 1 && (m.hitsCluster() || o.Sync != ""):
+		return fmt.Errorf("mode %s needs %d servers of %s, as does a sync interval", m, natsd.Size, NATS)
+	case o.Servers > 1 && (o.Broker != NATS || m.embeds() || m.cutsPower() || m == Both || m == EmptyBroker):
+		return fmt.Errorf("mode %s on %s can't have %d servers", m, o.Broker, o.Servers)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 // Produce publishes so many commands a second until stop is closed, and returns
 // when each is confirmed or given up.
 func Produce(ctx context.Context, js jetstream.JetStream, from *traffic.Generator, rate int, recorder *history.Recorder, now func() time.Time, stop <-chan struct{}) {
-	p := producer{to: natsPublisher{js}, make: from, recorder: recorder, now: now, rate: rate}
+	p := producer{to: &natsPublisher{servers: []jetstream.JetStream{js}}, make: from, recorder: recorder, now: now, rate: rate}
 	p.run(ctx, stop)
 }
 
@@ -49,9 +49,14 @@ func Connect(port int, name, db string) (*nats.Conn, error) {
 		}
 		return "timer-service", strings.TrimSpace(string(secret))
 	}
-	return nats.Connect("nats://"+address(port), nats.Name(name), nats.UserInfoHandler(credentials),
+	return connect("nats://"+address(port), name, nats.UserInfoHandler(credentials))
+}
+
+// connect connects with servers, for as long as it takes.
+func connect(url, name string, options ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect(url, append(options, nats.Name(name),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectPause), nats.ReconnectJitter(0, 0),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
 }
 
 // Waiting returns how many commands of a topic the service has not acked, as the broker counts.

@@ -36,9 +36,10 @@ func (r *run) cutPower(ctx context.Context, in *instance) error {
 }
 
 // readStream reads what the stream holds in the end, commands and all, where it has to
-// hold everything: within a service that was killed, or on a disk that lost its power.
+// hold everything: within a service that was killed, on a disk that lost its power, or on
+// servers of which one was lost.
 func (r *run) readStream(ctx context.Context) error {
-	if !r.opt.Mode.embeds() && !r.opt.Mode.cutsPower() {
+	if !r.opt.Mode.embeds() && !r.opt.Mode.cutsPower() && r.cluster == nil {
 		return nil
 	}
 	stream := r.wire.(*natsWire).stream // these modes need the broker NATS

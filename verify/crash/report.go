@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -12,6 +13,8 @@ import (
 type Report struct {
 	Seed      uint64
 	Broker    Kind
+	Servers   int
+	Sync      string // of several servers
 	Store     Store
 	Instances int
 	Mode      Mode
@@ -34,7 +37,11 @@ type Report struct {
 func (r Report) Write(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "seed\t%d\n", r.Seed)
-	fmt.Fprintf(t, "broker\t%s\n", r.Broker.Name())
+	if r.Servers > 1 {
+		fmt.Fprintf(t, "broker\t%s\t%d servers, sync_interval %s\n", r.Broker.Name(), r.Servers, cmp.Or(r.Sync, "by default"))
+	} else {
+		fmt.Fprintf(t, "broker\t%s\n", r.Broker.Name())
+	}
 	fmt.Fprintf(t, "store\t%s\tshared by %d of the service\n", r.Store, r.Instances)
 	fmt.Fprintf(t, "kills\t%d\tmode %s, in %.0f s\n", r.Kills, r.Mode, r.Seconds)
 	fmt.Fprintf(t, "lives\t%d\t%d got ready, half of them within %.0f ms\n", r.Lives, r.Ready, r.StartMS)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/internal/natsd"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 	"github.com/event-service-agent/timer-service/verify/crash/traffic"
 )
@@ -24,8 +25,9 @@ type run struct {
 	now        func() time.Time
 	rand       *rand.Rand // of the faults
 	dir        string
-	port       int    // where the broker listens
-	broker     Server // nil if the service is its own
+	port       int            // where the broker listens
+	broker     Server         // nil if the service is its own
+	cluster    *natsd.Cluster // the broker, if it is three servers of NATS; otherwise nil
 	database   database
 	file       *sqliteFile         // the database, if it is one
 	replicated *replicatedDatabase // the database, if it has a standby
@@ -160,7 +162,7 @@ func (r *run) newInstance(n int) (*instance, error) {
 	if r.opt.Mode.embeds() {
 		in.env = append(in.env, "TIMER_NATS_PORT="+strconv.Itoa(r.port))
 	} else {
-		in.env = append(in.env, "TIMER_BROKER="+r.opt.Broker.Setting(), "TIMER_BROKER_URL="+cmp.Or(r.opt.URL, r.opt.Broker.URL(r.port)))
+		in.env = append(in.env, "TIMER_BROKER="+r.opt.Broker.Setting(), "TIMER_BROKER_URL="+cmp.Or(r.opt.URL, r.url()))
 	}
 	if r.opt.Queues != "" {
 		in.env = append(in.env, "TIMER_RABBITMQ_QUEUE_TYPE="+r.opt.Queues)
@@ -279,7 +281,7 @@ func (r *run) report(took time.Duration) Report {
 	}
 	slices.Sort(r.starts)
 	report := Report{
-		Seed: r.opt.Seed, Broker: r.opt.Broker, Store: r.opt.Store, Instances: r.opt.Instances, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
+		Seed: r.opt.Seed, Broker: r.opt.Broker, Servers: r.opt.Servers, Sync: r.opt.Sync, Store: r.opt.Store, Instances: r.opt.Instances, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
 		Kills: r.faults, Lives: r.lives, Ready: len(r.starts),
 		Refusals: r.refusals, Ended: r.ended, Steps: r.steps, Seconds: took.Seconds(), Dir: r.dir, Verdict: verdict,
 	}

@@ -57,7 +57,7 @@ type kindOf struct {
 
 var kinds = map[Kind]kindOf{
 	NATS: {"nats://", func(ctx context.Context, r *run) (wire, error) {
-		return dialNATS(ctx, r.port, r.databasePath(), r.now)
+		return dialNATS(ctx, r)
 	}, 0},
 	Kafka: {"kafka://", openKafka, 10 * time.Second},
 	KFake: {"kafka://", openKafka, 10 * time.Second},

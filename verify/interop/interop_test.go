@@ -40,28 +40,32 @@ func missing(t *testing.T, format string, args ...any) {
 	t.Skipf("SKIPPED, NOTHING IS PROVEN: "+format, args...)
 }
 
-// folder returns a new folder in which programs for Node find what package.json names. npm
-// installs that once for all of them.
-func folder(t *testing.T) string {
+// folder returns a new folder in which programs for Node find what the package.json of a
+// folder names. npm installs that once for all of them.
+func folder(t *testing.T, of string) string {
 	t.Helper()
 	npm := need(t, "npm")
 	installing.Lock()
 	defer installing.Unlock()
-	if _, err := os.Stat(filepath.Join(temporary, "node_modules")); err != nil {
+	to := filepath.Join(temporary, "node-"+filepath.Base(of))
+	if _, err := os.Stat(filepath.Join(to, "node_modules")); err != nil {
+		if err := os.MkdirAll(to, 0o700); err != nil {
+			t.Fatal(err)
+		}
 		for _, name := range []string{"package.json", "package-lock.json"} {
-			content, err := os.ReadFile(name)
+			content, err := os.ReadFile(filepath.Join(of, name))
 			if err != nil {
 				t.Fatal(err)
 			}
-			write(t, temporary, name, string(content))
+			write(t, to, name, string(content))
 		}
 		cmd := exec.CommandContext(t.Context(), npm, "ci", "--no-audit", "--no-fund")
-		cmd.Dir = temporary
+		cmd.Dir = to
 		if out, err := cmd.CombinedOutput(); err != nil {
 			missing(t, "npm ci: %v\n%s", err, out)
 		}
 	}
-	dir, err := os.MkdirTemp(temporary, "programs-")
+	dir, err := os.MkdirTemp(to, "programs-")
 	if err != nil {
 		t.Fatal(err)
 	}

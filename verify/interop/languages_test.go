@@ -2,67 +2,185 @@ package interop_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
-// languages are the programs of examples/clients, by their files. What is written in
-// TypeScript is compiled before.
-var languages = map[string]language{
-	"OrderTimer.java": {overRabbitMQ, java},
-	"http.sh":         {overHTTP, shell},
-	"kafka.py":        {overKafka, python},
-	"nats.mts":        {overNATS, typeScript},
+// clients is the folder of the programs to which docs/clients.md leads, with the lists of
+// the libraries that they need.
+var clients = filepath.Join("..", "..", "examples", "clients")
+
+// languages are the programs, by their broker. Those of one broker run one after the other.
+var languages = map[string]struct {
+	open     func(t *testing.T, dir string) site
+	programs []string
+}{
+	"kafka":     {openKafka, []string{"KafkaTimer.java", "kafka.mts", "kafka_timer.py"}},
+	"nats":      {openNATS, []string{"NatsTimer.java", "nats.mts", "nats_timer.py"}},
+	"rabbitmq":  {openRabbitMQ, overRabbitMQ},
+	"rabbitmq4": {openRabbitMQ4, overRabbitMQ},
 }
 
-type language struct {
-	serve   func(t *testing.T, dir string) (environ string) // by which the program finds the service
-	prepare func(t *testing.T, dir, program string) (command []string)
+var overRabbitMQ = []string{"RabbitTimer.java", "rabbitmq.mts", "rabbitmq_timer.py"}
+
+// interpreters say how to run a program, and by which name it consumes, by the end of its file.
+var interpreters = map[string]struct {
+	consumer string
+	prepare  func(t *testing.T, file string) (command []string)
+}{
+	".java": {"orders-java", java},
+	".mts":  {"orders-node", typeScript},
+	".py":   {"orders-python", python},
 }
 
-var dueCall = regexp.MustCompile(`(order-[0-9a-f-]+)( is due|",.*"reachedAt":)`)
+// A site is a broker with a service, and a plain client of that broker.
+type site struct {
+	address string                          // of the broker, as programs have it
+	version string                          // of the broker
+	publish func(t *testing.T, body string) // publishes an event of the tenant acme
 
-// TestProgramsOfTheDocs runs the programs to which docs/clients.md leads. Each schedules
-// a timer and prints its event.
+	// unacked returns how many events a consumer has not acked. A broker that counts only
+	// the events that wait for a consumer is asked when the program has ended, which may
+	// have kept it from acking the last one.
+	unacked     func(t *testing.T, consumer string) int
+	onlyWaiting bool
+}
+
+// TestProgramsOfTheDocs runs the programs to which docs/clients.md leads. Each schedules a
+// timer and prints its event, cancels another one, and handles an event that comes twice once.
 func TestProgramsOfTheDocs(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join("..", "..", "examples", "clients")
-	files, err := os.ReadDir(dir)
+	files, err := filepath.Glob(filepath.Join(clients, "*_timer.py"))
+	for _, pattern := range []string{"*.java", "*.mts"} {
+		more, failed := filepath.Glob(filepath.Join(clients, pattern))
+		if failed != nil || err != nil {
+			t.Fatal(failed, err)
+		}
+		files = append(files, more...)
+	}
+	tried := make(map[string]bool)
+	for name, l := range languages {
+		for _, file := range l.programs {
+			tried[file] = true
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := l.open(t, dir)
+			for _, file := range l.programs {
+				t.Run(file, func(t *testing.T) {
+					t.Logf("broker: %s %s", name, s.version)
+					s.run(t, dir, file)
+				})
+			}
+		})
+	}
+	if len(files) != len(tried) {
+		t.Errorf("%s has %d programs, and %d are run", clients, len(files), len(tried))
+	}
+}
+
+// run runs a program until it has done everything.
+func (s site) run(t *testing.T, dir, file string) {
+	t.Helper()
+	how := interpreters[filepath.Ext(file)]
+	command := how.prepare(t, file)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), "BROKER="+s.address)
+	p, err := crash.StartCommand(cmd, io.Discard, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != len(languages) {
-		t.Errorf("%s has %d programs, and %d are run", dir, len(files), len(languages))
+	defer func() { _ = p.Kill() }() // fails only if it has ended
+
+	var order string
+	await(t, p, "an event of its timer", func(lines []string) bool {
+		i := slices.IndexFunc(lines, isDue.MatchString)
+		if i >= 0 {
+			order = isDue.FindStringSubmatch(lines[i])[1]
+		}
+		return i >= 0
+	})
+	awaitState(t, dir, order, "Reached")
+	awaitState(t, dir, order+"-paid", "Canceled")
+
+	again, last := "order-"+uuid.NewString(), "order-"+uuid.NewString()
+	body := reached(again)
+	for _, event := range []string{body, body, reached(last)} {
+		s.publish(t, event)
 	}
-	for name, l := range languages {
-		program, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
+	await(t, p, "the last event", func(lines []string) bool { return slices.Contains(lines, last+" is due") })
+	for _, call := range []string{order, again} {
+		if n := count(p, call+" is due"); n != 1 {
+			t.Errorf("the event of %s was handled %d times, of two with one id: %s", call, n, p.Last(20))
+		}
+	}
+
+	left := 0
+	if s.onlyWaiting {
+		left = 1
+		if err := p.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		t.Run(name, l.run(string(program)))
+	}
+	await(t, p, "acks of what was handled", func([]string) bool { return s.unacked(t, how.consumer) <= left })
+}
+
+var isDue = regexp.MustCompile(`^(order-[0-9a-f-]{36}) is due$`)
+
+// reached returns an event that no timer has, on which the service has no opinion.
+func reached(call string) string {
+	now := time.Now()
+	return fmt.Sprintf(`{"id":%q,"type":"DueTimeReached","tenantId":"acme","aggregateId":%q,"timestampMs":%d,"payload":{"tenantId":"acme","serviceCallId":%q,"dueAt":%q,"reachedAt":%[5]q}}`,
+		uuid.NewString(), call, now.UnixMilli(), call, now.UTC().Format("2006-01-02T15:04:05.000Z"))
+}
+
+// texts returns the lines that a program has printed.
+func texts(p *crash.Process) []string {
+	var all []string
+	for _, line := range p.Lines() {
+		all = append(all, strings.TrimSpace(line.Text))
+	}
+	return all
+}
+
+func count(p *crash.Process, line string) int {
+	return len(slices.DeleteFunc(texts(p), func(l string) bool { return l != line }))
+}
+
+// await waits until a program has come to a state, by the lines that it has printed.
+func await(t *testing.T, p *crash.Process, what string, happened func(lines []string) bool) {
+	t.Helper()
+	killed := p.HasEnded()
+	late := time.After(2 * receiveTimeout) // a group of Kafka takes long to begin
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for !happened(texts(p)) {
+		select {
+		case <-again.C:
+		case <-late:
+			t.Fatalf("waited in vain for %s; the program printed:\n%s", what, p.Last(100))
+		}
+		if p.HasEnded() && !killed {
+			t.Fatalf("the program ended with %v before %s:\n%s", p.Err, what, p.Last(100))
+		}
 	}
 }
 
-// run returns the test of a program.
-func (l language) run(program string) func(t *testing.T) {
-	return func(t *testing.T) {
-		t.Parallel()
-		dir := t.TempDir()
-		environ := l.serve(t, dir)
-		call := printedCall(t, environ, l.prepare(t, dir, program))
-		awaitReached(t, dir, call)
-	}
-}
-
-// awaitReached waits until the service has fired a timer.
-func awaitReached(t *testing.T, dir, call string) {
+// awaitState waits until the service has brought a timer into a state.
+func awaitState(t *testing.T, dir, call, state string) {
 	t.Helper()
 	deadline := time.After(receiveTimeout)
 	again := time.NewTicker(100 * time.Millisecond)
@@ -71,7 +189,7 @@ func awaitReached(t *testing.T, dir, call string) {
 		cmd := exec.CommandContext(t.Context(), binary(t), "get", "acme", call)
 		cmd.Env = append(crash.Environ(), "TIMER_DB_PATH="+filepath.Join(dir, "timers.db"))
 		out, err := cmd.CombinedOutput()
-		if err == nil && strings.Contains(string(out), "Reached") {
+		if err == nil && strings.Contains(string(out), state) {
 			return
 		}
 		select {
@@ -82,85 +200,54 @@ func awaitReached(t *testing.T, dir, call string) {
 	}
 }
 
-// printedCall runs a program and returns the service call of the event that it prints.
-func printedCall(t *testing.T, environ string, command []string) string {
-	t.Helper()
+// TestShell runs the program that uses the API by curl.
+func TestShell(t *testing.T) {
+	t.Parallel()
+	need(t, "curl")
+	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), environ)
+	cmd := exec.CommandContext(ctx, need(t, "bash"), filepath.Join(clients, "http.sh"))
+	cmd.Env = append(os.Environ(), "API="+api(serveIn(t, dir, embedded...)))
 	cmd.WaitDelay = time.Second // curl may outlive its shell
 	out, err := cmd.CombinedOutput()
-	calls := dueCall.FindAllSubmatch(out, -1)
-	if err != nil || len(calls) == 0 {
+	call := regexp.MustCompile(`(order-[0-9-]+) is due`).FindSubmatch(out)
+	if err != nil || call == nil {
 		t.Fatalf("the program printed no event, and ended with %v\n%s", err, out)
 	}
-	return string(calls[len(calls)-1][1])
+	awaitState(t, dir, string(call[1]), "Reached")
 }
 
-func overHTTP(t *testing.T, dir string) string {
-	t.Helper()
-	return "API=" + api(serveIn(t, dir, embedded...))
-}
-
-func overNATS(t *testing.T, dir string) string {
-	t.Helper()
-	return "BROKER=" + serveIn(t, dir, embedded...)["ready"]
-}
-
-func overKafka(t *testing.T, dir string) string {
-	t.Helper()
-	url := startBroker(t, crash.KafkaHere())
-	serveIn(t, dir, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+url)
-	return "BROKER=" + strings.TrimPrefix(url, "kafka://")
-}
-
-func overRabbitMQ(t *testing.T, dir string) string {
-	t.Helper()
-	url := startBroker(t, crash.RabbitMQ)
-	serveIn(t, dir, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+url)
-	return "BROKER=" + url
-}
-
-// shell runs a script that uses curl.
-func shell(t *testing.T, dir, program string) []string {
-	t.Helper()
-	need(t, "curl")
-	return []string{need(t, "bash"), write(t, dir, "timer.sh", program)}
-}
-
-// java compiles and runs one file, with the client of RabbitMQ.
-func java(t *testing.T, dir, program string) []string {
+// java compiles and runs one file, with the libraries of pom.xml, which Maven gets once.
+func java(t *testing.T, file string) []string {
 	t.Helper()
 	need(t, "javac")
-	jars := []string{"/usr/share/java/amqp-client.jar", "/usr/share/java/slf4j-api.jar"}
-	for _, jar := range jars {
-		if _, err := os.Stat(jar); err != nil {
-			missing(t, "a library is not installed: %v", err)
-		}
-	}
-	classPath := strings.Join(jars, string(os.PathListSeparator))
-	return []string{need(t, "java"), "-XX:TieredStopAtLevel=1", "-cp", classPath, write(t, dir, "OrderTimer.java", program)}
+	libraries := filepath.Join(temporary, "java")
+	get(t, libraries, need(t, "mvn"), "-q", "-B", "-f", filepath.Join(clients, "pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory="+libraries)
+	return []string{need(t, "java"), "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(libraries, "*"), filepath.Join(clients, file)}
 }
 
-// python runs a program with the first interpreter that has the client of Kafka: the one
-// that packages of Debian are for need not be the first on the path.
-func python(t *testing.T, dir, program string) []string {
+// python runs a program with the libraries of requirements.txt, in an environment of its own.
+func python(t *testing.T, file string) []string {
 	t.Helper()
-	for _, interpreter := range []string{"python3", "/usr/bin/python3"} {
-		if exec.CommandContext(t.Context(), interpreter, "-c", "import confluent_kafka").Run() == nil {
-			return []string{interpreter, write(t, dir, "timer.py", program)}
-		}
-	}
-	missing(t, "Python 3 with the module confluent_kafka is not installed")
-	return nil
+	environment := filepath.Join(temporary, "python")
+	interpreter := filepath.Join(environment, "bin", "python")
+	get(t, environment, need(t, "python3"), "-m", "venv", environment)
+	get(t, filepath.Join(environment, "installed"), interpreter, "-m", "pip", "install", "-q",
+		"--report", filepath.Join(environment, "installed"), "-r", filepath.Join(clients, "requirements.txt"))
+	return []string{interpreter, filepath.Join(clients, file)}
 }
 
-// typeScript compiles a program with all checks, in a folder that has what it imports.
-func typeScript(t *testing.T, _, program string) []string {
+// typeScript compiles a program with all checks, in a folder that has the libraries of
+// package.json.
+func typeScript(t *testing.T, file string) []string {
 	t.Helper()
-	node, dir := need(t, "node"), folder(t)
-	write(t, dir, "timer.mts", program)
+	program, err := os.ReadFile(filepath.Join(clients, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, dir := need(t, "node"), folder(t, clients)
+	write(t, dir, "timer.mts", string(program))
 	compile := exec.CommandContext(t.Context(), node, installed("typescript/bin/tsc"),
 		"--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck", "timer.mts")
 	compile.Dir = dir
@@ -168,6 +255,19 @@ func typeScript(t *testing.T, _, program string) []string {
 		t.Fatalf("tsc: %v\n%s", err, out)
 	}
 	return []string{node, filepath.Join(dir, "timer.mjs")}
+}
+
+// get runs a command that makes a file, such as one that downloads libraries, unless the file is there.
+func get(t *testing.T, file, name string, args ...string) {
+	t.Helper()
+	installing.Lock()
+	defer installing.Unlock()
+	if _, err := os.Stat(file); err == nil {
+		return
+	}
+	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
+		missing(t, "%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
 }
 
 func write(t *testing.T, dir, name, text string) string {

@@ -13,7 +13,7 @@ import (
 func TestGeneratedClient(t *testing.T) {
 	t.Parallel()
 	node := need(t, "node")
-	dir := folder(t)
+	dir := folder(t, ".")
 	for _, name := range []string{"../../docs/openapi.json", "client.ts"} {
 		content, err := os.ReadFile(name)
 		if err != nil {

@@ -55,6 +55,13 @@ installed). With --kafka the run uses a Kafka that is there. Modes that kill the
 broker need nats or kafka; those that lose what is stored need a broker that keeps
 what was read.
 
+With --nats-servers 3 the broker is three processes of nats-server, whose stream
+has three replicas. Mode broker kills any one of them. These modes need them:
+leaders (the leader of the stream, the consumer or the cluster steps down),
+cut-off (one server is cut off from the others, and clients still reach it),
+freeze-server (SIGSTOP for one server), wipe-server (SIGKILL for one server,
+whose data are deleted). What a server has acked must be in the stream at the end.
+
 Stores: sqlite, postgres. With postgres the run starts a server, for which
 PostgreSQL has to be installed.
 
@@ -65,6 +72,8 @@ type cli struct {
 	Kills     int         `default:"10" help:"How often to kill the service; with --mode step at each step."`
 	Broker    crash.Kind  `default:"nats" enum:"nats,kafka,kfake,rabbitmq" help:"Which broker to use: nats, kafka, kfake or rabbitmq."`
 	Kafka     string      `placeholder:"URL" help:"Use this Kafka, which is for tests: the topics of the service are deleted at first."`
+	Servers   int         `name:"nats-servers" default:"1" help:"With --broker nats: how many servers, 1 or 3; three replicate the stream."`
+	Sync      string      `name:"nats-sync" placeholder:"INTERVAL" help:"With --nats-servers 3: their sync_interval, such as always; that of the server by default."`
 	Queues    string      `enum:",classic,quorum" default:"" placeholder:"TYPE" help:"With --broker rabbitmq: type of the queues, classic or quorum."`
 	Store     crash.Store `default:"sqlite" enum:"sqlite,postgres" help:"Which database to use: sqlite or postgres."`
 	Instances int         `default:"1" help:"How many of the service share the database; more than one needs --store postgres."`
@@ -88,7 +97,7 @@ func main() {
 
 func (c cli) run(ctx context.Context) error {
 	opt := crash.Options{
-		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Queues: c.Queues, Store: c.Store, Instances: c.Instances,
+		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Servers: c.Servers, Sync: c.Sync, Queues: c.Queues, Store: c.Store, Instances: c.Instances,
 		Mode: c.Mode, Kills: c.Kills, Rate: c.Rate, Seed: c.Seed, Keep: c.Keep, Progress: os.Stderr,
 	}
 	if c.Kafka != "" {
