@@ -126,7 +126,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	if n := replayed(t, s, broker.Commands); n != len(batch) {
 		t.Errorf("replayed %d commands", n)
 	}
-	if logs, err := s.Logs(t.Context(), role); err != nil || len(logs) != 1 {
+	if logs, err := s.Logs(t.Context(), role); err != nil || len(logs) != 3 {
 		t.Errorf("logs %v, %v", logs, err)
 	}
 	if _, err := s.Used(t.Context(), role); err != nil {

@@ -141,7 +141,7 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 					continue
 				}
 				read = true
-				if left := c.NumPending + uint64(c.NumAckPending); left > 0 && c.AckFloor.Stream < upTo {
+				if left := c.NumPending + uint64(c.NumAckPending); left > 0 && c.AckFloor.Stream <= upTo {
 					upTo, blocked = c.AckFloor.Stream, obstacle{"consumer " + c.Name + " has not acked all messages", []any{"messages", left, "behind", c.AckFloor.Stream}}
 				}
 			}
