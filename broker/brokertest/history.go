@@ -57,6 +57,21 @@ func (n *node) handle(w *world, commands int) {
 	w.close(s)
 }
 
+// stored returns all commands that the broker holds.
+func (n *node) stored(w *world) (all []broker.Stored) {
+	w.Helper()
+	if err := n.kept().Read(w.Context(), broker.Commands, nil, nil, func(batch []broker.Stored) error {
+		for _, m := range batch {
+			m.Message = m.Message.Copy()
+			all = append(all, m)
+		}
+		return nil
+	}); err != nil {
+		w.Fatalf("read commands: %v", err)
+	}
+	return all
+}
+
 func floorFollows(w *world) {
 	const n = 100
 	w.backlog(n)
@@ -70,7 +85,7 @@ func floorFollows(w *world) {
 	for range n {
 		Next(w, messages).Ack()
 	}
-	all := w.replay(w, broker.Commands)
+	all := w.stored(w)
 	wantReplay(w, "all", all, many(n))
 	Await(w, "floors that reach the last", func() bool { return node.settled(w, all) })
 	for _, m := range all {
@@ -110,7 +125,7 @@ func floorHeld(w *world) {
 			msg.Ack()
 		}
 	}
-	all := w.replay(w, broker.Commands)
+	all := w.stored(w)
 	i := slices.IndexFunc(all, func(m broker.Stored) bool { return string(m.Message.Payload) == late })
 	if held == nil || i < 0 {
 		w.Fatalf("visited %q", bodies(all))
