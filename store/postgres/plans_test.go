@@ -305,6 +305,35 @@ func TestClaimOfATenantReadsNothingThatWaits(t *testing.T) {
 	}
 }
 
+// TestATenantWithManyMessagesDelaysNoOther takes from an inbox with a hundred thousand messages
+// of one tenant, and three of each of a thousand others.
+func TestATenantWithManyMessagesDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), pgtest.URL(t), Options{Durability: Relaxed})
+	must(t, err)
+	defer s.Close()
+	if _, err := s.db.ExecContext(t.Context(), `
+		INSERT INTO timer_inbox (tenant_id, topic, position, message_id, headers, body, bytes, arrived_at, reason, retry_at)
+		SELECT CASE WHEN n < 100000 THEN 'great' ELSE 'tenant-' || n % 1000 END, 'commands', '', n, '{}', 'body', 6, $1, 'failed', $1
+		  FROM generate_series(0, 102999) AS n`, noon); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name         string
+		args         []any
+		rows, blocks int
+	}{
+		{"inbox_due", []any{noon, "", int64(256), int64(64), []string{}}, 256, 256 * 12},
+		{"inbox_due", []any{noon.Add(-time.Second), "", int64(256), int64(64), []string{}}, 0, 1001 * 5},
+		{"inbox_next", nil, 1, 1001 * 5},
+		{"inbox_take", []any{noon, []string{"great", "tenant-7"}, []int64{64, 64}, later}, 67, 67 * 30},
+	} {
+		if rows, blocks := explained(t, s, c.name, c.args...); rows != c.rows || blocks > c.blocks {
+			t.Errorf("%s returned %d rows and read %d blocks, want %d, and no more than %d", c.name, rows, blocks, c.rows, c.blocks)
+		}
+	}
+}
+
 // explained runs a statement, and rolls it back. It returns how many rows it had, and how
 // many blocks it read.
 func explained(t *testing.T, s *Store, name string, args ...any) (rows, blocks int) {
