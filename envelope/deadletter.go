@@ -8,9 +8,9 @@ const TypeDeadLetter = "DeadLetter"
 
 // TypeMark is the [HeaderType] of a mark: a message among the dead letters that records a
 // decision of an operator, so that it is known when a lost database is recovered. HeaderMark
-// is the decision: "discarded" (a dead letter; the headers of a dead letter name its original),
-// "forgotten" (the tenant), "paused" or "resumed" (firing, of the tenant or of all tenants if
-// the mark names none).
+// is the decision: "discarded" or "replayed" (a dead letter; the headers of a dead letter name
+// its original), "forgotten" (the tenant), "paused" or "resumed" (firing, of the tenant or of
+// all tenants if the mark names none).
 const (
 	TypeMark        = "OperatorMark"
 	HeaderMark      = "operatorMark"

@@ -20,6 +20,7 @@ type Mark string
 // Marks.
 const (
 	MarkDiscarded Mark = "discarded" // a dead letter was discarded; headers name its original
+	MarkReplayed  Mark = "replayed"  // a dead letter was replayed; headers name its original
 	MarkForgotten Mark = "forgotten" // the tenant was forgotten, with everything before the mark
 	MarkPaused    Mark = "paused"    // firing was paused, for the tenant or for all
 	MarkResumed   Mark = "resumed"   // firing was resumed, for the tenant or for all
@@ -54,4 +55,15 @@ func Leave(ctx context.Context, b Broker, tenant timer.TenantID, mark Mark, head
 		return fmt.Errorf("tell the broker, for a recovery: %w", err)
 	}
 	return nil
+}
+
+// leaveOriginal publishes a mark that names the original of a dead letter, unless its position
+// is not known.
+func leaveOriginal(ctx context.Context, b Broker, m Message, mark Mark) error {
+	if m.Position == "" {
+		return nil
+	}
+	return Leave(ctx, b, m.Tenant, mark, map[string]string{
+		envelope.HeaderDeadLetterTopic: m.Topic, envelope.HeaderDeadLetterPosition: m.Position, envelope.HeaderDeadLetterOriginalID: m.OriginalID,
+	})
 }
