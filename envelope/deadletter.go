@@ -14,7 +14,9 @@ const TypeDeadLetter = "DeadLetter"
 const (
 	TypeMark        = "OperatorMark"
 	HeaderMark      = "operatorMark"
+	HeaderMarkAt    = "operatorMarkAt"    // RFC 3339: when it was decided; absent in marks of dead letters, and of earlier versions
 	HeaderMarkBy    = "operatorMarkBy"    // who asked for it; may be absent
+	HeaderMarkSince = "operatorMarkSince" // RFC 3339: when a pause began
 	HeaderMarkUntil = "operatorMarkUntil" // RFC 3339: when a pause ends; absent if it lasts until it is resumed
 )
 
