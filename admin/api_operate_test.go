@@ -24,11 +24,11 @@ type onStore struct{ *sqlite.Store }
 
 func (s onStore) Pause(ctx context.Context, p timer.Pause) error {
 	p.Since = fired
-	return s.PauseFiring(ctx, p)
+	return s.Decide(ctx, timer.Decision{TenantID: p.TenantID, Kind: timer.DecidedFiring, Pause: p, At: fired})
 }
 
 func (s onStore) Resume(ctx context.Context, tenant timer.TenantID) error {
-	return s.ResumeFiring(ctx, tenant)
+	return s.Decide(ctx, timer.Decision{TenantID: tenant, Kind: timer.DecidedFiring, At: fired})
 }
 
 func (s onStore) Retry(ctx context.Context, seqs ...int64) (int, error) {
@@ -42,7 +42,7 @@ func (s onStore) Forget(ctx context.Context, tenant timer.TenantID) (timer.Count
 	if tenant == "broken" {
 		return timer.Counts{Scheduled: 7}, errors.New("disk full")
 	}
-	return s.Store.Forget(ctx, tenant, 10_000)
+	return s.Store.Forget(ctx, tenant, time.Time{}, 10_000)
 }
 
 func (s onStore) Refire(ctx context.Context, which timer.Refire) (timer.Refired, error) {

@@ -24,7 +24,7 @@ const (
 
 // internalLayers are the layers of packages in internal that import packages of ours. The
 // others there are in layer 0. All other packages are in the drawing of docs/architecture.md.
-var internalLayers = map[string]int{"internal/migration": 1, "internal/fault": 4, "internal/proxy": 4, "internal/apiclient": 7}
+var internalLayers = map[string]int{"internal/migration": 1, "internal/fault": 4, "internal/proxy": 4, "internal/natsd": 5, "internal/apiclient": 7}
 
 // drawnLayers returns the layer of each pattern of packages in docs/architecture.md. A package
 // imports packages of lower layers only, never of its own.
@@ -69,7 +69,7 @@ func isDriver(pkg string, layer int) bool {
 }
 
 // forTests are packages that only tests may import.
-var forTests = regexp.MustCompile(`^internal/(fault|proxy)$|test$`)
+var forTests = regexp.MustCompile(`^internal/(fault|natsd|proxy)$|test$`)
 
 // choosesDrivers are packages that may import drivers.
 var choosesDrivers = regexp.MustCompile(`^service$|^timertest$|^cmd/|^examples/`)

@@ -1,12 +1,9 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"time"
 
-	"github.com/event-service-agent/timer-service/broker/deadletter"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -17,41 +14,25 @@ import (
 // Commands are still taken. A second Pause replaces the end of the first one. Since is set to
 // the time of the call. The error wraps [timer.ErrInvalid] if its end is in the past.
 func (a *App) Pause(ctx context.Context, p timer.Pause) error {
-	defer a.poller.Refresh()
 	p.Since = a.opt.Clock.Now()
-	if err := a.store.Operator().PauseFiring(ctx, p); err != nil {
-		return err
-	}
-	headers := map[string]string{envelope.HeaderMarkBy: p.By}
-	if !p.Until.IsZero() {
-		headers[envelope.HeaderMarkUntil] = p.Until.UTC().Format(time.RFC3339Nano)
-	}
-	a.mark(ctx, p.TenantID, deadletter.MarkPaused, headers)
-	return nil
+	return a.decide(ctx, timer.Decision{TenantID: p.TenantID, Kind: timer.DecidedFiring, Pause: p})
 }
-
-// mark leaves a pause or its end at the broker, from where a recovery of a lost database reads
-// it. If the broker is away it logs that: an operator can pause all the same.
-func (a *App) mark(ctx context.Context, tenant timer.TenantID, mark deadletter.Mark, headers map[string]string) {
-	ctx, cancel := context.WithTimeout(ctx, markTimeout)
-	defer cancel()
-	if err := deadletter.Leave(ctx, a.broker, cmp.Or(tenant, timer.NoTenant), mark, headers); err != nil {
-		a.log.WarnContext(ctx, "a database that is lost now would be recovered without this", "decision", mark, "error", err)
-	}
-}
-
-// markTimeout is how long an operator waits for the broker.
-const markTimeout = 3 * time.Second
 
 // Resume ends the pause of a tenant, or the one of all if it is empty: here at once, on other
 // instances within about a second. Timers that became due meanwhile fire late. A tenant that was paused
 // by name stays so when firing of all is resumed.
 func (a *App) Resume(ctx context.Context, tenant timer.TenantID) error {
-	defer a.poller.Refresh()
-	if err := a.store.Operator().ResumeFiring(ctx, tenant); err != nil {
+	return a.decide(ctx, timer.Decision{TenantID: tenant, Kind: timer.DecidedFiring})
+}
+
+// decide records a decision, and leaves its mark at the broker.
+func (a *App) decide(ctx context.Context, d timer.Decision) error {
+	d.At = a.opt.Clock.Now()
+	if err := a.store.Operator().Decide(ctx, d); err != nil {
 		return err
 	}
-	a.mark(ctx, tenant, deadletter.MarkResumed, nil)
+	a.poller.Refresh()
+	a.marks.publishNow(ctx)
 	return nil
 }
 
@@ -72,30 +53,37 @@ const (
 	forgetPause = 10 * time.Millisecond
 )
 
-// Forget deletes all timers of a tenant, in any state, and its parked events, and ends its
-// pause. It returns the number of timers that it has deleted, also with an error: then call it
-// again, on any instance. It stops when it finds no more timers, and timers that are scheduled
-// later stay, so the tenant's producers should have stopped. Events that wait in the outbox are
-// still published.
+// Forget deletes all timers of a tenant, in any state, its messages in the inbox, and its parked
+// events, and ends its pause. It returns the number of timers that it has deleted, also with an
+// error: then call it again, on any instance. It stops when it finds no more timers, and timers
+// that are scheduled later stay, so the tenant's producers should have stopped. Events that wait
+// in the outbox are still published.
 //
-// The database keeps nothing of the tenant, so an old command that is delivered again schedules
-// its timer again. Forget therefore leaves a mark at the broker, by which a recovery leaves out
-// the commands from before. If the broker is away that is an error.
+// The database keeps nothing of the tenant except that it was forgotten, so an old command that
+// is delivered again schedules its timer again. A recovery leaves out the commands from before
+// the call, by the mark that is left at the broker.
 func (a *App) Forget(ctx context.Context, tenant timer.TenantID) (forgotten timer.Counts, err error) {
+	o := a.store.Operator()
+	if err := o.Decide(ctx, timer.Decision{TenantID: tenant, Kind: timer.DecidedForgotten, At: a.opt.Clock.Now()}); err != nil {
+		return forgotten, err
+	}
+	forgotten, err = forget(ctx, o, tenant, time.Time{}, forgetBatch, forgetPause)
+	if err != nil {
+		a.marks.publishNow(ctx)
+		return forgotten, err
+	}
+	return forgotten, a.decide(ctx, timer.Decision{TenantID: tenant, Kind: timer.DecidedFiring})
+}
+
+// forget deletes what there is of a tenant, or with a time what there was then, in steps.
+func forget(ctx context.Context, o timer.Operator, tenant timer.TenantID, until time.Time, batch int, between time.Duration) (forgotten timer.Counts, err error) {
 	for {
-		c, err := a.store.Operator().Forget(ctx, tenant, forgetBatch)
+		c, err := o.Forget(ctx, tenant, until, batch)
 		forgotten = forgotten.Add(c)
-		if err != nil {
+		if err != nil || c.Total() == 0 {
 			return forgotten, err
 		}
-		if c.Total() == 0 { // the broker still has the commands, and a recovery would read them
-			if err := a.store.Operator().ResumeFiring(ctx, tenant); err != nil {
-				return forgotten, err
-			}
-			a.poller.Refresh()
-			return forgotten, deadletter.Leave(ctx, a.broker, tenant, deadletter.MarkForgotten, nil)
-		}
-		if !pause.For(ctx, forgetPause) {
+		if !pause.For(ctx, between) {
 			return forgotten, ctx.Err()
 		}
 	}

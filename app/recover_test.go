@@ -160,7 +160,7 @@ func TestAnInterruptedRecoveryGoesOnAtTheNextStart(t *testing.T) {
 	}
 }
 
-// TestARecoveryKnowsWhatOperatorsDecided discards a dead letter, forgets a tenant and pauses
+// TestARecoveryKnowsWhatOperatorsDecided replays and discards a dead letter, forgets a tenant and pauses
 // firing. The database that is recovered is as they left it.
 func TestARecoveryKnowsWhatOperatorsDecided(t *testing.T) {
 	onServer(t, func(b *server) {
@@ -174,6 +174,10 @@ func TestARecoveryKnowsWhatOperatorsDecided(t *testing.T) {
 		b.send(timer.ScheduleTimer{Key: other, DueAt: began.Add(40 * time.Minute)})
 		b.rest()
 		letters := deadletter.New(b.broker)
+		if did, err := letters.Replay(b.Context(), deadletter.Filter{}, nil); err != nil || did.Done != 1 {
+			b.Fatalf("replayed %+v, %v", did, err)
+		}
+		b.rest() // it is refused again
 		if did, err := letters.Discard(b.Context(), deadletter.Filter{}, nil); err != nil || did.Done != 1 {
 			b.Fatalf("discarded %+v, %v", did, err)
 		}

@@ -23,8 +23,8 @@ func (r *recovery) replay(ctx context.Context, p reading, report func(done Recov
 	if err != nil {
 		return done, fmt.Errorf("read dead letters: %w", err)
 	}
-	if err := r.db.setFiring(ctx, m.firing); err != nil {
-		return done, err
+	if err := r.decide(ctx, m); err != nil {
+		return done, fmt.Errorf("apply what operators decided: %w", err)
 	}
 	after, upTo := p.of(broker.Commands)
 	c := commandReplay{recovery: r, marks: m, floors: p.floors()}
@@ -336,7 +336,13 @@ func placeOf(headers map[string]string, topic, position string) place {
 type marks struct {
 	dead      map[place]time.Time          // commands that became dead letters, and when
 	forgotten map[timer.TenantID]time.Time // messages of a tenant from before this time are left out
-	firing    timer.Pauses                 // the last pause of each tenant, and of all; the zero value if firing was resumed
+	decided   map[decided]timer.Decision   // the last decisions, as the broker knows them
+}
+
+// A decided is what a decision is about.
+type decided struct {
+	tenant timer.TenantID
+	kind   timer.DecisionKind
 }
 
 // isDead reports whether a command became a dead letter. One from before the command is about
@@ -347,12 +353,12 @@ func (m *marks) isDead(stored broker.Stored) bool {
 }
 
 // readMarks reads the dead letters and the marks of operators among them. It calls dead with
-// the numbers, by log, of the commands that became dead letters.
+// the numbers, by log, of the commands that became dead letters. Which tenants were forgotten
+// the database knows, too, where the broker has no mark yet or the mark was read before.
 func (r *recovery) readMarks(ctx context.Context, p reading, dead func(context.Context, map[string][]int64) error) (marks, error) {
-	m := marks{make(map[place]time.Time), make(map[timer.TenantID]time.Time), make(timer.Pauses)}
-	var decided []broker.Stored
+	m := marks{make(map[place]time.Time), make(map[timer.TenantID]time.Time), make(map[decided]timer.Decision)}
 	after, upTo := p.of(broker.DeadLetter)
-	err := r.history.Read(ctx, broker.DeadLetter, after, upTo, func(batch []broker.Stored) error {
+	if err := r.history.Read(ctx, broker.DeadLetter, after, upTo, func(batch []broker.Stored) error {
 		numbers := make(map[string][]int64)
 		for _, d := range batch {
 			at := placeOf(d.Message.Metadata, envelope.HeaderDeadLetterTopic, envelope.HeaderDeadLetterPosition)
@@ -360,36 +366,57 @@ func (r *recovery) readMarks(ctx context.Context, p reading, dead func(context.C
 			if log, number, ok := r.history.Place(at.topic, at.position); ok {
 				numbers[log] = append(numbers[log], number)
 			}
-			if deadletter.MarkOf(d.Message) != "" {
-				decided = append(decided, d)
+			for _, decision := range deadletter.DecisionsOf(d) {
+				m.note(decision)
 			}
 		}
 		return dead(ctx, numbers)
-	})
-	slices.SortStableFunc(decided, func(a, b broker.Stored) int { return a.At.Compare(b.At) })
-	for _, d := range decided {
-		m.note(d)
+	}); err != nil {
+		return m, err
+	}
+	known, err := r.db.Decisions(ctx)
+	for _, d := range known {
+		if about := (decided{d.TenantID, d.Kind}); !m.decided[about].At.After(d.At) {
+			delete(m.decided, about)
+		}
+		m.noteForgotten(d)
 	}
 	return m, err
 }
 
-// note adds a mark to the marks from before it.
-func (m *marks) note(mark broker.Stored) {
-	get := mark.Message.Metadata.Get
-	tenant := timer.TenantID(get(envelope.HeaderTenantID))
-	switch deadletter.MarkOf(mark.Message) {
-	case deadletter.MarkForgotten:
-		m.forgotten[tenant], m.firing[tenant] = mark.At, timer.Pause{}
-	case deadletter.MarkResumed:
-		m.firing[tenant] = timer.Pause{}
-	case deadletter.MarkPaused:
-		pause := m.firing[tenant]
-		if !pause.InForce(mark.At) { // a pause that is in force only gets another end
-			pause = timer.Pause{TenantID: tenant, Since: mark.At, By: get(envelope.HeaderMarkBy)}
-		}
-		pause.Until, _ = time.Parse(time.RFC3339Nano, get(envelope.HeaderMarkUntil)) // else until it is resumed
-		m.firing[tenant] = pause
+// note notes a decision, unless a later one is known.
+func (m *marks) note(d timer.Decision) {
+	about := decided{d.TenantID, d.Kind}
+	if last, known := m.decided[about]; !known || !d.At.Before(last.At) {
+		m.decided[about] = d
 	}
+	m.noteForgotten(d)
+}
+
+func (m *marks) noteForgotten(d timer.Decision) {
+	if d.Kind == timer.DecidedForgotten && d.At.After(m.forgotten[d.TenantID]) {
+		m.forgotten[d.TenantID] = d.At
+	}
+}
+
+// replayForgets is how many timers of a tenant are forgotten at once while nothing else uses
+// the database.
+const replayForgets = 5000
+
+// decide applies the decisions that are newer than what the database knows. A tenant counts as
+// forgotten only after it was.
+func (r *recovery) decide(ctx context.Context, m marks) error {
+	for _, d := range m.decided {
+		if d.Kind == timer.DecidedForgotten {
+			if _, err := forget(ctx, r.db, d.TenantID, d.At, replayForgets, 0); err != nil {
+				return err
+			}
+		}
+		if err := r.db.Decide(ctx, d); ignore(err, timer.ErrInvalid) != nil { // anyone may have written a mark
+			return err
+		}
+	}
+	return nil
 }
 
 // forgot reports whether a tenant was forgotten after a time.
@@ -412,16 +439,4 @@ func (m *marks) eventsOf(batch []broker.Stored) []timer.DueTimeReached {
 		}
 	}
 	return events
-}
-
-// setFiring pauses or resumes firing, of all or of tenants.
-func (d database) setFiring(ctx context.Context, pauses timer.Pauses) (err error) {
-	for tenant, pause := range pauses {
-		if pause.InForce(pause.Since) {
-			err = errors.Join(err, d.PauseFiring(ctx, pause))
-		} else {
-			err = errors.Join(err, d.ResumeFiring(ctx, tenant))
-		}
-	}
-	return err
 }

@@ -29,7 +29,7 @@ func (a *App) Run(ctx context.Context) error {
 	if a.broker == (noBroker{}) && len(a.handling) == 0 {
 		return errNowhere
 	}
-	died := make(chan struct{}, 8) // one for each part
+	died := make(chan struct{}, 9) // one for each part
 	run := func() error {
 		if err := a.store.Prepare(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("store: %w", err)
@@ -73,6 +73,7 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 	retention := start(ctx, died, "retention", a.retention.Run)
 	store := start(ctx, died, "store", a.store.Watch)
 	numbers := start(ctx, died, "numbers", after(a.numbers.run, owned, shared))
+	marks := start(ctx, died, "marks", after(a.marks.run, owned))
 
 	clean, running := true, a.handlers.Running()
 	select {
@@ -100,7 +101,7 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 		forwarder.cancel() // handlers at work have DrainTimeout from now on, the rest is for the next start
 	}
 	var failed error
-	for _, p := range []*part{intake, poller, retention, store, owner} {
+	for _, p := range []*part{intake, poller, retention, marks, store, owner} {
 		failed = errors.Join(failed, p.stop(stopping))
 	}
 	if clean && a.owner.is() && len(a.handling) == 0 {

@@ -8,13 +8,15 @@ const TypeDeadLetter = "DeadLetter"
 
 // TypeMark is the [HeaderType] of a mark: a message among the dead letters that records a
 // decision of an operator, so that it is known when a lost database is recovered. HeaderMark
-// is the decision: "discarded" (a dead letter; the headers of a dead letter name its original),
-// "forgotten" (the tenant), "paused" or "resumed" (firing, of the tenant or of all tenants if
-// the mark names none).
+// is the decision: "discarded" or "replayed" (a dead letter; the headers of a dead letter name
+// its original), "forgotten" (the tenant), "paused" or "resumed" (firing, of the tenant or of
+// all tenants if the mark names none).
 const (
 	TypeMark        = "OperatorMark"
 	HeaderMark      = "operatorMark"
+	HeaderMarkAt    = "operatorMarkAt"    // RFC 3339: when it was decided; absent in marks of dead letters, and of earlier versions
 	HeaderMarkBy    = "operatorMarkBy"    // who asked for it; may be absent
+	HeaderMarkSince = "operatorMarkSince" // RFC 3339: when a pause began
 	HeaderMarkUntil = "operatorMarkUntil" // RFC 3339: when a pause ends; absent if it lasts until it is resumed
 )
 

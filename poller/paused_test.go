@@ -17,13 +17,13 @@ import (
 func (b *bench) pause(tenant timer.TenantID, until time.Time) timer.Pause {
 	b.Helper()
 	p := timer.Pause{TenantID: tenant, Since: time.Now().UTC(), Until: until, By: "ops"}
-	must(b, b.store.PauseFiring(b.Context(), p))
+	must(b, b.store.Decide(b.Context(), timer.Decision{TenantID: tenant, Kind: timer.DecidedFiring, Pause: p, At: p.Since}))
 	return p
 }
 
 func (b *bench) resume(tenant timer.TenantID) {
 	b.Helper()
-	must(b, b.store.ResumeFiring(b.Context(), tenant))
+	must(b, b.store.Decide(b.Context(), timer.Decision{TenantID: tenant, Kind: timer.DecidedFiring, At: time.Now()}))
 }
 
 // TestNothingFiresWhilePaused, and all of it when firing is resumed, at once where the

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -14,29 +15,56 @@ type Changer struct {
 	// Change runs a statement in a transaction of its own, and returns how many rows it
 	// changed. Arguments are as those of [Reader.Rows], or a list of numbers.
 	Change func(ctx context.Context, doing, text string, args ...any) (changed int, err error)
+
+	// Together calls fn with a function that runs a statement, as Change does, in one
+	// transaction.
+	Together func(ctx context.Context, doing string, fn func(run func(text string, args ...any) (changed int64, err error)) error) error
+	Rows     func(ctx context.Context, doing, text string, args []any, each func(Scanner) error) error // as [Reader.Rows]
 }
 
 // Changes are the statements of a [Changer], in the words of a database.
-type Changes struct{ Pause, Resume, DiscardParked, ForgetParked string }
+type Changes struct{ Decide, Decisions, Published, Pause, Resume, DiscardParked, ForgetParked string }
 
 // ChangesOf returns the changes that a database has, by their names.
 func ChangesOf(query func(name string) string) Changes {
-	return Changes{Pause: query("pause"), Resume: query("resume"), DiscardParked: query("discard_parked"), ForgetParked: query("forget_parked")}
+	return Changes{
+		Decide: query("decide"), Decisions: query("decisions"), Published: query("decision_published"), Pause: query("pause"), Resume: query("resume"),
+		DiscardParked: query("discard_parked"), ForgetParked: query("forget_parked"),
+	}
 }
 
-// PauseFiring keeps a pause.
-func (c *Changer) PauseFiring(ctx context.Context, p timer.Pause) error {
-	p, err := p.Kept()
+// Decide records a decision. One that was read from the broker has the whole pause, also if
+// another one is in force.
+func (c *Changer) Decide(ctx context.Context, d timer.Decision) error {
+	d, err := d.Kept()
 	if err != nil {
 		return err
 	}
-	_, err = c.Change(ctx, "pause firing", c.SQL.Pause, string(p.TenantID), p.Since, p.Until, p.By)
-	return err
+	tenant := string(d.TenantID)
+	return c.Together(ctx, "record a decision", func(run func(string, ...any) (int64, error)) error {
+		changed, err := run(c.SQL.Decide, tenant, string(d.Kind), d.At, d.Published)
+		if err != nil || changed == 0 || d.Kind != timer.DecidedFiring {
+			return err
+		}
+		if d.Published || !d.Pause.Paused() {
+			_, err = run(c.SQL.Resume, tenant)
+		}
+		if err == nil && d.Pause.Paused() {
+			_, err = run(c.SQL.Pause, tenant, d.Pause.Since, d.Pause.Until, d.Pause.By)
+		}
+		return err
+	})
 }
 
-// ResumeFiring ends a pause.
-func (c *Changer) ResumeFiring(ctx context.Context, tenant timer.TenantID) error {
-	_, err := c.Change(ctx, "resume firing", c.SQL.Resume, string(tenant))
+// Decisions returns the last decisions.
+func (c *Changer) Decisions(ctx context.Context) (all []timer.Decision, err error) {
+	err = c.Rows(ctx, "read the decisions", c.SQL.Decisions, nil, Collect(&all, readDecision))
+	return all, err
+}
+
+// MarkPublished records that the broker has a mark.
+func (c *Changer) MarkPublished(ctx context.Context, d timer.Decision) error {
+	_, err := c.Change(ctx, "record that the broker knows a decision", c.SQL.Published, string(d.TenantID), string(d.Kind), d.At)
 	return err
 }
 
@@ -45,11 +73,11 @@ func (c *Changer) DiscardParked(ctx context.Context, seqs ...int64) (discarded i
 	return c.Change(ctx, "discard parked events", c.SQL.DiscardParked, seqs)
 }
 
-// ForgetParked deletes the parked events of a tenant, in as many transactions of a limited
-// number of rows as that takes.
-func (c *Changer) ForgetParked(ctx context.Context, tenant timer.TenantID, limit int) error {
+// ForgetParked deletes the parked events of a tenant that were appended until a time, or all if
+// that is zero, in as many transactions of a limited number of rows as that takes.
+func (c *Changer) ForgetParked(ctx context.Context, tenant timer.TenantID, until time.Time, limit int) error {
 	return inSteps(limit, func() (int, error) {
-		return c.Change(ctx, "forget a tenant", c.SQL.ForgetParked, string(tenant), limit)
+		return c.Change(ctx, "forget a tenant", c.SQL.ForgetParked, string(tenant), until, limit)
 	})
 }
 

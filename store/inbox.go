@@ -159,10 +159,10 @@ func (i *Inbox) ForgetInbox(ctx context.Context, tenant timer.TenantID, before t
 	return i.Change(ctx, "forget what waits of a tenant", i.SQL.Forget, string(tenant), before, int64(limit))
 }
 
-// ForgetAll deletes all messages of a tenant, in as many transactions of a limited number of
+// ForgetAll deletes the messages of a tenant that arrived before a time, or all if that is zero, in as many transactions of a limited number of
 // rows as that takes.
-func (i *Inbox) ForgetAll(ctx context.Context, tenant timer.TenantID, limit int) error {
-	return inSteps(limit, func() (int, error) { return i.ForgetInbox(ctx, tenant, time.Time{}, limit) })
+func (i *Inbox) ForgetAll(ctx context.Context, tenant timer.TenantID, before time.Time, limit int) error {
+	return inSteps(limit, func() (int, error) { return i.ForgetInbox(ctx, tenant, before, limit) })
 }
 
 // PurgeApplied deletes selections that were applied. It looks for them without a transaction

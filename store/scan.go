@@ -143,6 +143,15 @@ func readPauses(all timer.Pauses) func(Scanner) error {
 	}
 }
 
+// readDecision reads a decision, with its pause.
+func readDecision(row Scanner) (d timer.Decision, err error) {
+	err = row.Scan((*string)(&d.TenantID), (*string)(&d.Kind), (*Time)(&d.At), &d.Published, (*Time)(&d.Pause.Since), (*Time)(&d.Pause.Until), (*Text)(&d.Pause.By))
+	if d.Pause.Paused() {
+		d.Pause.TenantID = d.TenantID
+	}
+	return d, err
+}
+
 // readParked reads an event that is parked.
 func readParked(row Scanner) (e timer.ParkedEvent, err error) {
 	var headers string

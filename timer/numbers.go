@@ -36,8 +36,24 @@ const (
 type Decision struct {
 	TenantID  TenantID // empty: about all
 	Kind      DecisionKind
-	At        time.Time         // when it was made: of two decisions the later one counts
-	Mark      string            // name of the mark at the broker
-	Headers   map[string]string // of the mark
-	Published bool              // the broker has the mark
+	Pause     Pause     // of [DecidedFiring]; the zero value if firing is resumed. Its TenantID is not used.
+	At        time.Time // when it was made: of two decisions the later one counts
+	Published bool      // the broker has its mark
+}
+
+// Kept returns the decision as stores keep it: with At in milliseconds, and its pause as
+// [Pause.Kept] returns it. It returns an [ErrInvalid] if that does, or if the decision has no
+// time.
+func (d Decision) Kept() (Decision, error) {
+	if d.At.IsZero() {
+		return d, Invalid(ReasonMissingField, "a decision has no time")
+	}
+	d.At, d.Pause.TenantID = RoundDown(d.At), d.TenantID
+	if !d.Pause.Paused() {
+		d.Pause = Pause{}
+		return d, nil
+	}
+	var err error
+	d.Pause, err = d.Pause.Kept()
+	return d, err
 }

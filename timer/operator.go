@@ -23,22 +23,30 @@ type Operator interface {
 	// stay Reached or Expired.
 	DiscardParked(ctx context.Context, seqs ...int64) (discarded int, err error)
 
-	// PauseFiring records a pause: no instance fires timers of the tenant, or of all, until
-	// ResumeFiring or until the pause ends. The pollers read it. If there is a pause
-	// already, only its end changes, and it keeps who began it and when.
-	PauseFiring(ctx context.Context, p Pause) error
+	// Decide records a decision, and pauses or resumes firing if it is about that: no instance
+	// fires timers of the tenant, or of all, until firing is resumed or until the pause ends.
+	// The pollers read it. A decision whose mark is published was read from the broker: it
+	// changes nothing if the database knows one of its tenant and kind that is as new. Another
+	// one is made now: its time is after that of the last one, whatever the clocks say, and if
+	// there is a pause already, only its end changes, and it keeps who began it and when.
+	Decide(ctx context.Context, d Decision) error
 
-	// ResumeFiring ends the pause of a tenant, or if tenant is empty the pause of all
-	// tenants. It ends no other pause.
-	ResumeFiring(ctx context.Context, tenant TenantID) error
+	// Decisions returns the last decision of each tenant and kind, in the order of their
+	// tenants. It only reads.
+	Decisions(ctx context.Context) ([]Decision, error)
 
-	// Forget deletes at most limit timers of a tenant, of any state, all of its parked
-	// events and all of its messages in the inbox, at most limit of them in a
-	// transaction, and returns how many timers it deleted. Only zero means that there are
-	// no more, since others change and delete timers meanwhile. Nothing of a timer is
-	// kept, so a later command schedules it, however old that command is. Events that
-	// wait in the outbox are still published.
-	Forget(ctx context.Context, tenant TenantID, limit int) (Counts, error)
+	// MarkPublished records that the broker has the mark of a decision, unless there is a
+	// later one now.
+	MarkPublished(ctx context.Context, d Decision) error
+
+	// Forget deletes at most limit timers of a tenant, of any state, its parked
+	// events and its messages in the inbox, and returns how many timers it deleted. Only zero means that there are no
+	// more, since others change and delete timers meanwhile. Nothing of a timer is kept,
+	// so a later command schedules it, however old that command is. Events that wait in
+	// the outbox are still published. With a time Forget deletes only timers that were
+	// registered until then, parked events that were appended until then, messages that
+	// arrived before, and events that wait and were appended until then, too.
+	Forget(ctx context.Context, tenant TenantID, until time.Time, limit int) (Counts, error)
 
 	// Nodes returns the instances that run on the database, the oldest first. Where
 	// instances share it, an instance is missing while it holds no shard of the outbox:

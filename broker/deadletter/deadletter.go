@@ -30,7 +30,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -39,8 +38,8 @@ import (
 // all needs a person, not a fourth replay.
 const MaxReplays = 3
 
-// removeTimeout is the longest time for removing a dead letter that was replayed, if the
-// context ends meanwhile.
+// removeTimeout is the longest time for marking and for removing a dead letter that was replayed,
+// if the context ends meanwhile.
 const removeTimeout = 5 * time.Second
 
 // A Broker is the part of a [broker.Broker] that a [Service] needs.
@@ -93,7 +92,8 @@ func (s *Service) List(ctx context.Context, f Filter, show func(Message) error) 
 }
 
 // Replay publishes the originals of the dead letters that fit the filter once more, each
-// to the commands of its tenant, and then removes the dead letter. A dead letter gets the
+// to the commands of its tenant, then a [Mark], so that a recovery reads the replay in place of
+// the original, and then removes the dead letter. A dead letter gets the
 // result [Refused] if it was replayed [MaxReplays] times, if its body was cut, if no
 // topic fits it, or if the broker refuses the message. Replay ends at the first other
 // error, of ctx or the broker, and returns it, together with the summary until then. Tell
@@ -112,6 +112,11 @@ func (s *Service) Replay(ctx context.Context, f Filter, tell func(Result)) (Summ
 		case err != nil:
 			return Result{}, fmt.Errorf("replay %s, which stays: %w", timer.Quote(m.ID), err)
 		}
+		marking, stop := pause.Outlive(ctx, 0, removeTimeout)
+		defer stop()
+		if err := leaveOriginal(marking, s.broker, m, MarkReplayed); err != nil {
+			return Result{}, fmt.Errorf("replay %s, which stays though it was published: %w", timer.Quote(m.ID), err)
+		}
 		return done, nil
 	})
 }
@@ -123,12 +128,8 @@ func (s *Service) Replay(ctx context.Context, f Filter, tell func(Result)) (Summ
 // fits, and may be nil.
 func (s *Service) Discard(ctx context.Context, f Filter, tell func(Result)) (Summary, error) {
 	return s.each(ctx, f, true, tell, func(m Message) (Result, error) {
-		if m.Position != "" {
-			if err := Leave(ctx, s.broker, m.Tenant, MarkDiscarded, map[string]string{
-				envelope.HeaderDeadLetterTopic: m.Topic, envelope.HeaderDeadLetterPosition: m.Position, envelope.HeaderDeadLetterOriginalID: m.OriginalID,
-			}); err != nil {
-				return Result{}, fmt.Errorf("discard %s, which stays: %w", timer.Quote(m.ID), err)
-			}
+		if err := leaveOriginal(ctx, s.broker, m, MarkDiscarded); err != nil {
+			return Result{}, fmt.Errorf("discard %s, which stays: %w", timer.Quote(m.ID), err)
 		}
 		return Result{Message: m, Did: Discarded}, nil
 	})

@@ -1,8 +1,10 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
@@ -20,6 +22,7 @@ type Mark string
 // Marks.
 const (
 	MarkDiscarded Mark = "discarded" // a dead letter was discarded; headers name its original
+	MarkReplayed  Mark = "replayed"  // a dead letter was replayed; headers name its original
 	MarkForgotten Mark = "forgotten" // the tenant was forgotten, with everything before the mark
 	MarkPaused    Mark = "paused"    // firing was paused, for the tenant or for all
 	MarkResumed   Mark = "resumed"   // firing was resumed, for the tenant or for all
@@ -33,9 +36,66 @@ func MarkOf(msg *message.Message) Mark {
 	return Mark(msg.Metadata.Get(envelope.HeaderMark))
 }
 
-// Leave publishes a mark with more headers. It does nothing if the broker does not keep
-// messages after their ack, since then no recovery reads the mark.
-func Leave(ctx context.Context, b Broker, tenant timer.TenantID, mark Mark, headers map[string]string) error {
+// maxAhead is how much later than the broker stored it a decision can have been made: the clocks
+// of the service and the broker may differ.
+const maxAhead = time.Minute
+
+// DecisionsOf returns what a message says that operators decided about firing and about
+// forgotten tenants. A forgotten tenant is not paused. A mark of an earlier version has no time,
+// and counts with the time when it was stored.
+func DecisionsOf(stored broker.Stored) []timer.Decision {
+	get := stored.Message.Metadata.Get
+	d := timer.Decision{TenantID: timer.TenantID(get(envelope.HeaderTenantID)), Kind: timer.DecidedFiring, At: timeOf(get(envelope.HeaderMarkAt)), Published: true}
+	if d.At.IsZero() || d.At.Sub(stored.At) > maxAhead {
+		d.At = timer.RoundDown(stored.At)
+	}
+	switch MarkOf(stored.Message) {
+	case MarkForgotten:
+		forgotten := d
+		forgotten.Kind = timer.DecidedForgotten
+		return []timer.Decision{forgotten, d}
+	case MarkResumed:
+		return []timer.Decision{d}
+	case MarkPaused:
+		d.Pause = timer.Pause{TenantID: d.TenantID, Since: timeOf(get(envelope.HeaderMarkSince)), Until: timeOf(get(envelope.HeaderMarkUntil)), By: get(envelope.HeaderMarkBy)}
+		if d.Pause.Since.IsZero() {
+			d.Pause.Since = d.At
+		}
+		return []timer.Decision{d}
+	}
+	return nil
+}
+
+// Leave publishes the mark of a decision. It does nothing if the broker does not keep messages
+// after their ack, since then no recovery reads the mark.
+func Leave(ctx context.Context, b Broker, d timer.Decision) error {
+	mark, headers := MarkResumed, map[string]string{envelope.HeaderMarkAt: envelope.FormatTime(d.At)}
+	switch {
+	case d.Kind == timer.DecidedForgotten:
+		mark = MarkForgotten
+	case d.Pause.Paused():
+		mark = MarkPaused
+		headers[envelope.HeaderMarkBy], headers[envelope.HeaderMarkSince] = d.Pause.By, envelope.FormatTime(d.Pause.Since)
+		if !d.Pause.Until.IsZero() {
+			headers[envelope.HeaderMarkUntil] = envelope.FormatTime(d.Pause.Until)
+		}
+	}
+	return leave(ctx, b, cmp.Or(d.TenantID, timer.NoTenant), mark, headers)
+}
+
+// leaveOriginal publishes a mark that names the original of a dead letter, unless its position
+// is not known.
+func leaveOriginal(ctx context.Context, b Broker, m Message, mark Mark) error {
+	if m.Position == "" {
+		return nil
+	}
+	return leave(ctx, b, m.Tenant, mark, map[string]string{
+		envelope.HeaderDeadLetterTopic: m.Topic, envelope.HeaderDeadLetterPosition: m.Position, envelope.HeaderDeadLetterOriginalID: m.OriginalID,
+	})
+}
+
+// leave publishes a mark with more headers.
+func leave(ctx context.Context, b Broker, tenant timer.TenantID, mark Mark, headers map[string]string) error {
 	if kept, _ := b.History(); kept == nil {
 		return nil
 	}

@@ -50,6 +50,24 @@ func TestReplayPublishesTheOriginal(t *testing.T) {
 	}
 }
 
+// A recovery reads the original again, and must leave it out: the replay counts.
+func TestReplayLeavesAMarkOfTheOriginal(t *testing.T) {
+	t.Parallel()
+	s := (&model{routing: shared}).put("a").put("b", "deadLetterPosition", "")
+	if _, err := deadletter.New(keeper{s}).Replay(t.Context(), deadletter.Filter{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.published) != 3 || len(s.kept) != 0 || s.published[1].topic != "svc.acme.dlq" {
+		t.Fatalf("published %+v, %d dead letters left", s.published, len(s.kept))
+	}
+	mark := s.published[1].Metadata
+	for header, want := range map[string]string{"operatorMark": "replayed", "deadLetterTopic": "timer.commands", "deadLetterPosition": "7", "tenantId": "acme"} {
+		if mark.Get(header) != want {
+			t.Errorf("%s is %q, want %q", header, mark.Get(header), want)
+		}
+	}
+}
+
 // Killed between the publish and the removal, it leaves the dead letter, and does the
 // same again: under the same id, which the broker drops.
 func TestReplayThatIsKilledLosesNothing(t *testing.T) {

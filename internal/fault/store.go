@@ -156,19 +156,24 @@ func (o *operator) DiscardParked(ctx context.Context, seqs ...int64) (int, error
 	return get(o.decide, "discard_parked", func() (int, error) { return o.Operator.DiscardParked(ctx, seqs...) })
 }
 
-// PauseFiring fails as "pause_firing".
-func (o *operator) PauseFiring(ctx context.Context, p timer.Pause) error {
-	return o.decide.call("pause_firing", func() error { return o.Operator.PauseFiring(ctx, p) })
+// Decide fails as "decide".
+func (o *operator) Decide(ctx context.Context, d timer.Decision) error {
+	return o.decide.call("decide", func() error { return o.Operator.Decide(ctx, d) })
 }
 
-// ResumeFiring fails as "resume_firing".
-func (o *operator) ResumeFiring(ctx context.Context, tenant timer.TenantID) error {
-	return o.decide.call("resume_firing", func() error { return o.Operator.ResumeFiring(ctx, tenant) })
+// Decisions fails as "decisions".
+func (o *operator) Decisions(ctx context.Context) ([]timer.Decision, error) {
+	return get(o.decide, "decisions", func() ([]timer.Decision, error) { return o.Operator.Decisions(ctx) })
+}
+
+// MarkPublished fails as "mark_published".
+func (o *operator) MarkPublished(ctx context.Context, d timer.Decision) error {
+	return o.decide.call("mark_published", func() error { return o.Operator.MarkPublished(ctx, d) })
 }
 
 // Forget fails as "forget".
-func (o *operator) Forget(ctx context.Context, tenant timer.TenantID, limit int) (timer.Counts, error) {
-	return get(o.decide, "forget", func() (timer.Counts, error) { return o.Operator.Forget(ctx, tenant, limit) })
+func (o *operator) Forget(ctx context.Context, tenant timer.TenantID, until time.Time, limit int) (timer.Counts, error) {
+	return get(o.decide, "forget", func() (timer.Counts, error) { return o.Operator.Forget(ctx, tenant, until, limit) })
 }
 
 // Purge fails as "purge".

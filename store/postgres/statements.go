@@ -69,6 +69,7 @@ var (
 	sqlOverFrom     = query("over_from")
 	sqlRetryParked  = query("retry_parked")
 	sqlForget       = query("forget")
+	sqlForgetOutbox = outbox.OnBoth(query("forget_outbox"))
 	sqlNode         = query("node")
 	sqlNodes        = query("nodes")
 	sqlFresh        = query("fresh")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -138,7 +139,7 @@ func TestForgetDeletesWhatItWaitedFor(t *testing.T) {
 			return err
 		}
 		go func() {
-			c, err := s.Forget(t.Context(), "acme", 20)
+			c, err := s.Forget(t.Context(), "acme", time.Time{}, 20)
 			if err != nil {
 				t.Error(err)
 			}

@@ -57,9 +57,10 @@ var plans = map[string][]string{
 	"parked_tenant":         {"SEARCH timer_outbox_parked USING INDEX idx_timer_outbox_parked_tenant (<expr>=? AND rowid<?)"},
 	"retry_parked":          {byParked, "LIST SUBQUERY 1", eachRow},
 	"discard_parked":        {byParked, "LIST SUBQUERY 1", eachRow},
-	"forget":                {byRowid, "LIST SUBQUERY 1", "SEARCH timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=?)"},
-	"forget_parked":         {byParked, "LIST SUBQUERY 1", "SEARCH timer_outbox_parked USING COVERING INDEX idx_timer_outbox_parked_tenant (<expr>=?)"},
 	"unpublished":           {"CO-ROUTINE (subquery-1)", "SCAN timer_outbox", "SEARCH (subquery-1)"},
+	"forget":                {byRowid, "LIST SUBQUERY 1", "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=?)"},
+	"forget_outbox":         {byNumber, "LIST SUBQUERY 1", walkNumbers},
+	"forget_parked":         {byParked, "LIST SUBQUERY 1", "SEARCH timer_outbox_parked USING INDEX idx_timer_outbox_parked_tenant (<expr>=?)"},
 	"advance":               {eachRow},
 	"written":               nil,
 	"writes":                {"SEARCH timer_numbers USING PRIMARY KEY (broker=? AND log=? AND kind=?)"},
@@ -142,7 +143,7 @@ var plans = map[string][]string{
 
 // notHot are statements for people, or on a table of one row, which may scan tables
 // that have few rows.
-var notHot = []string{"stats", "inspect", "identity", "firing", "pause", "resume", "registered_before", "known", "hasten", "numbered", "referenced", "renumber", "triggers"}
+var notHot = []string{"stats", "inspect", "identity", "firing", "pause", "resume", "decide", "decisions", "decision_published", "registered_before", "known", "hasten", "numbered", "referenced", "renumber", "triggers"}
 
 const (
 	byKey           = "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)"

@@ -149,7 +149,7 @@ func newStore(db *sql.DB, opt Options) *Store {
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	s := &Store{Reader: newReader(db), db: db, opt: opt, node: store.NewNode(opt.Version), turn: make(chan struct{}, 1)}
 	s.within, s.together = s.writing, func(_ context.Context, _ string, steps func() error) error { return steps() }
-	s.Changer = store.Changer{SQL: changes, Change: s.change}
+	s.Changer = store.Changer{SQL: changes, Change: s.change, Together: s.runTogether, Rows: s.rows}
 	s.inbox = newInbox(s)
 	s.turn <- struct{}{}
 	return s

@@ -42,6 +42,7 @@ var (
 	sqlUpcomingMany   = query("upcoming_many")
 	sqlRetryParked    = query("retry_parked")
 	sqlForget         = query("forget")
+	sqlForgetOutbox   = outbox.OnBoth(query("forget_outbox"))
 	sqlWalkEnd        = query("walk_end")
 	sqlCount          = query("count")
 	sqlOver           = query("over")

@@ -155,9 +155,9 @@ func holdings(t *testing.T, s Store) string {
 	}
 	rows("number", `SELECT broker, log, kind, number FROM timer_numbers ORDER BY broker, log, kind`,
 		func() []any { return []any{new(string), new(string), new(string), new(int64)} })
-	rows("decision", `SELECT tenant_id, kind, mark, headers, published, decided_at FROM timer_decisions ORDER BY tenant_id, kind`,
+	rows("decision", `SELECT tenant_id, kind, published, decided_at FROM timer_decisions ORDER BY tenant_id, kind`,
 		func() []any {
-			return []any{new(string), new(string), new(string), new(string), new(bool), new(decidedAt)}
+			return []any{new(string), new(string), new(bool), new(decidedAt)}
 		})
 
 	var fired []timer.Entry

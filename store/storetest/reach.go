@@ -274,7 +274,7 @@ func expires(s *suite) {
 	s.same("tenants", tenants, []timer.TenantCounts{{TenantID: "acme", Counts: timer.Counts{Reached: 2, Expired: 1}}, {TenantID: "beta", Counts: timer.Counts{Expired: 1}}})
 	s.same("once", len(s.reach(at.Add(time.Hour), 10)), 0)
 
-	forgotten, err := s.store.Forget(s.Context(), "beta", 10)
+	forgotten, err := s.store.Forget(s.Context(), "beta", time.Time{}, 10)
 	s.must(err)
 	s.same("forgotten", forgotten, timer.Counts{Expired: 1})
 	s.same("not over long enough", s.sweep(at, 10), 0)

@@ -129,6 +129,10 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Reach by a tenant that may fire nothing: others fire at full speed", pausedDelaysNobody},
 		{"Forget deletes a tenant's timers, parked events and messages that wait, in steps, and no other's", forget},
 		{"Forget keeps events that wait, and no memory of the tenant", forgetLeaves},
+		{"Forget until a time deletes what was there then, events that wait, too", forgetUntil},
+		{"The last decision of each tenant and kind is kept, and is the newest by its time", decisions},
+		{"A decision that was read counts if it is newer than what is known", decisionsRead},
+		{"A decision is published until a later one replaces it", decisionsPublished},
 
 		{"Numbers: the last one of each log and kind counts", numbersLast},
 		{"Numbers of many logs are written at once", numbersOfMany},

@@ -304,7 +304,7 @@ func forgetRacesCommands(a, b *suite) {
 	atOnce(a, b, func(s *suite, which int) {
 		if which == 0 {
 			for range 60 {
-				c, err := s.store.Forget(s.Context(), "acme", 7)
+				c, err := s.store.Forget(s.Context(), "acme", time.Time{}, 7)
 				s.check(err)
 				forgotten = forgotten.Add(c)
 			}

@@ -62,18 +62,17 @@ SELECT '', log, kind, CASE WHEN committed > 0 THEN committed ELSE max(0, observe
 
 -- What operators decided about a tenant, or about all if it is empty: that firing is paused
 -- or resumed, or that the tenant is forgotten. The last decision of each kind stays, with its
--- time, so that an older one that is read from the broker changes nothing.
+-- time, so that an older one that is read from the broker changes nothing. Whether firing is
+-- paused, timer_firing says.
 CREATE TABLE timer_decisions (
     decided_at INTEGER NOT NULL,
     published  INTEGER NOT NULL, -- 1 if the broker has its mark
     tenant_id  TEXT    NOT NULL,
     kind       TEXT    NOT NULL,
-    mark       TEXT    NOT NULL, -- name of the mark at the broker
-    headers    TEXT    NOT NULL, -- of the mark: a JSON object
     PRIMARY KEY (tenant_id, kind),
     CONSTRAINT kind_is_known CHECK (kind IN ('firing', 'forgotten'))
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO timer_decisions (tenant_id, kind, decided_at, published, mark, headers)
-SELECT tenant_id, 'firing', paused_at, 1, 'paused', '{}'
+INSERT INTO timer_decisions (tenant_id, kind, decided_at, published)
+SELECT tenant_id, 'firing', paused_at, 0
   FROM timer_firing;

@@ -371,20 +371,19 @@ HAVING max(committed) > 0 OR kind <> 'commands';
 
 -- What operators decided about a tenant, or about all if it is empty: that firing is paused
 -- or resumed, or that the tenant is forgotten. The last decision of each kind stays, with its
--- time, so that an older one that is read from the broker changes nothing.
+-- time, so that an older one that is read from the broker changes nothing. Whether firing is
+-- paused, timer_firing says.
 CREATE TABLE timer_decisions (
     decided_at timestamptz(3) NOT NULL,
     published  boolean NOT NULL, -- whether the broker has its mark
     tenant_id  text COLLATE "C" NOT NULL,
     kind       text COLLATE "C" NOT NULL,
-    mark       text COLLATE "C" NOT NULL, -- name of the mark at the broker
-    headers    text NOT NULL,             -- of the mark: a JSON object
     PRIMARY KEY (tenant_id, kind),
     CONSTRAINT kind_is_known CHECK (kind IN ('firing', 'forgotten'))
 );
 
-INSERT INTO timer_decisions (tenant_id, kind, decided_at, published, mark, headers)
-SELECT tenant_id, 'firing', paused_at, true, 'paused', '{}'
+INSERT INTO timer_decisions (tenant_id, kind, decided_at, published)
+SELECT tenant_id, 'firing', paused_at, false
   FROM timer_firing;
 
 COMMENT ON TABLE timer_schema IS 'schema 2, instances from 1 on may go on';
@@ -435,5 +434,5 @@ INSERT INTO timer_inbox (seq, tenant_id, retry_at, arrived_at, number, bytes, lo
 VALUES (9, 'beta', NULL, timestamptz 'epoch' + 1905249600004 * interval '1 millisecond', 14, 30, 'svc@1', 'svc.commands', '14', '0196-applied', '{"tenantId":"beta"}', '{"id":"00"} ', 'applied', 0, '');
 INSERT INTO timer_numbers (number, broker, log, kind) VALUES (17, 'nats-1', 'svc@1', 'commands');
 INSERT INTO timer_numbers (number, broker, log, kind) VALUES (23, 'nats-1', 'svc@1', 'events');
-INSERT INTO timer_decisions (decided_at, published, tenant_id, kind, mark, headers) VALUES (timestamptz 'epoch' + 1905253200000 * interval '1 millisecond', true, '', 'firing', 'paused', '{"by":"an operator"}');
-INSERT INTO timer_decisions (decided_at, published, tenant_id, kind, mark, headers) VALUES (timestamptz 'epoch' + 1905253200001 * interval '1 millisecond', false, 'gone', 'forgotten', 'forgotten', '{}');
+INSERT INTO timer_decisions (decided_at, published, tenant_id, kind) VALUES (timestamptz 'epoch' + 1905253200000 * interval '1 millisecond', true, '', 'firing');
+INSERT INTO timer_decisions (decided_at, published, tenant_id, kind) VALUES (timestamptz 'epoch' + 1905253200001 * interval '1 millisecond', false, 'gone', 'forgotten');

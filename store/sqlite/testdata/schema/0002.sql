@@ -270,20 +270,19 @@ SELECT '', log, kind, CASE WHEN committed > 0 THEN committed ELSE max(0, observe
 
 -- What operators decided about a tenant, or about all if it is empty: that firing is paused
 -- or resumed, or that the tenant is forgotten. The last decision of each kind stays, with its
--- time, so that an older one that is read from the broker changes nothing.
+-- time, so that an older one that is read from the broker changes nothing. Whether firing is
+-- paused, timer_firing says.
 CREATE TABLE timer_decisions (
     decided_at INTEGER NOT NULL,
     published  INTEGER NOT NULL, -- 1 if the broker has its mark
     tenant_id  TEXT    NOT NULL,
     kind       TEXT    NOT NULL,
-    mark       TEXT    NOT NULL, -- name of the mark at the broker
-    headers    TEXT    NOT NULL, -- of the mark: a JSON object
     PRIMARY KEY (tenant_id, kind),
     CONSTRAINT kind_is_known CHECK (kind IN ('firing', 'forgotten'))
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO timer_decisions (tenant_id, kind, decided_at, published, mark, headers)
-SELECT tenant_id, 'firing', paused_at, 1, 'paused', '{}'
+INSERT INTO timer_decisions (tenant_id, kind, decided_at, published)
+SELECT tenant_id, 'firing', paused_at, 0
   FROM timer_firing;
 INSERT INTO timer_schema (version_id, is_applied) VALUES (2, true);
 COMMIT;
@@ -331,5 +330,5 @@ INSERT INTO timer_inbox (seq, tenant_id, retry_at, arrived_at, number, bytes, lo
 VALUES (9, 'beta', NULL, 1905249600004, 14, 30, 'svc@1', 'svc.commands', '14', '0196-applied', '{"tenantId":"beta"}', CAST('{"id":"00"} ' AS BLOB), 'applied', 0, '');
 INSERT INTO timer_numbers (number, broker, log, kind) VALUES (17, 'nats-1', 'svc@1', 'commands');
 INSERT INTO timer_numbers (number, broker, log, kind) VALUES (23, 'nats-1', 'svc@1', 'events');
-INSERT INTO timer_decisions (decided_at, published, tenant_id, kind, mark, headers) VALUES (1905253200000, 1, '', 'firing', 'paused', '{"by":"an operator"}');
-INSERT INTO timer_decisions (decided_at, published, tenant_id, kind, mark, headers) VALUES (1905253200001, 0, 'gone', 'forgotten', 'forgotten', '{}');
+INSERT INTO timer_decisions (decided_at, published, tenant_id, kind) VALUES (1905253200000, 1, '', 'firing');
+INSERT INTO timer_decisions (decided_at, published, tenant_id, kind) VALUES (1905253200001, 0, 'gone', 'forgotten');
