@@ -281,6 +281,11 @@ func (a *App) recoverNow(ctx context.Context, dry bool) (Recovered, error) {
 	if err := a.store.Prepare(ctx); err != nil {
 		return Recovered{}, fmt.Errorf("store: %w", err)
 	}
+	unlock, err := a.store.Lock(ctx)
+	if err != nil {
+		return Recovered{}, fmt.Errorf("store: %w", err)
+	}
+	defer func() { _ = unlock() }() // which the end of the process does, too
 	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if err := broker.AwaitReady(connecting, a.broker); err != nil {

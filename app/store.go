@@ -52,6 +52,10 @@ type Store interface {
 	// Prepare checks the database before the first use.
 	Prepare(ctx context.Context) error
 
+	// Lock makes this app the only one that runs on the database, until unlock is called, if
+	// the database belongs to one process. The error names the process that runs on it.
+	Lock(ctx context.Context) (unlock func() error, err error)
+
 	// Identity returns the id that the database was given when it was made, and what it
 	// is and where, for people.
 	Identity(ctx context.Context) (id, name string, err error)

@@ -21,6 +21,7 @@ type Full interface {
 	Join(tx *sql.Tx) timer.Commands
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
 	Prepare(ctx context.Context) error
+	Lock(ctx context.Context) (unlock func() error, err error)
 	Identity(ctx context.Context) (id, name string, err error)
 	Check(ctx context.Context) error
 	Watch(ctx context.Context) error

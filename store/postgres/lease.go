@@ -267,6 +267,11 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	return now, classify("ask the server for the time", err)
 }
 
+// Lock does nothing, since any number of instances may run.
+func (s *Store) Lock(context.Context) (unlock func() error, err error) {
+	return func() error { return nil }, nil
+}
+
 // Shared returns s, since instances share the server.
 func (s *Store) Shared() store.Shared { return s }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -30,7 +31,7 @@ func (s *Store) Check(ctx context.Context) error {
 		return classify(doing, err)
 	}
 	for _, check := range []func() error{
-		ready.file.check,
+		func() error { return s.intact(ready) },
 		func() error { return access(ready.file.path) },
 		func() error { return space(ready.file.path) },
 		func() error { _, err := s.NextDue(ctx, time.Time{}); return err },
@@ -97,7 +98,10 @@ func (r *Reader) quickCheck(ctx context.Context, path string) error {
 // itself, or "" if no process has it. To find out, it takes the lock for a moment. That does
 // not disturb [Open], which tries for longer.
 func LockOwner(path string) (string, error) {
-	name := path + ".lock"
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	name := path + lockSuffix
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -59,7 +59,7 @@ func (j *joined) run(ctx context.Context, fn func(context.Context, *transaction)
 	if err != nil {
 		return err
 	}
-	if err := ready.file.check(); err != nil {
+	if err := j.store.intact(ready); err != nil {
 		return err
 	}
 	endless := context.WithoutCancel(ctx)
