@@ -133,7 +133,7 @@ func onDriver(ctx context.Context, conn *sql.Conn, fn func(context.Context, *pgx
 			return fmt.Errorf("%w: the handle's driver is %T: open it with pgx's, sql.Open(\"pgx\", url)", timer.ErrFatal, driver)
 		}
 		err := fn(ctx, c.Conn())
-		if codeOf(err) == readOnly {
+		if codeOf(err) == readOnly || errors.Is(err, errFenced) {
 			_ = c.Conn().Close(ctx)
 		}
 		return err
@@ -141,7 +141,7 @@ func onDriver(ctx context.Context, conn *sql.Conn, fn func(context.Context, *pgx
 }
 
 // readOnly is the code of a server that takes no writes: a standby, or a primary that was
-// replaced. Connections to it stay open, so they are closed here: new ones go where the URL
+// replaced and is set read-only. Connections to it stay open, so they are closed here: new ones go where the URL
 // leads by then.
 const readOnly = "25006"
 

@@ -232,9 +232,9 @@ func (s *Store) hosting(ctx context.Context, transact func() (failed, err error)
 	return classify(doing, err)
 }
 
-// beginHosted sets the mode of a transaction of Transact, whatever the database has as its
-// default.
-const beginHosted = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE"
+// beginHosted sets the mode of a transaction of Transact, whatever isolation the database has as
+// its default.
+const beginHosted = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 // Transact runs fn in a transaction at READ COMMITTED. Transactions wait for each other only
 // if they have the same rows. The timeouts are those of the handle, and the transaction is as
@@ -251,7 +251,7 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 			return nil, err
 		}
 		defer func() { _ = tx.Rollback() }() // does nothing after a commit
-		if _, err := tx.ExecContext(ctx, beginHosted); err != nil {
+		if _, err := tx.ExecContext(ctx, beginHosted+s.mode()); err != nil {
 			return nil, err
 		}
 		s.hosted.Store(tx, sender(func(ctx context.Context, steps ...step) error {
@@ -301,7 +301,7 @@ func (p Pgx) Transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	s := p.store
 	return s.hosting(ctx, func() (failed, err error) {
 		err = withConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
-			tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+			tx, err := c.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin + s.mode()})
 			if err != nil {
 				return err
 			}

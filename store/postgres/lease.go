@@ -126,7 +126,7 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 	began := time.Now() //nolint:forbidigo // a timeout of the server, not the time of timers
 	var number int64
 	err = onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error {
-		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false}}, step{text: sqlNode, args: []any{nodeName(s.node), abandoned}}); err != nil {
+		if err := send(ctx, c, step{text: begin}, step{text: sqlSettings, args: []any{false}}, step{text: sqlNode, args: []any{nodeName(s.node), abandoned}}); err != nil {
 			return err
 		}
 		if number, err = simple(ctx, c, text); err != nil {
@@ -189,11 +189,17 @@ func (l *lease) heartbeats(ctx context.Context) {
 	}
 }
 
-// heartbeat asks the server how many instances there are.
+// heartbeat asks the server how many instances there are. It fails if the database is set
+// read-only.
 func (l *lease) heartbeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()
-	return onDriver(ctx, l.conn, l.store.countInstances)
+	return onDriver(ctx, l.conn, func(ctx context.Context, c *pgx.Conn) error {
+		if l.store.fenced.Load() {
+			return errFenced
+		}
+		return l.store.countInstances(ctx, c)
+	})
 }
 
 // countInstances reads how many instances there are. An owner counts itself.
