@@ -40,7 +40,7 @@ type Store interface {
 	// an error has changed nothing, and the transaction can go on. Until it ends it keeps
 	// the keys of its commands, or with SQLite the database, from others. Where commands
 	// need a receipt, that is committed too. It is for one goroutine at a time.
-	Join(tx *sql.Tx) timer.Commands
+	Join(tx *sql.Tx) timer.Transaction
 
 	// Transact runs fn in a transaction that waits its turn with those of the store. It
 	// commits if fn returns nil, and leaves no trace if fn fails or panics; the error of

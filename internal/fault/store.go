@@ -18,7 +18,7 @@ type Full interface {
 	Recovery() timer.Recoverer
 	Outbox() outbox.Outbox
 	Shared() store.Shared
-	Join(tx *sql.Tx) timer.Commands
+	Join(tx *sql.Tx) timer.Transaction
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
 	Prepare(ctx context.Context) error
 	Lock(ctx context.Context) (unlock func() error, err error)
