@@ -90,7 +90,9 @@ func TestFilesAreReadAtEachConnect(t *testing.T) {
 	authority := func(of tls.Certificate) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: of.Certificate[0]}))
 	}
-	service := func(port string) string { return fmt.Sprintf("[timers]\nhost=%s\nport=%s\nuser=timer\ndbname=timers\n", host, port) }
+	service := func(port string) string {
+		return fmt.Sprintf("[timers]\nhost=%s\nport=%s\nuser=timer\ndbname=timers\n", host, port)
+	}
 	write(ca, authority(other))
 	write(passes, "*:*:*:*:first\n")
 	write(services, service("1"))

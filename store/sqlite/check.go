@@ -17,6 +17,10 @@ import (
 // lockTimeout is how long [Store.Check] waits for the write lock.
 const lockTimeout = 700 * time.Millisecond
 
+// slowCommit is how long a transaction of this process may take before a check minds it: a large
+// one on a slow disk is no fault.
+const slowCommit = 5 * time.Second
+
 // errLocked says that transactions wait for one that does not end.
 var errLocked = errors.New("another program holds the write lock of the file, or a transaction does not end")
 
@@ -45,7 +49,8 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // lockable takes the write lock and lets it go, which writes nothing. It returns an
-// error if it does not get it in time, and no other transaction does.
+// error if it does not get it in time, and this process commits nothing meanwhile and is in no
+// transaction that has it.
 func (s *Store) lockable(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
@@ -64,7 +69,10 @@ func (s *Store) lockable(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case s.commits.Load() == before:
+	case s.commits.Load() > before:
+		return nil
+	}
+	if since := s.writes.Load(); since == nil || time.Since(*since) > slowCommit { //nolint:forbidigo // of this process, not of timers
 		return errLocked
 	}
 	return nil

@@ -90,7 +90,8 @@ type Store struct {
 	mu    sync.Mutex
 	known *readiness // nil before the first use
 
-	commits atomic.Int64 // that this process has made
+	commits atomic.Int64              // that this process has made
+	writes  atomic.Pointer[time.Time] // since when a transaction of this process has the write lock; nil while none has
 
 	referenced atomic.Bool // a service call was missing, see [ReferenceServiceCalls]
 
@@ -307,6 +308,8 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if _, err := t.ExecContext(endless, sqlLock); err != nil {
 		return err
 	}
+	s.writes.Store(new(time.Now())) //nolint:forbidigo // for Check, not for timers
+	defer s.writes.Store(nil)
 	if err := fn(endless, t); err != nil {
 		return err
 	}
