@@ -46,6 +46,7 @@ type lease struct {
 
 	began    time.Time    // where answered counts from
 	answered atomic.Int64 // when the server answered last, in nanoseconds since began
+	wall     atomic.Int64 // the same by the wall clock, in Unix milliseconds
 }
 
 var errNoShard = errors.New("another instance verifies the database, or recovers it, or all 256 shards of the outbox have an owner")
@@ -150,6 +151,7 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 		shard: shard{store: s, number: int32(number)}, conn: conn, held: held, lose: lose,
 		stop: stop, done: make(chan struct{}), began: began,
 	}
+	l.wall.Store(began.UnixMilli())
 	l.readable = l.certain
 	go l.heartbeats(beating)
 	return l, nil
@@ -178,7 +180,7 @@ func (s *Store) spare(ctx context.Context) error {
 func (l *lease) heartbeats(ctx context.Context) {
 	defer close(l.done)
 	for pause.For(ctx, heartbeatInterval) {
-		asked := time.Since(l.began) //nolint:forbidigo // as above
+		asked, wall := time.Since(l.began), time.Now().UnixMilli() //nolint:forbidigo // as above
 		if err := l.heartbeat(ctx); err != nil {
 			if ctx.Err() == nil {
 				l.lose()
@@ -186,6 +188,7 @@ func (l *lease) heartbeats(ctx context.Context) {
 			return
 		}
 		l.answered.Store(int64(asked))
+		l.wall.Store(wall)
 	}
 }
 
@@ -254,11 +257,13 @@ func hangUp(conn *sql.Conn) {
 
 var errUncertain = errors.New("the server did not answer for a while: another instance may own the shard of the outbox")
 
-// certain returns nil as long as no other instance can own the shard. A process that was
-// suspended goes on where it was, and must not send rows that another instance has taken
-// over.
+// certain returns nil as long as no other instance can own the shard. A process or a machine that
+// was suspended goes on where it was, and must not send rows that another instance has taken
+// over. The monotonic clock stands still while a machine is suspended, and the wall clock may be
+// set back, so the lease is as old as either of them says.
 func (l *lease) certain() error {
-	if silent := time.Since(l.began) - time.Duration(l.answered.Load()); silent > certain { //nolint:forbidigo // as above
+	silent := time.Since(l.began) - time.Duration(l.answered.Load())      //nolint:forbidigo // as above
+	if max(silent, time.Since(time.UnixMilli(l.wall.Load()))) > certain { //nolint:forbidigo // as above
 		return fmt.Errorf("read the outbox: %w", errUncertain)
 	}
 	return nil
