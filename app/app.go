@@ -145,7 +145,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 		})
 	a.recovery = newRecovery(s, b, a.handlers, log, opt)
 	a.owner = newOwner(s, b, a.recovery, log, opt)
-	a.numbers = &numberWriter{recovery: a.recovery, owner: a.owner, log: log, settled: -1}
+	a.numbers = &numberWriter{recovery: a.recovery, log: log, settled: -1}
 	a.marks = &markPublisher{s.Operator(), b, log, make(chan struct{}, 1)}
 	behind.readAll = a.recovery.readAll
 	opt.Counters.limits.Store(opt.Quotas)

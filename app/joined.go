@@ -18,8 +18,9 @@ import (
 type Joined struct {
 	timers   *Timers
 	commands timer.Commands
-	open     *booked // of a transaction of [Tx]; nil outside of one
-	joins    bool    // the host's transaction is open meanwhile
+	list     func(context.Context, timer.Filter) (timer.Page, error) // in the transaction
+	open     *booked                                                 // of a transaction of [Tx]; nil outside of one
+	joins    bool                                                    // the host's transaction is open meanwhile
 }
 
 // A booked holds the effects of commands in a transaction of [Tx], which are reported after its
@@ -96,7 +97,7 @@ func (j Joined) CancelWhere(ctx context.Context, tenant timer.TenantID, of timer
 		return timer.CancelCounts{}, fmt.Errorf("cancel timers of %s: %w", tenant, err)
 	}
 	left := maxCanceled
-	return timer.CancelSelected(ctx, c, j.timers.List, func(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	return timer.CancelSelected(ctx, c, j.list, func(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Result, error) {
 		if left -= len(commands); j.joins && left < 0 {
 			return nil, fmt.Errorf("cancel timers of %s: %w", tenant, timer.Invalid(timer.ReasonRefused, "there are more than %d, which one transaction cancels: call CancelWhere", maxCanceled))
 		}

@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,15 +160,18 @@ func TestAnAppRunsOnce(t *testing.T) {
 	again()
 }
 
-// TestSecondAppOnADatabaseIsRefused where one of both has a handler: an event would go to
-// either. It is refused at the start, and runs when the first one has stopped.
-func TestSecondAppOnADatabaseIsRefused(t *testing.T) {
+// TestSecondAppOnAFileIsRefused at the start, by name, and runs when the first one has stopped.
+func TestSecondAppOnAFileIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ first, second, refused bool }{
-		"both handle":        {true, true, true},
-		"the first does":     {true, false, true},
-		"the second does":    {false, true, true},
-		"both have a broker": {false, false, false},
+	const handlers = "make one app for both" // an event would go to either
+	for name, test := range map[string]struct {
+		first, second bool
+		refusal       string
+	}{
+		"both handle":        {true, true, handlers},
+		"the first does":     {true, false, handlers},
+		"the second does":    {false, true, handlers},
+		"both have a broker": {false, false, fmt.Sprintf("pid %d on ", os.Getpid())},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,14 +181,12 @@ func TestSecondAppOnADatabaseIsRefused(t *testing.T) {
 			b, second, stopSecond := begin(t, path, test.second)
 			select {
 			case <-b.Running():
-				if test.refused {
-					t.Error("two apps on a database")
-				}
+				t.Error("two apps on a database")
 				stopSecond()
 				must(t, <-second)
 			case err := <-second:
-				if !test.refused || err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "make one app for both") {
-					t.Errorf("%v", err)
+				if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), test.refusal) {
+					t.Errorf("%v, want %q", err, test.refusal)
 				}
 			}
 			stop()

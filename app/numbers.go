@@ -24,14 +24,14 @@ const numbersInterval = 2 * time.Second
 // away. What other instances do is theirs to write.
 type numberWriter struct {
 	recovery *recovery
-	owner    *owner
 	log      *slog.Logger
 	activity atomic.Int64 // how often something happened
 
-	written numbers // last written by this process
-	failed  bool    // the last time, which was logged
-	events  eventFloors
-	settled int64 // the activity before the last question, if all was settled then; -1: it was not
+	written numbers     // last written by this process
+	failed  bool        // the last time, which was logged
+	events  settledEnds // the outbox has none any more of the events up to them
+	letters settledEnds // the commands before them are settled, of which dead letters were made
+	settled int64       // the activity before the last question, if all was settled then; -1: it was not
 }
 
 // run writes numbers until ctx is done, and once more then.
@@ -69,7 +69,7 @@ const writeTimeout = 2 * time.Second
 func (w *numberWriter) write(ctx context.Context) (settled bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	began := w.recovery.clock.Now()
+	began, id := w.recovery.clock.Now(), *w.recovery.brokerID.Load()
 	logs, err := w.recovery.history.Logs(ctx, w.recovery.role)
 	if err != nil {
 		return false, ignore(err, broker.ErrUnavailable) // the connection logs the reason
@@ -79,20 +79,28 @@ func (w *numberWriter) write(ctx context.Context) (settled bool, _ error) {
 		if err != nil {
 			return false, err
 		}
-		w.written = newNumbers(w.owner.me.Broker, known.Numbers)
+		w.written = newNumbers(id, known.Numbers)
 	}
 	left, err := w.recovery.db.Unpublished(ctx)
 	if err != nil {
 		return false, err
 	}
 	var next, all []timer.Number
-	settled = w.events.observe(began, logs, left)
+	w.events.ask(broker.Events, began, logs)
+	w.letters.ask(broker.DeadLetter, began, logs)
+	settled = w.events.observe(began, left.IsZero() || left.After(w.events.at.Add(clockSkew)))
+	settled = w.letters.observe(began, !slices.ContainsFunc(logs, func(l broker.Log) bool {
+		return l.Kind == broker.Commands && l.Floor < w.letters.commands[l.Name]
+	})) && settled
 	for _, l := range logs {
 		settled = settled && l.Floor >= l.Last
-		n := timer.Number{Broker: w.owner.me.Broker, Log: l.Name, Kind: timer.LogKind(l.Kind.String()), Number: l.Floor}
+		n := timer.Number{Broker: id, Log: l.Name, Kind: timer.LogKind(l.Kind.String()), Number: l.Floor}
 		before, known := w.written.of(l)
-		if l.Kind == broker.Events {
+		switch l.Kind {
+		case broker.Events:
 			n.Number = max(before, w.events.done[l.Name])
+		case broker.DeadLetter:
+			n.Number = max(before, w.letters.done[l.Name])
 		}
 		switch {
 		case known && before > l.Last:
@@ -119,30 +127,41 @@ func (w *numberWriter) write(ctx context.Context) (settled bool, _ error) {
 	return settled, nil
 }
 
-// eventFloors are the ends of the logs of events up to which the outbox has none of their events
-// any more. An event leaves the outbox a moment after it was published: a copy of the database
-// from between must read it.
-type eventFloors struct {
-	done  map[string]int64 // by log
-	asked map[string]int64 // the ends at a time
-	at    time.Time        // zero: none are asked for
+// settledEnds are ends of logs up to which everything has done here what it has to do. That is
+// known some time after the ends were asked for. An event leaves the outbox a moment after it
+// was published, and a copy of the database from between must read it. The dead letter of a
+// command must be read as long as the command is.
+type settledEnds struct {
+	done     map[string]int64 // by log
+	asked    map[string]int64 // the ends at a time
+	commands map[string]int64 // the ends of the commands then
+	at       time.Time        // zero: none are asked for
 }
 
 // clockSkew is how much the clocks of instances may differ.
 const clockSkew = time.Second
 
-// observe takes the ends of the logs that were asked for at a time, and when the oldest event
-// was appended that the outbox has now. It reports whether all events up to these ends are done.
-func (e *eventFloors) observe(at time.Time, logs []broker.Log, oldest time.Time) bool {
-	if e.at.IsZero() {
-		e.at, e.asked = at, make(map[string]int64)
-		for _, l := range logs {
-			if l.Kind == broker.Events {
-				e.asked[l.Name] = l.Floor
-			}
+// ask takes the ends of the logs of a kind that were asked for at a time, unless earlier ones
+// are not settled yet.
+func (e *settledEnds) ask(kind broker.Kind, at time.Time, logs []broker.Log) {
+	if !e.at.IsZero() {
+		return
+	}
+	e.at, e.asked, e.commands = at, make(map[string]int64), make(map[string]int64)
+	for _, l := range logs {
+		switch l.Kind {
+		case kind:
+			e.asked[l.Name] = l.Floor
+		case broker.Commands:
+			e.commands[l.Name] = l.Last
 		}
 	}
-	if !oldest.IsZero() && !oldest.After(e.at.Add(clockSkew)) {
+}
+
+// observe notes whether the ends that were asked for are settled now. It returns whether these
+// are the ends of the time given.
+func (e *settledEnds) observe(at time.Time, settled bool) bool {
+	if !settled {
 		return false
 	}
 	current := e.at.Equal(at)

@@ -49,6 +49,7 @@ type recovery struct {
 	ask      bool          // end with an error instead of a change
 
 	progress atomic.Pointer[RecoveryProgress] // nil if none is under way
+	brokerID atomic.Pointer[string]           // id of the broker, once the commands are claimed
 	all      atomic.Pointer[int64]            // the interruptions of the broker before everything that it held was read; nil: it was not
 	away     func() int64                     // how often the broker has been away
 }
@@ -98,6 +99,7 @@ var errAsk = errors.New("run timer-service recover, or start with recover set to
 // run reads what the database lacks, for a broker with an id. It does nothing if other
 // instances run on the database, since they have read it. It calls begun if that takes longer.
 func (r *recovery) run(ctx context.Context, brokerID string, begun func()) (done Recovered, err error) {
+	r.brokerID.Store(&brokerID)
 	if r.history == nil {
 		r.log.InfoContext(ctx, "the broker keeps no messages that were read: a lost database is recovered from a backup only", "reason", r.lacks)
 		return done, nil
@@ -333,6 +335,11 @@ func (a *App) recoverNow(ctx context.Context, dry bool) (done Recovered, err err
 	if err := a.store.Prepare(ctx); err != nil {
 		return Recovered{}, fmt.Errorf("store: %w", err)
 	}
+	unlock, err := a.store.Lock(ctx)
+	if err != nil {
+		return Recovered{}, fmt.Errorf("store: %w", err)
+	}
+	defer func() { _ = unlock() }() // which the end of the process does, too
 	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if err := broker.AwaitReady(connecting, a.broker); err != nil {

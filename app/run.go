@@ -19,9 +19,9 @@ const (
 // flow: the intake first, then the poller, then the forwarder when the outbox is empty or
 // DrainTimeout has passed. It returns within [Options.StopTimeout] after the end of ctx,
 // with an error if a part died or did not end in time. It returns an error at once if
-// another app of this process runs on the database and one of the two has a handler of
-// OnDue. With [Options].RunBroker it runs the broker, too; a broker that is away delays the
-// start by a second. An App runs once.
+// another app runs on the database and that is a SQLite file, or if both run in this process and
+// one of them has a handler of OnDue. With [Options].RunBroker it runs the broker, too; a broker
+// that is away delays the start by a second. An App runs once.
 func (a *App) Run(ctx context.Context) error {
 	if a.started.Swap(true) {
 		return errAgain
@@ -38,7 +38,15 @@ func (a *App) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		return a.runParts(ctx, died, leave)
+		unlock, err := a.store.Lock(ctx)
+		if err != nil {
+			leave()
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("store: %w", err)
+		}
+		return errors.Join(a.runParts(ctx, died, leave), unlock())
 	}
 	if !a.opt.RunBroker {
 		return run()

@@ -44,7 +44,7 @@ type Store interface {
 	// an error has changed nothing, and the transaction can go on. Until it ends it keeps
 	// the keys of its commands, or with SQLite the database, from others. Where commands
 	// need a receipt, that is committed too. It is for one goroutine at a time.
-	Join(tx *sql.Tx) timer.Commands
+	Join(tx *sql.Tx) timer.Transaction
 
 	// Transact runs fn in a transaction that waits its turn with those of the store. It
 	// commits if fn returns nil, and leaves no trace if fn fails or panics; the error of
@@ -55,6 +55,10 @@ type Store interface {
 
 	// Prepare checks the database before the first use.
 	Prepare(ctx context.Context) error
+
+	// Lock makes this app the only one that runs on the database, until unlock is called, if
+	// the database belongs to one process. The error names the process that runs on it.
+	Lock(ctx context.Context) (unlock func() error, err error)
 
 	// Identity returns the id that the database was given when it was made, and what it
 	// is and where, for people.

@@ -85,7 +85,7 @@ func (t *Timers) CancelTx(ctx context.Context, tx *sql.Tx, keys ...timer.Key) er
 }
 
 // CancelWhereTx cancels many timers in a transaction of the host's, as CancelWhere does: at
-// most 10,000. By a prefix or a correlation id it finds only timers that were committed before.
+// most 10,000, also of those that the transaction has scheduled.
 func (t *Timers) CancelWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.TenantID, of timer.Selection) (timer.CancelCounts, error) {
 	return t.in(tx).CancelWhere(ctx, tenant, of)
 }
@@ -93,8 +93,8 @@ func (t *Timers) CancelWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.Ten
 // In returns a [Joined] that schedules and cancels in a transaction that a store has joined,
 // such as one of pgx: timers.In(store.JoinPgx(tx)).Schedule(ctx, …). After its commit
 // the next poll finds the timers, as after ScheduleTx.
-func (t *Timers) In(joined timer.Commands) Joined {
-	return Joined{timers: t, commands: joined, joins: true}
+func (t *Timers) In(joined timer.Transaction) Joined {
+	return Joined{timers: t, commands: joined, list: joined.List, joins: true}
 }
 
 // Tx runs fn in a transaction of the database, commits if fn returns nil, and wakes
@@ -136,7 +136,7 @@ func (t *Timers) Retry(ctx context.Context, seqs ...int64) (retried int, err err
 	return t.app.Retry(ctx, seqs...)
 }
 
-func (t *Timers) direct() Joined { return Joined{timers: t, commands: t.commands} }
+func (t *Timers) direct() Joined { return Joined{timers: t, commands: t.commands, list: t.List} }
 
 // in returns a Joined on a transaction of the host's.
 func (t *Timers) in(tx *sql.Tx) Joined {

@@ -216,6 +216,14 @@ func TestManyTimersAreCanceledAtOnce(t *testing.T) {
 			}
 			return err
 		}))
+		must(b, timers.Tx(b.Context(), func(tx *sql.Tx) error { // which sees its own timers
+			must(b, timers.ScheduleTx(b.Context(), tx, in("order-4.pay", time.Hour)))
+			n, err := timers.CancelWhereTx(b.Context(), tx, "acme", timer.Selection{Prefix: "order-4."})
+			if n.Canceled != 1 {
+				b.Errorf("%+v of its own", n)
+			}
+			return err
+		}))
 		if _, err := timers.CancelWhere(b.Context(), "acme", timer.Selection{}); !errors.Is(err, timer.ErrInvalid) {
 			b.Errorf("nothing is selected: %v", err)
 		}

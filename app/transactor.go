@@ -19,7 +19,7 @@ type Transactor[T any] interface {
 	Transact(ctx context.Context, fn func(tx T) error) error
 
 	// Join returns commands that are applied in a transaction, as [Store] does.
-	Join(tx T) timer.Commands
+	Join(tx T) timer.Transaction
 
 	// TakeEvent deletes an event in a transaction, as [outbox.Taker] does.
 	TakeEvent(ctx context.Context, tx T, row outbox.Place) (bool, error)
@@ -37,7 +37,9 @@ func Tx[T any](ctx context.Context, t *Timers, db Transactor[T], fn func(tx T, i
 	err := db.Transact(ctx, func(tx T) error {
 		t.open.Store(tx, &b)
 		defer t.open.Delete(tx)
-		return fn(tx, Joined{timers: t, commands: db.Join(tx), open: &b, joins: true})
+		in := t.In(db.Join(tx))
+		in.open = &b
+		return fn(tx, in)
 	})
 	committed = err == nil
 	return err

@@ -1,18 +1,21 @@
 package service
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
 )
 
-// TestTenantTokensAreLoadedAgain changes the file: from then on the server takes the new
-// token, and not the one before.
+// TestTenantTokensAreLoadedAgain changes the content of the file, which keeps its size and time, as
+// with cp -p, in images and in Nix: from then on the server takes the new token, and not the
+// one before.
 func TestTenantTokensAreLoadedAgain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
@@ -26,8 +29,9 @@ func TestTenantTokensAreLoadedAgain(t *testing.T) {
 		server.ServeHTTP(w, r)
 		return w.Code
 	}
-	for _, token := range []string{"first-secret-token", "second-secret-token"} {
-		if err := os.WriteFile(file, []byte("acme: "+token), 0o600); err != nil {
+	for _, token := range []string{"secret-token-number-1", "secret-token-number-2"} {
+		written := time.Unix(1, 0)
+		if err := errors.Join(os.WriteFile(file, []byte("acme: "+token), 0o600), os.Chtimes(file, written, written)); err != nil {
 			t.Fatal(err)
 		}
 		if before := code(token); before != http.StatusUnauthorized {
@@ -40,7 +44,7 @@ func TestTenantTokensAreLoadedAgain(t *testing.T) {
 			t.Errorf("%s: %d after it was loaded", token, after)
 		}
 	}
-	if old := code("first-secret-token"); old != http.StatusUnauthorized {
+	if old := code("secret-token-number-1"); old != http.StatusUnauthorized {
 		t.Errorf("the old token: %d", old)
 	}
 }

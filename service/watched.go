@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"os"
@@ -59,11 +60,12 @@ func (w *watched) reload(ctx context.Context) {
 	}
 }
 
-// state returns what changes with the content of a file, or "" if the file does not exist.
+// state returns what changes with the content of a file, or "" if the file can't be read. The
+// file may change and keep its size and time: cp -p, images and Nix set the time.
 func state(name string) string {
-	info, err := os.Stat(name)
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprint(info.ModTime().UnixNano(), info.Size())
+	return fmt.Sprint(sha256.Sum256(text))
 }

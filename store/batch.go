@@ -6,6 +6,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,10 +58,10 @@ func NewBatch(inner timer.Store, inbox timer.Inbox) *Batch {
 	slots := make(chan struct{}, maxAlone)
 	return &Batch{
 		Store:     inner,
-		schedules: group[timer.ScheduleTimer]{apply: inner.Schedule, slots: slots, lead: make(chan struct{}, 1)},
-		cancels:   group[timer.CancelTimer]{apply: inner.Cancel, slots: slots, lead: make(chan struct{}, 1)},
-		receipts:  group[timer.Receipt]{apply: emitReceipts(inner), slots: slots, lead: make(chan struct{}, 1)},
-		messages:  group[timer.InboxMessage]{apply: putInbox(inbox), slots: slots, lead: make(chan struct{}, 1)},
+		schedules: group[timer.ScheduleTimer]{apply: inner.Schedule, tenant: func(c timer.ScheduleTimer) timer.TenantID { return c.TenantID }, slots: slots, lead: make(chan struct{}, 1)},
+		cancels:   group[timer.CancelTimer]{apply: inner.Cancel, tenant: func(c timer.CancelTimer) timer.TenantID { return c.TenantID }, slots: slots, lead: make(chan struct{}, 1)},
+		receipts:  group[timer.Receipt]{apply: emitReceipts(inner), tenant: func(r timer.Receipt) timer.TenantID { return r.TenantID }, slots: slots, lead: make(chan struct{}, 1)},
+		messages:  group[timer.InboxMessage]{apply: putInbox(inbox), tenant: func(m timer.InboxMessage) timer.TenantID { return m.TenantID }, slots: slots, lead: make(chan struct{}, 1)},
 	}
 }
 
@@ -120,9 +121,10 @@ func putInbox(inbox timer.Inbox) func(context.Context, time.Time, ...timer.Inbox
 
 // A group gathers commands of one type.
 type group[C any] struct {
-	apply func(context.Context, time.Time, ...C) ([]timer.Result, error)
-	slots chan struct{} // holds one for each call that has a commit of its own
-	lead  chan struct{} // holds one during a commit, and during the batching delay after it
+	apply  func(context.Context, time.Time, ...C) ([]timer.Result, error)
+	tenant func(C) timer.TenantID
+	slots  chan struct{} // holds one for each call that has a commit of its own
+	lead   chan struct{} // holds one during a commit, and during the batching delay after it
 
 	mu      sync.Mutex
 	waiting []*call[C]
@@ -134,6 +136,7 @@ type call[C any] struct {
 	commands []C
 	end      <-chan struct{} // of the caller's context
 	done     chan struct{}   // closed when results and err are set
+	behind   int             // commands of its tenant that wait in front of it
 	shared   bool            // the commit has other calls
 	results  []timer.Result
 	err      error
@@ -235,11 +238,21 @@ func (g *group[C]) commit(ctx context.Context) {
 	g.applyAll(commit, batch, make([]C, 0, commands))
 }
 
-// take removes the calls of the next commit: the first ones, up to the limit. It
-// returns how many commands they have.
+// take removes the calls of the next commit, up to the limit, and returns how many commands they
+// have. Tenants share the limit: a call goes before others in front of which more commands of
+// their own tenant wait.
 func (g *group[C]) take() (batch []*call[C], commands int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	waiting := make(map[timer.TenantID]int)
+	for _, c := range g.waiting {
+		if len(c.commands) > 0 {
+			tenant := g.tenant(c.commands[0])
+			c.behind = waiting[tenant]
+			waiting[tenant] += len(c.commands)
+		}
+	}
+	slices.SortStableFunc(g.waiting, func(a, b *call[C]) int { return cmp.Compare(a.behind, b.behind) })
 	n := 0
 	for n < len(g.waiting) && (n == 0 || commands+len(g.waiting[n].commands) <= batchLimit) {
 		commands += len(g.waiting[n].commands)

@@ -232,6 +232,32 @@ func TestWaitingMessagesShareACommit(t *testing.T) {
 	})
 }
 
+// TestTenantsShareCommits has an import of one tenant wait, in calls of 500, and then commands of
+// two others: these are in the next commit.
+func TestTenantsShareCommits(t *testing.T) {
+	onSlow(t, func(s *slow) {
+		schedule := func(tenant timer.TenantID, n int) {
+			s.running.Go(func() {
+				c := command("a", 1)
+				c.TenantID = tenant
+				results, err := s.batch.Schedule(s.Context(), s.began, slices.Repeat([]timer.ScheduleTimer{c}, n)...)
+				if took := time.Since(s.began); err != nil || len(results) != n || tenant != "big" && took >= 3*commitTime {
+					s.Errorf("%s: %d results, %v after %v", tenant, len(results), err, took)
+				}
+			})
+			synctest.Wait()
+		}
+		for range 9 {
+			schedule("big", 500)
+		}
+		for range 2 {
+			schedule("small", 1)
+			schedule("tiny", 1)
+		}
+		s.sizes(500, 1504, 2000, 500)
+	})
+}
+
 func TestCallLargerThanTheLimitIsOneCommit(t *testing.T) {
 	onSlow(t, func(s *slow) {
 		_, err := s.batch.Schedule(s.Context(), time.Now(), slices.Repeat([]timer.ScheduleTimer{command("a", 1)}, 2001)...)

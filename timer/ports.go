@@ -36,6 +36,14 @@ type Commands interface {
 	Cancel(ctx context.Context, now time.Time, commands ...CancelTimer) ([]Result, error)
 }
 
+// A Transaction applies commands in a transaction that a host began, and reads in it.
+type Transaction interface {
+	Commands
+
+	// List returns timers of a tenant as [Reader] does, with what the transaction has changed.
+	List(ctx context.Context, filter Filter) (Page, error)
+}
+
 // A Store keeps timers and the outbox durably: when a method returns nil, its effect survives
 // a crash. All methods are safe for concurrent use, in this process and by other instances on
 // the same database.

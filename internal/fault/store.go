@@ -19,9 +19,10 @@ type Full interface {
 	Inbox() timer.Inbox
 	Outbox() outbox.Outbox
 	Shared() store.Shared
-	Join(tx *sql.Tx) timer.Commands
+	Join(tx *sql.Tx) timer.Transaction
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
 	Prepare(ctx context.Context) error
+	Lock(ctx context.Context) (unlock func() error, err error)
 	Identity(ctx context.Context) (id, name string, err error)
 	Check(ctx context.Context) error
 	Watch(ctx context.Context) error

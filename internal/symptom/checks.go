@@ -2,10 +2,10 @@ package symptom
 
 // The checks of a running service find these, in the order of the flow.
 var (
-	StoreFails  = Symptom{Part: "store", Red: true, Text: "%v", Do: "commands wait at the broker and nothing fires: repair the database, it goes on by itself"}
+	StoreFails  = Symptom{Part: "store", Red: true, Text: "%v", Do: "commands wait at the broker and nothing fires: repair the database, it goes on by itself; files that db_url names are read again, a new db_url needs a restart"}
 	BrokerFails = Symptom{
 		Part: "broker", Red: true, Text: "%v",
-		Do: "nothing comes in and nothing goes out, nothing is lost: start the broker or repair the network, it goes on by itself",
+		Do: "nothing comes in and nothing goes out, nothing is lost: start the broker or repair the network, it goes on by itself; files that settings name are read again, a new setting needs a restart",
 	}
 	Recovering = Symptom{
 		Part: "owner", Red: true, Text: "the database is recovered from the broker: %d commands and %d events were read, about %d are left",

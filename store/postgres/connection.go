@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"slices"
 	"strings"
@@ -39,13 +40,20 @@ const (
 // connects when it is first used.
 func Connect(url string) (*sql.DB, error) { return connect(url, connections) }
 
-// connect returns a handle for the URL. It connects when it is first used.
+// connect returns a handle for the URL. It connects when it is first used. The files that the URL
+// names are read at each connect, so that they can be replaced.
 func connect(url string, limit int) (*sql.DB, error) {
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
-	db := stdlib.OpenDB(*config)
+	db := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(func(_ context.Context, c *pgx.ConnConfig) error {
+		now, err := parse(url)
+		if err == nil {
+			*c = *now
+		}
+		return err
+	}))
 	db.SetMaxOpenConns(limit)
 	db.SetMaxIdleConns(limit)
 	db.SetConnMaxIdleTime(5 * time.Minute)
@@ -56,8 +64,11 @@ func connect(url string, limit int) (*sql.DB, error) {
 // in it, that message contains a part of the password.
 func parse(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, fmt.Errorf("a file that the URL of the database names: %w", file)
+	}
 	if err != nil {
-		return nil, errors.New("the URL of the database can't be read: it looks like postgres://user:password@host:5432/database?sslmode=require, " +
+		return nil, errors.New("the URL of the database, or a file that it names, can't be read: it looks like postgres://user:password@host:5432/database?sslmode=require, " +
 			"with %-escapes for special characters in the password")
 	}
 	if !strings.Contains(url, "default_query_exec_mode") {
@@ -133,7 +144,7 @@ func onDriver(ctx context.Context, conn *sql.Conn, fn func(context.Context, *pgx
 			return fmt.Errorf("%w: the handle's driver is %T: open it with pgx's, sql.Open(\"pgx\", url)", timer.ErrFatal, driver)
 		}
 		err := fn(ctx, c.Conn())
-		if codeOf(err) == readOnly {
+		if codeOf(err) == readOnly || errors.Is(err, errFenced) {
 			_ = c.Conn().Close(ctx)
 		}
 		return err
@@ -141,7 +152,7 @@ func onDriver(ctx context.Context, conn *sql.Conn, fn func(context.Context, *pgx
 }
 
 // readOnly is the code of a server that takes no writes: a standby, or a primary that was
-// replaced. Connections to it stay open, so they are closed here: new ones go where the URL
+// replaced and is set read-only. Connections to it stay open, so they are closed here: new ones go where the URL
 // leads by then.
 const readOnly = "25006"
 

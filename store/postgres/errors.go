@@ -87,8 +87,11 @@ func codeOf(err error) string {
 }
 
 // IsAbsent reports whether an error of Open says that the server can't be reached or is not
-// ready, so that waiting may help. A server that refuses the connection is not absent.
+// ready, or set read-only, so that waiting may help. A server that refuses the connection is not absent.
 func IsAbsent(err error) bool {
+	if errors.Is(err, errFenced) {
+		return true
+	}
 	if code := codeOf(err); code != "" {
 		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == "53300"
 	}

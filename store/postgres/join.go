@@ -31,11 +31,17 @@ const (
 // Until the transaction ends, commands for the same keys wait, and its timers do not fire. If
 // it is one of Transact or ends within a second, NextDue and Reach see its timers as soon as
 // it is committed; else within a second of its commit.
-func (s *Store) Join(tx *sql.Tx) timer.Commands { return &joined{store: s, send: s.sender(tx)} }
+func (s *Store) Join(tx *sql.Tx) timer.Transaction { return s.join(s.sender(tx)) }
 
 // JoinPgx is [Store.Join] for a transaction that pgx itself has begun.
-func (s *Store) JoinPgx(tx pgx.Tx) timer.Commands {
-	return &joined{store: s, send: func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), steps...) }}
+func (s *Store) JoinPgx(tx pgx.Tx) timer.Transaction {
+	return s.join(func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), steps...) })
+}
+
+func (s *Store) join(send sender) *joined {
+	j := &joined{store: s, send: send}
+	j.reader.Reader = store.Reader{SQL: statements, Rows: j.rows}
+	return j
 }
 
 // sender returns what sends statements in a transaction: together if it is one of Transact.
@@ -97,8 +103,30 @@ func (s step) run(ctx context.Context, tx *sql.Tx) error {
 
 // A joined applies commands in a transaction of the host.
 type joined struct {
-	store *Store
-	send  sender
+	store  *Store
+	send   sender
+	reader Reader // of the transaction
+}
+
+// List returns timers as the transaction sees them.
+func (j *joined) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
+	return j.reader.List(ctx, f)
+}
+
+// rows runs a statement in the transaction and calls fn for each row.
+func (j *joined) rows(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
+	if err := ctx.Err(); err != nil {
+		return inTransaction(doing, err)
+	}
+	if err := j.store.ready(ctx); err != nil {
+		return classify(doing, err)
+	}
+	t := &transaction{store: j.store, send: j.send}
+	return inTransaction(doing, j.saved(ctx, t, func() error {
+		database := t.join()
+		t.later(step{text: text, args: nullable(args), each: fn})
+		return t.leave(ctx, database)
+	}))
 }
 
 // Schedule applies the commands in the transaction. If it returns an error, it has applied
@@ -232,9 +260,9 @@ func (s *Store) hosting(ctx context.Context, transact func() (failed, err error)
 	return classify(doing, err)
 }
 
-// beginHosted sets the mode of a transaction of Transact, whatever the database has as its
-// default.
-const beginHosted = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE"
+// beginHosted sets the mode of a transaction of Transact, whatever isolation the database has as
+// its default.
+const beginHosted = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 // Transact runs fn in a transaction at READ COMMITTED. Transactions wait for each other only
 // if they have the same rows. The timeouts are those of the handle, and the transaction is as
@@ -251,7 +279,7 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 			return nil, err
 		}
 		defer func() { _ = tx.Rollback() }() // does nothing after a commit
-		if _, err := tx.ExecContext(ctx, beginHosted); err != nil {
+		if _, err := tx.ExecContext(ctx, beginHosted+s.mode()); err != nil {
 			return nil, err
 		}
 		s.hosted.Store(tx, sender(func(ctx context.Context, steps ...step) error {
@@ -301,7 +329,7 @@ func (p Pgx) Transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	s := p.store
 	return s.hosting(ctx, func() (failed, err error) {
 		err = withConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
-			tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+			tx, err := c.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin + s.mode()})
 			if err != nil {
 				return err
 			}
@@ -320,7 +348,7 @@ func (p Pgx) Transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 
 // Join returns a value that applies commands in a transaction, which may also be one that the
 // host has begun.
-func (p Pgx) Join(tx pgx.Tx) timer.Commands { return p.store.JoinPgx(tx) }
+func (p Pgx) Join(tx pgx.Tx) timer.Transaction { return p.store.JoinPgx(tx) }
 
 // TakeEvent deletes an event of the outbox in a transaction.
 func (p Pgx) TakeEvent(ctx context.Context, tx pgx.Tx, row outbox.Place) (bool, error) {

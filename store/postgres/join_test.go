@@ -76,7 +76,7 @@ func beginPgx(t testing.TB, s storetest.JoinedStore) storetest.HostTx {
 }
 
 type pgxTx struct {
-	timer.Commands
+	timer.Transaction
 	tx pgx.Tx
 }
 

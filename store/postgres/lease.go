@@ -46,6 +46,7 @@ type lease struct {
 
 	began    time.Time    // where answered counts from
 	answered atomic.Int64 // when the server answered last, in nanoseconds since began
+	wall     atomic.Int64 // the same by the wall clock, in Unix milliseconds
 }
 
 var errNoShard = errors.New("another instance reads what the database lacks, or all 256 shards of the outbox have an owner")
@@ -129,7 +130,7 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 	began := time.Now() //nolint:forbidigo // a timeout of the server, not the time of timers
 	var number int64
 	err = onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error {
-		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false, started}}, step{text: sqlNode, args: []any{nodeName(s.node), abandoned}}); err != nil {
+		if err := send(ctx, c, step{text: begin}, step{text: sqlSettings, args: []any{false, started}}, step{text: sqlNode, args: []any{nodeName(s.node), abandoned}}); err != nil {
 			return err
 		}
 		if number, err = simple(ctx, c, text); err != nil {
@@ -153,6 +154,7 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 		shard: shard{store: s, number: int32(number)}, conn: conn, held: held, lose: lose,
 		stop: stop, done: make(chan struct{}), began: began,
 	}
+	l.wall.Store(began.UnixMilli())
 	l.readable = l.certain
 	go l.heartbeats(beating)
 	return l, nil
@@ -181,7 +183,7 @@ func (s *Store) spare(ctx context.Context) error {
 func (l *lease) heartbeats(ctx context.Context) {
 	defer close(l.done)
 	for pause.For(ctx, heartbeatInterval) {
-		asked := time.Since(l.began) //nolint:forbidigo // as above
+		asked, wall := time.Since(l.began), time.Now().UnixMilli() //nolint:forbidigo // as above
 		if err := l.heartbeat(ctx); err != nil {
 			if ctx.Err() == nil {
 				l.lose()
@@ -189,14 +191,21 @@ func (l *lease) heartbeats(ctx context.Context) {
 			return
 		}
 		l.answered.Store(int64(asked))
+		l.wall.Store(wall)
 	}
 }
 
-// heartbeat asks the server how many instances there are.
+// heartbeat asks the server how many instances there are. It fails if the database is set
+// read-only.
 func (l *lease) heartbeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()
-	return onDriver(ctx, l.conn, l.store.countInstances)
+	return onDriver(ctx, l.conn, func(ctx context.Context, c *pgx.Conn) error {
+		if l.store.fenced.Load() {
+			return errFenced
+		}
+		return l.store.countInstances(ctx, c)
+	})
 }
 
 // countInstances reads how many instances there are. An owner counts itself.
@@ -251,11 +260,13 @@ func hangUp(conn *sql.Conn) {
 
 var errUncertain = errors.New("the server did not answer for a while: another instance may own the shard of the outbox")
 
-// certain returns nil as long as no other instance can own the shard. A process that was
-// suspended goes on where it was, and must not send rows that another instance has taken
-// over.
+// certain returns nil as long as no other instance can own the shard. A process or a machine that
+// was suspended goes on where it was, and must not send rows that another instance has taken
+// over. The monotonic clock stands still while a machine is suspended, and the wall clock may be
+// set back, so the lease is as old as either of them says.
 func (l *lease) certain() error {
-	if silent := time.Since(l.began) - time.Duration(l.answered.Load()); silent > certain { //nolint:forbidigo // as above
+	silent := time.Since(l.began) - time.Duration(l.answered.Load())      //nolint:forbidigo // as above
+	if max(silent, time.Since(time.UnixMilli(l.wall.Load()))) > certain { //nolint:forbidigo // as above
 		return fmt.Errorf("read the outbox: %w", errUncertain)
 	}
 	return nil
@@ -268,6 +279,11 @@ func (s *Store) Instances() int { return max(1, int(s.instances.Load())) }
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	err = readTx(ctx, s.db, step{text: sqlNow, each: store.Scan(&now)})
 	return now, classify("ask the server for the time", err)
+}
+
+// Lock does nothing, since any number of instances may run.
+func (s *Store) Lock(context.Context) (unlock func() error, err error) {
+	return func() error { return nil }, nil
 }
 
 // Shared returns s, since instances share the server.

@@ -90,7 +90,7 @@ func Migratable(ctx context.Context, db *sql.DB) error {
 func locked(ctx context.Context, db *sql.DB, fn func() error) error {
 	return withConn(ctx, db, func(ctx context.Context, c *pgx.Conn) error {
 		defer rollBack(ctx, c)
-		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlTimeouts}, step{text: sqlLock, args: []any{int32(lockMigrate)}}); err != nil {
+		if err := send(ctx, c, step{text: begin}, step{text: sqlTimeouts}, step{text: sqlLock, args: []any{int32(lockMigrate)}}); err != nil {
 			return err
 		}
 		return fn()
@@ -227,7 +227,7 @@ func reference(ctx context.Context, c *pgx.Conn) error {
 // it.
 func addReference(ctx context.Context, c *pgx.Conn) error {
 	defer rollBack(ctx, c)
-	err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false, nil}}, step{text: `ALTER TABLE timer_schedules
+	err := send(ctx, c, step{text: begin}, step{text: sqlSettings, args: []any{false, nil}}, step{text: `ALTER TABLE timer_schedules
 		ADD CONSTRAINT ` + referenceName + ` FOREIGN KEY (tenant_id, service_call_id)
 		    REFERENCES service_calls (tenant_id, service_call_id) ON DELETE CASCADE NOT VALID`}, step{text: commit})
 	if codeOf(err) == "42830" {

@@ -39,7 +39,7 @@ func (r *Reader) walk(
 			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store", timer.Quote(f.After))
 		}
 	}
-	err = r.rows(ctx, doing, text, append(args, time.UnixMilli(at).UTC(), place, int64(limit+1)), func(row store.Scanner) error {
+	err = r.Rows(ctx, doing, text, append(args, time.UnixMilli(at).UTC(), place, int64(limit+1)), func(row store.Scanner) error {
 		if len(page.Entries) == limit {
 			page.Next = fmt.Sprintf(form, at, place.BlockNumber, place.OffsetNumber)
 			return nil

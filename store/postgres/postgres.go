@@ -87,6 +87,9 @@ type Store struct {
 
 	working sync.WaitGroup // calls for which Close waits; others may begin inside of them
 
+	fenced    atomic.Bool // the database is set read-only
+	overrides atomic.Bool // sessions of this role begin read-only, which a host may have set
+
 	mu    sync.Mutex
 	known bool   // the database was checked
 	id    string // of the database, once it is known
@@ -203,13 +206,23 @@ var _ interface {
 	outbox.Table
 } = (*Store)(nil)
 
-// These statements begin and end transactions, whatever the database has as its default.
+// These statements begin and end transactions, whatever isolation the database has as its
+// default. Whether they may write the database decides, see mode.
 const (
-	beginWriting = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-	beginReading = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
+	begin        = "BEGIN ISOLATION LEVEL READ COMMITTED"
+	beginReading = begin + " READ ONLY"
 	commit       = "COMMIT"
 	rollback     = "ROLLBACK"
 )
+
+// mode returns what a transaction that writes adds to its isolation level. A default that the
+// role or the connection has is overridden; one of the database or the server is not.
+func (s *Store) mode() string {
+	if s.overrides.Load() {
+		return " READ WRITE"
+	}
+	return ""
+}
 
 // reading returns the steps that begin a transaction that only reads.
 func reading() []step {
@@ -247,7 +260,7 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	}
 	return s.restarted(ctx, onConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
 		t := &transaction{store: s, send: func(ctx context.Context, steps ...step) error { return send(ctx, c, steps...) }}
-		t.later(step{text: beginWriting})
+		t.later(step{text: begin + s.mode()})
 		t.later(step{text: sqlSettings, args: []any{s.opt.Durability == Relaxed, started}})
 		defer rollBack(ctx, c) // does nothing after a commit
 		if err := fn(ctx, t); err != nil {

@@ -73,7 +73,7 @@ func (r *Reader) ofTenant(ctx context.Context, f timer.Filter) (page timer.Page,
 		string(f.TenantID), after, string(f.State), timer.RoundUp(f.DueFrom), timer.RoundUp(f.DueBefore), f.CorrelationID,
 		int64(limit + 1), int64(timer.PageWalk), before,
 	}
-	err = r.rows(ctx, "list "+string(f.TenantID), sqlList, args, func(row store.Scanner) error {
+	err = r.Rows(ctx, "list "+string(f.TenantID), sqlList, args, func(row store.Scanner) error {
 		var edge bool
 		e, err := store.ReadEntryAfter(row, &edge)
 		if edge {

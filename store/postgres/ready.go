@@ -21,14 +21,14 @@ import (
 // oldest is the oldest supported version of the server, as server_version_num.
 const oldest = 150000
 
-// ready checks the database once, until the check succeeds.
+// ready checks the database once, until the check succeeds, and while it is set read-only.
 func (s *Store) ready(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.known {
+	if s.known && !s.fenced.Load() {
 		return nil
 	}
-	if err := s.CheckServer(ctx); err != nil {
+	if err := s.CheckServer(ctx); err != nil || s.known {
 		return err
 	}
 	if err := Verify(ctx, s.db); err != nil {
@@ -55,13 +55,31 @@ func (s *Store) Prepare(ctx context.Context) error {
 	return classify("check the database", s.ready(ctx))
 }
 
+// errFenced says that a person keeps writes away from a database, as from an old primary.
+var errFenced = errors.New("the database is set read-only: default_transaction_read_only is on for the database or the server, so its connections are given up until that is taken back, or the URL leads to another server")
+
+// fence remembers whether the database is set read-only, which its error says, or only the
+// role's own sessions, which this store overrides. An own handle then keeps no connection, since
+// older ones may not know the setting.
+func (s *Store) fence(own, fenced bool) error {
+	s.overrides.Store(own)
+	if s.fenced.Swap(fenced) != fenced && !s.host {
+		s.db.SetConnMaxLifetime(map[bool]time.Duration{true: 1}[fenced])
+	}
+	if fenced {
+		return errFenced
+	}
+	return nil
+}
+
 // CheckServer returns an error that wraps [timer.ErrFatal] if the server can't keep the
 // promises of the store.
 func (s *Store) CheckServer(ctx context.Context) error {
 	var number int64
 	var version, synchronous, fsync string
 	var unlogged, hidden, denied, dropping string // names of tables; a denied one is not checked here, since each statement on it fails
-	if err := readTx(ctx, s.db, step{text: sqlServer, each: store.Scan(&number, &version, &synchronous, &fsync)},
+	var own, fenced bool
+	if err := readTx(ctx, s.db, step{text: sqlServer, each: store.Scan(&number, &version, &synchronous, &fsync, &own, &fenced), check: func() error { return s.fence(own, fenced) }},
 		step{text: sqlTables, each: store.Scan(&unlogged, &hidden, &denied, &dropping)}); err != nil {
 		return err
 	}

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
-
-	"github.com/gofrs/flock"
 
 	"github.com/event-service-agent/timer-service/internal/migration"
 	"github.com/event-service-agent/timer-service/timer"
@@ -91,7 +90,7 @@ func Inspect(ctx context.Context, path string) (c Contents, err error) {
 
 // Hold takes the lock of an existing file, so that no service starts on it until
 // it is unlocked. If a service has the lock the error names it.
-func Hold(path string) (*flock.Flock, error) {
+func Hold(path string) (*Lock, error) {
 	if err := present(path); err != nil {
 		return nil, err
 	}
@@ -99,5 +98,5 @@ func Hold(path string) (*flock.Flock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return takeLock(path)
+	return takeLock(path, slog.New(slog.DiscardHandler))
 }

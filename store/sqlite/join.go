@@ -9,6 +9,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -29,13 +30,18 @@ const (
 // the same file. From the first call to its end the transaction has the write lock of
 // the file: all others wait, in this process and elsewhere, for as long as their busy
 // timeout says.
-func (s *Store) Join(tx *sql.Tx) timer.Commands {
+func (s *Store) Join(tx *sql.Tx) timer.Transaction {
 	j := &joined{store: s, tx: tx}
-	return commands{within: j.within, together: j.together}
+	j.commands = commands{within: j.within, together: j.together}
+	j.reader.Reader = store.Reader{SQL: statements, Rows: j.rows}
+	return j
 }
 
 // A joined applies commands in a transaction of the host's.
 type joined struct {
+	commands
+	reader Reader // of the transaction
+
 	store *Store
 	tx    *sql.Tx
 	ours  bool // the transaction has the write lock, and is on the file of the store
@@ -44,6 +50,18 @@ type joined struct {
 // within runs fn in a savepoint of the transaction.
 func (j *joined) within(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
 	return classify(doing+" in a transaction", j.run(ctx, fn))
+}
+
+// List returns timers as the transaction sees them.
+func (j *joined) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
+	return j.reader.List(ctx, f)
+}
+
+// rows runs a statement in the transaction and calls fn for each row.
+func (j *joined) rows(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
+	return j.within(ctx, doing, func(ctx context.Context, t *transaction) error {
+		return each(ctx, t, fn, text, arguments(args)...)
+	})
 }
 
 // together calls steps in a savepoint that encloses theirs.
@@ -59,7 +77,7 @@ func (j *joined) run(ctx context.Context, fn func(context.Context, *transaction)
 	if err != nil {
 		return err
 	}
-	if err := ready.file.check(); err != nil {
+	if err := j.store.intact(ready); err != nil {
 		return err
 	}
 	endless := context.WithoutCancel(ctx)

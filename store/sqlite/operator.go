@@ -96,7 +96,7 @@ func (r *Reader) over(ctx context.Context, f timer.Filter) (page timer.Page, err
 	if err != nil {
 		return page, err
 	}
-	err = r.rows(ctx, "list timers that are over", sqlOverFrom, []any{last.at, last.rowid, limit + 1}, func(row store.Scanner) error {
+	err = r.Rows(ctx, "list timers that are over", sqlOverFrom, []any{last.at, last.rowid, limit + 1}, func(row store.Scanner) error {
 		if len(page.Entries) == limit {
 			page.Next = last.next()
 			return nil

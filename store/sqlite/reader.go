@@ -61,7 +61,7 @@ func (r *Reader) ofTenant(ctx context.Context, f timer.Filter) (timer.Page, erro
 	after, before := store.Between(f)
 	var end sql.NullString // of the walk; null if the page is full before, or the timers end
 	if f != (timer.Filter{TenantID: f.TenantID, Prefix: f.Prefix, After: f.After, Limit: f.Limit}) {
-		if err := r.rows(ctx, doing, sqlWalkEnd, []any{string(f.TenantID), after, timer.PageWalk, before}, store.Scan(&end)); err != nil {
+		if err := r.Rows(ctx, doing, sqlWalkEnd, []any{string(f.TenantID), after, timer.PageWalk, before}, store.Scan(&end)); err != nil {
 			return timer.Page{}, err
 		}
 	}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -44,7 +45,7 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 		return nil, err
 	}
 	if s.host {
-		if err := notMounted(file.path); err != nil {
+		if err := cmp.Or(notMounted(file.path), present(file.path)); err != nil {
 			return nil, fmt.Errorf("%w: %w", timer.ErrFatal, err)
 		}
 	} else if err := file.keepLog(); err != nil {
@@ -113,6 +114,31 @@ func (s polled) QueryContext(ctx context.Context, text string, args ...any) (*sq
 		return s.reads.QueryContext(ctx, text, args...)
 	}
 	return ready.polls[text].QueryContext(ctx, args...)
+}
+
+// Lock takes the lock of the file for a host that runs an app on it, until unlock is called. Who
+// calls [Open] has it. The error names the process that has it.
+func (s *Store) Lock(ctx context.Context) (unlock func() error, err error) {
+	const doing = "lock the database"
+	if !s.host {
+		return func() error { return nil }, nil
+	}
+	ready, err := s.ready(ctx)
+	if err != nil {
+		return nil, classify(doing, err)
+	}
+	lock, err := takeLock(ready.file.path, s.opt.Log)
+	if err != nil {
+		return nil, err
+	}
+	s.lock.Store(lock)
+	return lock.Unlock, nil
+}
+
+// intact returns an error that wraps [timer.ErrFatal] if another file is at the path of the
+// database, or another process has its lock.
+func (s *Store) intact(r *readiness) error {
+	return errors.Join(r.file.check(), s.lock.Load().check())
 }
 
 // Prepare checks the database before the first use: the schema of a host's
@@ -264,14 +290,14 @@ func (r *readiness) stamps() (all [2]fileStamp) {
 
 // Watch checks every second whether the file is still the one that was opened,
 // so that an idle service notices too. It returns nil when ctx is done, and an
-// error that wraps [timer.ErrFatal] if the file is gone or replaced, or has the content of an
-// older copy.
+// error that wraps [timer.ErrFatal] if the file is gone or replaced, has the content of an
+// older copy, or another process has its lock.
 func (s *Store) Watch(ctx context.Context) error {
 	var seen [2]fileStamp
 	for {
 		ready, err := s.ready(ctx)
 		if err == nil {
-			err = ready.file.check()
+			err = s.intact(ready)
 		}
 		if now := ready.stamps(); err == nil && now != seen { // something was written
 			err, seen = s.checkContent(ctx), now

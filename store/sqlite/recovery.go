@@ -27,14 +27,14 @@ func (s *Store) Advance(ctx context.Context, numbers ...timer.Number) error {
 		if err := each(ctx, t, store.Scan(&writes), sqlWritten); err != nil {
 			return err
 		}
-		if before := s.writes.Load(); before > 0 && writes != before+1 {
+		if before := s.numberWrites.Load(); before > 0 && writes != before+1 {
 			return errReplaced
 		}
 		_, err := t.ExecContext(ctx, sqlAdvance, store.JSON(rows))
 		return err
 	})
 	if err == nil {
-		s.writes.Store(writes)
+		s.numberWrites.Store(writes)
 	}
 	return err
 }
@@ -42,7 +42,7 @@ func (s *Store) Advance(ctx context.Context, numbers ...timer.Number) error {
 // checkContent returns an error that wraps [timer.ErrFatal] if the content of the file is
 // older than it was.
 func (s *Store) checkContent(ctx context.Context) error {
-	before := s.writes.Load()
+	before := s.numberWrites.Load()
 	var writes int64
 	err := s.rows(ctx, "read the numbers", sqlWrites, nil, store.Scan(&writes))
 	if err == nil && writes < before {

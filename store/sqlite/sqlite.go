@@ -21,9 +21,10 @@
 //
 // # Safety
 //
-// One process owns the file: a lock file beside it says which. If the file is
-// unlinked or replaced while it is open, every write fails with
-// [timer.ErrFatal], since what it would commit could be gone.
+// One process at a time runs on the file: a [Lock] keeps others away, and names the owner. [Open]
+// takes it, and with [New] the app that runs. If the file is unlinked or replaced while it is open, or another
+// process has the lock, every write fails with [timer.ErrFatal], since what it would commit
+// could be gone.
 package sqlite
 
 import (
@@ -37,7 +38,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gofrs/flock"
 	"modernc.org/sqlite"
 	_ "modernc.org/sqlite" // the driver
 	sqlite3 "modernc.org/sqlite/lib"
@@ -82,19 +82,20 @@ type Store struct {
 	commands
 	db   *sql.DB // the handle that writes
 	opt  Options
-	node timer.Node    // this instance
-	host bool          // the handle is a host's
-	turn chan struct{} // holds one token: its owner may write
-	lock *flock.Flock  // nil unless the store owns the file
+	node timer.Node           // this instance
+	host bool                 // the handle is a host's
+	turn chan struct{}        // holds one token: its owner may write
+	lock atomic.Pointer[Lock] // nil unless this store has it
 
 	mu    sync.Mutex
 	known *readiness // nil before the first use
 
-	commits atomic.Int64 // that this process has made
+	commits atomic.Int64              // that this process has made
+	writes  atomic.Pointer[time.Time] // since when a transaction of this process has the write lock; nil while none has
 
 	referenced atomic.Bool // a service call was missing, see [ReferenceServiceCalls]
 
-	writes atomic.Int64 // how often this process has written numbers, as the file counts it; 0: never
+	numberWrites atomic.Int64 // how often this process has written numbers, as the file counts it; 0: never
 
 	inbox *inbox
 
@@ -109,13 +110,14 @@ func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
 	if path, err = create(path, opt.Log); err != nil {
 		return nil, err
 	}
-	lock, err := takeLock(path)
+	lock, err := takeLock(path, cmp.Or(opt.Log, slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, err
 	}
 	db := connect(dsn(path, "rw", append(writerPragmas(opt.Durability), writerCache, writerCheckpoint)), writers)
 	s := newStore(db, opt)
-	s.lock, s.reads = lock, connect(dsn(path, "rw", readerPragmas), readers)
+	s.lock.Store(lock)
+	s.reads = connect(dsn(path, "rw", readerPragmas), readers)
 	defer func() {
 		if err != nil {
 			err = errors.Join(Explain(path, fmt.Errorf("open %s: %w", path, err)), s.Close())
@@ -180,9 +182,8 @@ func connect(dsn string, limit int) *sql.DB {
 	return db
 }
 
-// Close waits for the transaction at work, closes what Open opened, and lets go
-// of the lock. A store made by [New] only closes its prepared statements. It
-// must not be used afterwards.
+// Close waits for the transaction at work, closes what Open opened, and unlocks the file. A
+// store made by [New] leaves its handle open. It must not be used afterwards.
 func (s *Store) Close() error {
 	<-s.turn
 	defer func() { s.turn <- struct{}{} }()
@@ -193,10 +194,13 @@ func (s *Store) Close() error {
 		err = s.known.close()
 		s.known = nil
 	}
-	if s.host {
-		return err
+	if !s.host {
+		err = errors.Join(err, s.reads.Close(), s.db.Close())
 	}
-	return errors.Join(err, s.reads.Close(), s.db.Close(), s.lock.Unlock())
+	if lock := s.lock.Load(); lock != nil {
+		err = errors.Join(err, lock.Unlock())
+	}
+	return err
 }
 
 // DB returns the handle that writes: for [ReferenceServiceCalls], and for tests.
@@ -312,6 +316,8 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if _, err := t.ExecContext(endless, sqlLock); err != nil {
 		return err
 	}
+	s.writes.Store(new(time.Now())) //nolint:forbidigo // for Check, not for timers
+	defer s.writes.Store(nil)
 	if err := fn(endless, t); err != nil {
 		return err
 	}
@@ -321,7 +327,7 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := ready.file.check(); err != nil {
+	if err := s.intact(ready); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {

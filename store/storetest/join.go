@@ -20,14 +20,14 @@ type JoinedStore interface {
 
 // A Transactor has transactions for a host, see app.Store.
 type Transactor interface {
-	Join(tx *sql.Tx) timer.Commands
+	Join(tx *sql.Tx) timer.Transaction
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
 	TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error)
 }
 
 // A HostTx is a transaction of a host's, and what the store applies in it.
 type HostTx interface {
-	timer.Commands
+	timer.Transaction
 	Exec(ctx context.Context, text string) error
 	Commit() error
 	Rollback() error
@@ -48,6 +48,7 @@ func RunJoined(t *testing.T, open func(testing.TB) JoinedStore, begin Begin) {
 		{"Commands after the end of the transaction change nothing", joinedAfterEnd},
 		{"Commands of a context that has ended change nothing, and the transaction goes on", joinedEndedContext},
 		{"Receipts are committed with the effects, or not at all", joinedReceipts},
+		{"A list has what the transaction did, and others do not see it", joinedList},
 	} {
 		runJoined(t, c.name, open, begin, c.test)
 	}
@@ -119,7 +120,7 @@ type joinedSuite struct {
 
 // BeginSQL begins a transaction of database/sql. It is rolled back when the test ends,
 // if it is open then.
-func BeginSQL(t testing.TB, db *sql.DB, join func(*sql.Tx) timer.Commands) HostTx {
+func BeginSQL(t testing.TB, db *sql.DB, join func(*sql.Tx) timer.Transaction) HostTx {
 	t.Helper()
 	tx, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
@@ -158,7 +159,7 @@ func ended(tx HostTx, apply func(HostTx) ([]timer.Result, error)) ([]timer.Resul
 }
 
 type sqlTx struct {
-	timer.Commands
+	timer.Transaction
 	*sql.Tx
 }
 
@@ -213,6 +214,33 @@ func joinedEndedContext(s *joinedSuite) {
 	s.must(tx.Commit())
 	s.absent("call-1")
 	s.same("state", s.get(key("acme", "call-2")).State, timer.Scheduled)
+}
+
+func joinedList(s *joinedSuite) {
+	s.timers("acme", 2, noon.Add(time.Hour))
+	s.timers("other", 1, noon.Add(time.Hour))
+	tx := s.begin()
+	s.outcomes(tx.Schedule(s.Context(), noon, schedule(key("acme", "call-1"), 1, noon), schedule(key("acme", "new"), 1, noon)))
+	s.outcomes(tx.Cancel(s.Context(), noon, cancel(key("acme", "call-000000"), 2)))
+	list := func(by timer.Transaction, f timer.Filter) (calls []timer.ServiceCallID) {
+		f.TenantID, f.State, f.Limit = "acme", timer.Scheduled, 1 // several pages
+		s.must(timer.EachPage(s.Context(), &f, by.List, func(entries []timer.Entry) error {
+			for _, e := range entries {
+				calls = append(calls, e.ServiceCallID)
+			}
+			return nil
+		}))
+		return calls
+	}
+	s.same("in the transaction", list(tx, timer.Filter{}), []timer.ServiceCallID{"call-000001", "call-1", "new"})
+	s.same("a prefix in the transaction", list(tx, timer.Filter{Prefix: "call-0"}), []timer.ServiceCallID{"call-000001"})
+	s.same("outside of it", list(s.store, timer.Filter{}), []timer.ServiceCallID{"call-000000", "call-000001"})
+	s.outcomes(tx.Schedule(s.Context(), noon, schedule(key("acme", "last"), 1, noon)))
+	s.must(tx.Commit())
+	s.same("after it", list(s.store, timer.Filter{}), []timer.ServiceCallID{"call-000001", "call-1", "last", "new"})
+	if _, err := tx.List(s.Context(), timer.Filter{TenantID: "acme"}); err == nil {
+		s.Error("a transaction that has ended lists")
+	}
 }
 
 func joinedReceipts(s *joinedSuite) {

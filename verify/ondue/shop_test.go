@@ -81,17 +81,21 @@ func runShop(path string, in io.Reader, out io.Writer) error {
 	s := &shop{timers: a.Timers(), db: db, out: out}
 	s.timers.OnDueTx("", expire, app.OnDueOptions{})
 	s.timers.OnDue("remind-", s.remind, app.OnDueOptions{MinDelay: 10 * time.Millisecond, MaxDelay: 50 * time.Millisecond})
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	go func() {
-		ended <- a.Run(ctx)
-		stop()
+		defer close(ended)
+		if err := a.Run(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1) // whatever still waits for its input
+		}
 	}()
 	err = errors.Join(s.serve(ctx, in), pause.Until(ctx, func() (bool, error) {
 		s, err := store.Stats(ctx, "")
 		return s.Scheduled+s.Outbox == 0, err
 	}))
 	stop()
-	return errors.Join(err, <-ended)
+	<-ended
+	return err
 }
 
 // say prints a whole line.
