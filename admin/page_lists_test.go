@@ -35,7 +35,7 @@ func TestPagesSayWhoIsThrottled(t *testing.T) {
 	s, _ := operated(t, func(opt *admin.Options) { opt.Quotas = limits })
 	c := timer.ScheduleTimer{Key: timer.Key{TenantID: "globex", ServiceCallID: "order-1"}, DueAt: time.Now()}
 	for i := range 2 {
-		if exceeded, err := limits.Allow(t.Context(), nil, false, c); err != nil || (exceeded == nil) != (i == 0) {
+		if exceeded, err := limits.Allow(t.Context(), nil, quota.Fresh, c); err != nil || (exceeded == nil) != (i == 0) {
 			t.Fatal(exceeded, err)
 		}
 	}

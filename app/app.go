@@ -42,6 +42,7 @@ type Options struct {
 	Hooks           []Hooks                     // are called when something happens
 	Tracing         Tracing                     // makes spans of what happens; default none
 	Quotas          *quota.Limiter              // what tenants may have; default anything
+	Inbox           handlers.InboxLimits        // of messages that wait; their MaxWait is at most three quarters of Retention
 	IgnoreOthers    bool                        // acknowledge messages of a type that is no command, since teams share the commands topic; default: they are dead letters
 	Middleware      []message.HandlerMiddleware // of the router that commands pass, outside of ours
 	Takeover        bool                        // own the commands at the start, whichever database owns them
@@ -124,13 +125,14 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	if b.Routing().Receipts != "" {
 		receipts = batch.Receipts
 	}
-	a.handlers = handlers.New(batch, b.Routing(),
+	a.handlers = handlers.New(batch, s.Inbox(), b.Routing(),
 		b.Subscriber(opt.Role), b.Publisher(), opt.Clock, log, handlers.Options{
 			Name:         opt.Role,
 			Horizon:      opt.Horizon,
 			MaxAhead:     opt.MaxClockAhead,
 			DrainTimeout: opt.DrainTimeout,
 			Quotas:       opt.Quotas,
+			Waiting:      opt.Inbox,
 			Timers:       s.Timers(),
 			Unbatched:    store.Alone{Batch: batch},
 			Receipts:     receipts,
@@ -156,6 +158,8 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 func (o Options) withDefaults() Options {
 	o.Role = cmp.Or(o.Role, "timer-service")
 	o.DrainTimeout = option.Positive(o.DrainTimeout, defaultDrainTimeout)
+	o.Retention = option.Positive(o.Retention, store.DefaultKeep)
+	o.Inbox.MaxWait = min(option.Positive(o.Inbox.MaxWait, handlers.DefaultMaxWait), o.Retention/4*3)
 	o.CatchUpTimeout = option.Positive(o.CatchUpTimeout, defaultCatchUpTimeout)
 	o.PollingInterval = option.Positive(o.PollingInterval, defaultPollingInterval)
 	o.Horizon = option.Positive(o.Horizon, defaultHorizon)

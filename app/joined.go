@@ -10,6 +10,7 @@ import (
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -229,7 +230,7 @@ func (j Joined) allow(ctx context.Context, of byTenant) error {
 	}
 	asked := make(byTenant)
 	for tenant, own := range of {
-		exceeded, err := quotas.Allow(ctx, j.timers.app.store.Timers(), false, own...)
+		exceeded, err := quotas.Allow(ctx, j.timers.app.store.Timers(), quota.Fresh, own...)
 		switch {
 		case err != nil && errors.Is(context.Cause(ctx), errUncounted):
 			err = errUncounted

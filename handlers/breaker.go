@@ -13,8 +13,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// breakCircuit makes messages wait while the store fails, instead of leaving them to the
-// broker, which would deliver them again and again.
+// breakCircuit makes messages wait while the store fails, instead of putting them into
+// the inbox, which is in the store.
 func (h *Handlers) breakCircuit(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		if !h.breaker.acquire(h.stopping) {
@@ -33,14 +33,19 @@ func (h *Handlers) breakCircuit(next message.HandlerFunc) message.HandlerFunc {
 				h.failures.Add(1)
 				h.log.WarnContext(msg.Context(), "the store failed, commands wait until it works again", "error", err)
 			}
-			if errors.Is(err, timer.ErrFatal) {
-				select {
-				case h.fatal <- err:
-				default:
-				}
-			}
+			h.endIfFatal(err)
 		}
 		return nil, err
+	}
+}
+
+// endIfFatal ends Run if an error is fatal.
+func (h *Handlers) endIfFatal(err error) {
+	if errors.Is(err, timer.ErrFatal) {
+		select {
+		case h.fatal <- err:
+		default:
+		}
 	}
 }
 

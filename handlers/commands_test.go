@@ -128,8 +128,8 @@ func TestCommandIsNotRefusedByAClockThatIsBehind(t *testing.T) {
 	for _, c := range []timer.ScheduleTimer{early, late} {
 		body := string(envelope.Schedule(c))
 		behind = true
-		if d.deliver(body) || len(d.dead) > 0 {
-			t.Errorf("%s was acked, %d dead letters", body, len(d.dead))
+		if !d.deliver(body) || len(d.dead) > 0 || d.waits(t, "acme").failed == 0 {
+			t.Errorf("%s does not wait, %d dead letters", body, len(d.dead))
 		}
 		behind = false
 		if !d.deliver(body) || len(d.dead) != 1 {
@@ -236,8 +236,8 @@ func TestARefusedCommandHasADeadLetterAndAReceiptBeforeItsAck(t *testing.T) {
 	many.Commands[1].ServiceCallID, many.Commands[1].DueAt = "order-2", noon.Add(48*time.Hour)
 	refused := `{"id":"c-5","type":"ScheduleTimer","tenantId":"acme","aggregateId":"order-1","correlationId":"req-5"}`
 	from := []string{broker.MetaTopic, "timer.commands", envelope.HeaderTraceParent, producers}
-	if d.deliver(refused, from...) || len(d.dead) != 1 {
-		t.Error("acked without a receipt, or a receipt written before the dead letter")
+	if !d.deliver(refused, from...) || len(d.dead) != 1 || d.waits(t, "acme").failed != 1 {
+		t.Error("done without a receipt, or a receipt written before the dead letter")
 	}
 	for _, body := range []string{refused, string(envelope.ScheduleMany(many)), `{"tenantId":"acme"}`, `{"tenantId":"?"}`, `not JSON`} {
 		if !d.deliver(body, from...) {

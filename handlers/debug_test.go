@@ -110,8 +110,8 @@ func TestNoStackInALine(t *testing.T) {
 					d.log = slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})
 					fail(d)
 					d.run(t, routing)
-					if d.deliver(string(envelope.Schedule(command))) {
-						t.Error("acked")
+					if acked, waits := d.deliver(string(envelope.Schedule(command))), d.waits(t, "acme"); !acked || waits.failed != 1 {
+						t.Errorf("acked %t, %+v", acked, waits)
 					}
 					stacks, warned := 0, false
 					for line := range strings.Lines(log.String()) {

@@ -19,6 +19,7 @@ type delivery struct {
 	ctx   context.Context // of its handling
 	msg   *message.Message
 	store Store
+	row   *row // of the inbox; nil if the message came from the broker
 
 	origin    envelope.Origin       // ids of the message, as far as they can be read
 	invalid   error                 // why the message becomes a dead letter; nil if it does not

@@ -2,9 +2,10 @@
 // Watermill router and its middleware to a handler, which applies it to the store and returns
 // after the commit. Then the router acks it.
 //
-//	broker ─► router: the host's middleware, CorrelationID, receive (decode, trace, count),
-//	                  poison queue, refuse (invalid, quota), retry, circuit breaker, recoverer
-//	                  ─► ScheduleTimer, ScheduleTimers, CancelTimer, CancelTimers ─► group commit
+//	broker ─► router: begin, the host's middleware, CorrelationID, receive (decode, trace, count),
+//	           ▲      poison queue, refuse (invalid, quota), retry, circuit breaker, recoverer
+//	           │      ─► ScheduleTimer, ScheduleTimers, CancelTimer, CancelTimers ─► group commit
+//	inbox ─────┘
 //
 // Thousands of messages are in flight at once, in no order: the version of a command decides
 // its effect.
@@ -13,11 +14,14 @@
 //
 // A message that is invalid, or whose commands the database refuses, becomes a dead letter of
 // its tenant before the ack. Any other error may be temporary: the message is tried again a
-// few times, while the circuit breaker makes all others wait. Then it is left to the broker,
-// which delivers it again after a growing delay, for ever.
+// few times, while the circuit breaker makes all others wait. Then it is put into the inbox, a
+// table of the store, as the broker delivered it, and acked. A second handler of the router
+// handles it again after a growing delay.
 //
-// A message that exceeds the quota of its tenant is left to the broker too, with the delay
-// after which a retry can succeed, or becomes a dead letter. Neither delays other messages.
+// A message that exceeds the quota of its tenant is put into the inbox too, until the quota
+// allows it, or becomes a dead letter. So nothing waits at the broker for long, and no message
+// that waits delays other messages. What waits longer than [InboxLimits] allow becomes a dead
+// letter. What the inbox can't take is nacked.
 package handlers
 
 import (
@@ -43,6 +47,7 @@ import (
 type Store interface {
 	Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error)
 	Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error)
+	PutInbox(ctx context.Context, now time.Time, messages ...timer.InboxMessage) error
 }
 
 // A Routing names the topics.
@@ -66,11 +71,14 @@ type Options struct {
 	// far in the future is not refused but comes again. It may ask a server; default: never.
 	ClockBehind func(context.Context) bool
 	Quotas      *quota.Limiter // limits of tenants; default nil: no limits
+	Waiting     InboxLimits    // of messages in the inbox
+	// Place returns the log of a message and its number there, by its topic and position, and
+	// false if the broker keeps no log. By default no message is in a log.
+	Place func(topic, position string) (log string, number int64, ok bool)
 	// Timers counts timers, with Quotas, and finds the timers that a CancelTimers selects.
 	Timers timer.Reader
-	// StoreWorks asks the store something before a failed message is left to the broker:
-	// while the store fails, the message waits here. By default the message is left to the
-	// broker.
+	// StoreWorks asks the store something before a failed message is put into the inbox:
+	// while the store fails, the message waits here. By default it is put there at once.
 	StoreWorks func(context.Context) error
 	// Unbatched is the store for the last try of a message, so that others can't make it
 	// fail; default the store of New.
@@ -94,7 +102,7 @@ type Options struct {
 type Result struct {
 	Type string // type of the message, or "other" if it is not one of ours
 	// Outcome is a timer.Outcome or "invalid"; "ignored" (no command of ours, see
-	// IgnoreOthers); "over_quota" or "failed" (both are delivered again); or "none" (a
+	// IgnoreOthers); "over_quota" or "failed" (both are handled again); or "none" (a
 	// CancelTimers that selects no timer).
 	Outcome string
 }
@@ -119,6 +127,7 @@ const StopTimeout = 1500 * time.Millisecond
 // Handlers consume commands. Make them with [New]; they run once.
 type Handlers struct {
 	store   Store
+	inbox   *inbox
 	routing Routing
 	sub     message.Subscriber
 	dead    *deadLetters
@@ -126,23 +135,27 @@ type Handlers struct {
 	log     *slog.Logger
 	opt     Options
 
-	ahead    *digest.Digest // of commands whose producers' clocks are ahead
-	failed   *digest.Digest // of deliveries that failed
-	others   firsts         // types that were ignored
-	breaker  breaker
-	failures atomic.Int64 // how often the breaker was opened
-	atWork   atomic.Int64 // running handlers
-	running  chan struct{}
-	idle     chan struct{}   // holds one value when the last running handler has ended
-	fatal    chan error      // holds one error
-	working  context.Context // of running handlers; ends DrainTimeout after the stop
-	stopping context.Context // ends with the stop
+	ahead   *digest.Digest // of commands whose producers' clocks are ahead
+	failed  *digest.Digest // of deliveries that failed
+	waiting *digest.Digest // of messages that were put into the inbox
+	others  firsts         // types that were ignored
+
+	selections   selections
+	breaker      breaker
+	failures     atomic.Int64 // how often the breaker was opened
+	atWork       atomic.Int64 // running handlers
+	running      chan struct{}
+	idle         chan struct{}   // holds one value when the last running handler has ended
+	unsubscribed chan struct{}   // closed when the subscription of the broker has ended
+	fatal        chan error      // holds one error
+	working      context.Context // of running handlers; ends DrainTimeout after the stop
+	stopping     context.Context // ends with the stop
 }
 
-// New returns Handlers that read commands from sub and publish dead letters with pub. They
-// close neither. They start nothing: call [Handlers.Run].
+// New returns Handlers that read commands from sub and publish dead letters with pub, and put
+// messages that must wait into the inbox of the store. They close none of these. They start nothing: call [Handlers.Run].
 func New(
-	store Store, routing Routing, sub message.Subscriber, pub broker.Publisher,
+	store Store, inbox timer.Inbox, routing Routing, sub message.Subscriber, pub broker.Publisher,
 	clock timer.Clock, log *slog.Logger, opt Options,
 ) *Handlers {
 	opt.Name = cmp.Or(opt.Name, "timer-service")
@@ -169,17 +182,28 @@ func New(
 	failed := func(attrs ...any) {
 		log.WarnContext(context.Background(), "messages could not be handled, they come again", attrs...)
 	}
-	return &Handlers{
-		store: store, routing: routing, sub: sub, clock: clock, log: log, opt: opt,
-		dead:    &deadLetters{receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: digest.New(refused), topics: make(map[string]*turns)},
-		ahead:   digest.New(ahead),
-		failed:  digest.New(failed),
-		others:  firsts{known: make(map[string]bool)},
-		breaker: newBreaker(),
-		running: make(chan struct{}),
-		idle:    make(chan struct{}, 1),
-		fatal:   make(chan error, 1),
+	waits := func(attrs ...any) {
+		log.WarnContext(context.Background(), "messages could not be handled, they wait in the inbox", attrs...)
 	}
+	if opt.Place == nil {
+		opt.Place = func(string, string) (string, int64, bool) { return "", 0, false }
+	}
+	h := &Handlers{
+		store: store, routing: routing, sub: sub, clock: clock, log: log, opt: opt,
+		dead:         &deadLetters{receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: digest.New(refused), topics: make(map[string]*turns)},
+		ahead:        digest.New(ahead),
+		failed:       digest.New(failed),
+		waiting:      digest.New(waits),
+		others:       firsts{known: make(map[string]bool)},
+		breaker:      newBreaker(),
+		running:      make(chan struct{}),
+		idle:         make(chan struct{}, 1),
+		fatal:        make(chan error, 1),
+		unsubscribed: make(chan struct{}),
+		selections:   newSelections(inbox, clock),
+	}
+	h.inbox = newInbox(h, newInboxState(inbox, clock, opt.Waiting))
+	return h
 }
 
 // Running is closed when the handlers have subscribed.
@@ -200,6 +224,7 @@ func (h *Handlers) Run(ctx context.Context) error {
 	h.stopping = ctx
 	defer h.ahead.Flush()
 	defer h.failed.Flush()
+	defer h.waiting.Flush()
 	defer h.dead.refused.Flush()
 	detached := context.WithoutCancel(ctx)
 	working, stopWorking := context.WithCancel(detached)
@@ -228,11 +253,10 @@ func (h *Handlers) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case failed = <-h.fatal:
-	case err := <-ended:
-		if ctx.Err() != nil {
-			return nil
+	case <-h.unsubscribed:
+		if ctx.Err() == nil {
+			failed = errors.New("the subscription ended by itself")
 		}
-		return errors.Join(errors.New("the subscription ended by itself"), err)
 	}
 	stopIntake() // ends the subscription; the router closes when its handlers are done
 	defer time.AfterFunc(h.opt.DrainTimeout, stopWorking).Stop()
@@ -240,8 +264,14 @@ func (h *Handlers) Run(ctx context.Context) error {
 	defer last.Stop()
 	select {
 	case err := <-ended:
-		return errors.Join(failed, err)
+		failed = errors.Join(failed, err)
 	case <-last.C:
 		return errors.Join(failed, errors.New("stop the intake: the subscription did not end"))
+	}
+	select {
+	case <-h.inbox.ended:
+		return failed
+	case <-last.C:
+		return errors.Join(failed, errors.New("stop the intake: the inbox did not end"))
 	}
 }

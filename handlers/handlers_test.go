@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/store"
+	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -42,6 +44,10 @@ type harness struct {
 	apply   func(command any) error
 	works   func(context.Context) error // what the store answers whether it works; nil: it is not asked
 	batched bool                        // with group commit
+
+	inbox  timer.Inbox
+	limits handlers.InboxLimits
+	ticks  bool // the clock goes on; otherwise it is noon
 
 	ignoreOthers bool
 	clockBehind  func(context.Context) bool
@@ -133,6 +139,10 @@ func (d *harness) Cancel(_ context.Context, _ time.Time, commands ...timer.Cance
 	return take(d, timer.DidCancel, commands)
 }
 
+func (d *harness) PutInbox(ctx context.Context, _ time.Time, messages ...timer.InboxMessage) error {
+	return d.inbox.PutInbox(ctx, messages...)
+}
+
 // take applies commands. Those for which apply returns an ErrInvalid are refused;
 // with any other error none is applied.
 func take[C any](d *harness, outcome timer.Outcome, commands []C) (results []timer.Result, err error) {
@@ -185,12 +195,19 @@ func (d *harness) run(t *testing.T, r broker.Routing) *handlers.Handlers {
 
 // start starts handlers, which send what Run returns after stop.
 func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, stop func(), ended <-chan error) {
+	inbox := d.openInbox(t)
 	var s handlers.Store = d
 	if d.batched {
-		s = store.NewBatch(inner{d: d}, nil)
+		s = store.NewBatch(inner{d: d}, inbox)
 	}
-	h = handlers.New(s, r, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(d.log), handlers.Options{
-		Quotas: d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,
+	var clock timer.Clock = timer.ClockFunc(func() time.Time { return noon })
+	if d.ticks {
+		began := time.Now()
+		clock = timer.ClockFunc(func() time.Time { return noon.Add(time.Since(began)) })
+	}
+	h = handlers.New(s, inbox, r, d, d, clock, slog.New(d.log), handlers.Options{
+		Waiting: d.limits,
+		Quotas:  d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,
 		Trace: d.trace, Receipts: d.receipts, Horizon: 24 * time.Hour, IgnoreOthers: d.ignoreOthers, ClockBehind: d.clockBehind, StoreWorks: d.works,
 		Scheduled: func(due time.Time) { d.mu.Lock(); defer d.mu.Unlock(); d.wakes = append(d.wakes, due) },
 		Handled:   func(r handlers.Result) { d.mu.Lock(); defer d.mu.Unlock(); d.results = append(d.results, r) },
@@ -200,6 +217,44 @@ func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, s
 	go func() { returned <- h.Run(ctx) }()
 	<-h.Running()
 	return h, stop, returned
+}
+
+// openInbox returns the inbox of an SQLite file, which is open until the test ends.
+func (d *harness) openInbox(t *testing.T) timer.Inbox {
+	t.Helper()
+	if d.inbox == nil {
+		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		d.inbox = s.Inbox()
+	}
+	return d.inbox
+}
+
+// Waiting counts messages in the inbox, by reason.
+type waiting struct{ overQuota, failed int64 }
+
+// waits returns how many messages of a tenant wait.
+func (d *harness) waits(t *testing.T, tenant timer.TenantID) (n waiting) {
+	t.Helper()
+	counts, err := d.inbox.InboxCounts(t.Context(), tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range counts {
+		if c.Reason == timer.WaitQuota {
+			n.overQuota = c.Messages
+		} else {
+			n.failed = c.Messages
+		}
+	}
+	return n
 }
 
 // deliver hands over a message and reports whether it was acked.
@@ -307,8 +362,8 @@ func TestDeadLetterIsPublishedBeforeTheAck(t *testing.T) {
 	d := newHarness()
 	d.publish = func(context.Context, string, *message.Message) error { return errors.New("broker is down") }
 	d.run(t, routing)
-	if d.deliver("hello") {
-		t.Error("acked though its dead letter was not published")
+	if acked, waits := d.deliver("hello"), d.waits(t, timer.NoTenant); !acked || waits != (waiting{failed: 1}) {
+		t.Errorf("acked %t, %+v: want it to wait, since its dead letter was not published", acked, waits)
 	}
 }
 

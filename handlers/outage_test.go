@@ -28,11 +28,11 @@ func TestTriesOfACommandThatFails(t *testing.T) {
 	t.Parallel()
 	inTransaction := fmt.Errorf("schedule: %w", timer.ErrLocked)
 	for name, c := range map[string]struct {
-		fails func(after time.Duration) error
-		away  time.Duration // for which the store does not work
-		acked bool
-		ways  []string // of the first tries
-		most  int      // tries
+		fails   func(after time.Duration) error
+		away    time.Duration // for which the store does not work
+		applied bool
+		ways    []string // of the first tries
+		most    int      // tries
 	}{
 		"the store works, the command does not": {func(time.Duration) error { return errLocked }, 0, false, []string{"batch", "batch", "alone"}, 3},
 		"it panics":                             {func(time.Duration) error { panic("bug") }, 0, false, []string{"batch", "batch", "alone"}, 3},
@@ -50,8 +50,9 @@ func TestTriesOfACommandThatFails(t *testing.T) {
 				d.apply = func(any) error { return c.fails(time.Since(began)) }
 				d.works = func(context.Context) error { return unless(time.Since(began) >= c.away, errLocked) }
 				h := d.run(t, routing)
-				if acked := d.deliver(string(envelope.Schedule(command))); acked != c.acked || time.Since(began) < c.away {
-					t.Errorf("acked %t after %v, want %t", acked, time.Since(began), c.acked)
+				acked := d.deliver(string(envelope.Schedule(command)))
+				if waits := d.waits(t, "acme").failed > 0; !acked || waits == c.applied || time.Since(began) < c.away {
+					t.Errorf("acked %t, waits %t after %v, want it applied: %t", acked, waits, time.Since(began), c.applied)
 				}
 				if len(d.ways) < len(c.ways) || !slices.Equal(d.ways[:len(c.ways)], c.ways) || len(d.ways) > c.most || slices.Contains(d.ways[len(c.ways):], "batch") {
 					t.Errorf("%d tries: %v, want %v, and then alone", len(d.ways), d.ways[:min(10, len(d.ways))], c.ways)
@@ -169,8 +170,8 @@ func TestTopicOfDeadLettersThatTakesNothingHoldsFewMessages(t *testing.T) {
 			time.Sleep(time.Second + time.Duration(after)*10*time.Second)
 			synctest.Wait()
 			mu.Lock()
-			if became["good acked"] != each || became["bad nacked"] < least || became["bad acked"] > 0 {
-				t.Errorf("%v, want all good ones acked, and %d bad ones nacked at least", became, least)
+			if waits := d.waits(t, "bad").failed; became["good acked"] != each || became["bad acked"] < least || became["bad nacked"] > 0 || waits < int64(least) {
+				t.Errorf("%v, %d wait, want all acked, and %d bad ones waiting at least", became, waits, least)
 			}
 			mu.Unlock()
 		}

@@ -14,9 +14,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -79,7 +77,7 @@ func (s fakeStore) Stats(_ context.Context, tenant timer.TenantID) (timer.Stats,
 // token takes one of acme, if that takes no store.
 func (d *harness) token(t *testing.T) bool {
 	t.Helper()
-	exceeded, err := d.quotas.Allow(t.Context(), noStore{}, true, timer.ScheduleTimer{Key: timer.Key{TenantID: "acme"}})
+	exceeded, err := d.quotas.Allow(t.Context(), noStore{}, quota.Again, timer.ScheduleTimer{Key: timer.Key{TenantID: "acme"}})
 	return exceeded == nil && err == nil
 }
 
@@ -112,14 +110,14 @@ func (d *harness) counted(outcome string) (n int) {
 
 var rate2 = quota.Limits{Accept: quota.Rate{PerSecond: 1, Burst: 2}}
 
-func TestOverQuotaGoesBackToTheBroker(t *testing.T) {
+func TestOverQuotaWaitsInTheInbox(t *testing.T) {
 	underQuota(t, rate2, func(t *testing.T, d *harness) {
 		var log bytes.Buffer
-		d.log = slog.NewTextHandler(&log, nil)
+		d.log, d.ticks = slog.NewTextHandler(&log, nil), true
 		h := d.run(t, routing)
-		for i, want := range []bool{true, true, false, false} {
-			if got := d.deliver(order("acme", i)); got != want {
-				t.Errorf("command %d: acked %t, want %t", i, got, want)
+		for i, want := range []int64{0, 0, 1, 2} {
+			if acked, waits := d.deliver(order("acme", i)), d.waits(t, "acme"); !acked || waits.overQuota != want {
+				t.Errorf("command %d: acked %t, %+v, want %d", i, acked, waits, want)
 			}
 		}
 		if h.Paused() {
@@ -128,11 +126,9 @@ func TestOverQuotaGoesBackToTheBroker(t *testing.T) {
 		if !d.deliver(order("beta", 0)) {
 			t.Error("another tenant's command was not acked")
 		}
-		time.Sleep(time.Second)
-		if !d.deliver(order("acme", 2), broker.MetaDelivery, "2") {
-			t.Error("not acked when it came again")
-		}
-		if len(d.dead) != 0 || len(d.applied) != 4 || d.counted("over_quota") != 2 || d.counted("scheduled") != 4 || len(d.results) != 6 {
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if len(d.dead) != 0 || len(d.applied) != 5 || d.counted("scheduled") != 5 || d.waits(t, "acme").overQuota != 0 {
 			t.Errorf("%d dead letters, %d applied, counted %v", len(d.dead), len(d.applied), d.results)
 		}
 		if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "tenant_id=acme") {
@@ -191,8 +187,9 @@ func TestTimersThatWaitCanBeMovedAndCanceledAtTheLimit(t *testing.T) {
 			{order("acme", 1), true}, // moved
 			{order("acme", 4), false},
 		} {
-			if got := d.deliver(step.body); got != step.want {
-				t.Errorf("step %d: acked %t, want %t", i, got, step.want)
+			before := d.waits(t, "acme").overQuota
+			if acked, waits := d.deliver(step.body), d.waits(t, "acme").overQuota > before; !acked || waits == step.want {
+				t.Errorf("step %d: acked %t, waits %t, want it applied: %t", i, acked, waits, step.want)
 			}
 		}
 	})
@@ -334,17 +331,13 @@ func TestManyOverQuotaDelayNoOther(t *testing.T) {
 			beta = append(beta, d.send([]byte(order("beta", i))))
 		}
 		time.Sleep(time.Second)
-		accepted := 0
 		for i := range acme {
-			if acked(acme[i]) {
-				accepted++
-			}
-			if !acked(beta[i]) {
-				t.Fatalf("command %d of the other tenant was not acked", i)
+			if !acked(acme[i]) || !acked(beta[i]) {
+				t.Fatalf("command %d was not acked", i)
 			}
 		}
-		if accepted != 100 || d.counted(handlers.OutcomeOverQuota) != 1900 {
-			t.Errorf("%d accepted, %d over quota; want 100 and 1900", accepted, d.counted(handlers.OutcomeOverQuota))
+		if accepted, waits := len(d.timers.(fakeStore).waiting("acme")), d.waits(t, "acme").overQuota; accepted != 100 || waits != 1900 {
+			t.Errorf("%d accepted, %d wait; want 100 and 1900", accepted, waits)
 		}
 	})
 }

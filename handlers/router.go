@@ -13,7 +13,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/quota"
@@ -43,9 +42,9 @@ func (h *Handlers) router() (*message.Router, error) {
 	if len(h.opt.Middleware) == 0 { // a host's middleware may change a message, so receive decodes it after that
 		router.AddSubscriberDecorators(h.decodeEarly)
 	}
-	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", atWork{h}, func(msg *message.Message) ([]*message.Message, error) {
-		return nil, h.apply(deliveryOf(msg))
-	})
+	apply := func(msg *message.Message) ([]*message.Message, error) { return nil, h.apply(deliveryOf(msg)) }
+	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", atWork{h, h.unsubscribed}, apply)
+	router.AddHandler(h.opt.Name+" inbox", h.routing.Subscription(), h.inbox, "", atWork{h, nil}, apply)
 	return router, nil
 }
 
@@ -60,21 +59,14 @@ type working struct {
 // Value returns the value of the message's own context.
 func (w working) Value(key any) any { return w.values.Value(key) }
 
-// begin counts running handlers, and gives a message the context of its handling.
-func (h *Handlers) begin(next message.HandlerFunc) message.HandlerFunc {
-	return func(msg *message.Message) ([]*message.Message, error) {
-		h.atWork.Add(1)
-		defer h.end()
-		msg.SetContext(working{h.working, msg.Context()})
-		return next(msg)
+// end notifies [atWork] when no handler is running.
+func (h *Handlers) end() {
+	if h.atWork.Add(-1) == 0 {
+		h.notifyIdle()
 	}
 }
 
-// end notifies [atWork] when no handler is running.
-func (h *Handlers) end() {
-	if h.atWork.Add(-1) > 0 {
-		return
-	}
+func (h *Handlers) notifyIdle() {
 	select {
 	case h.idle <- struct{}{}:
 	default:
@@ -85,24 +77,27 @@ func (h *Handlers) end() {
 // goroutine for each message, and decoding there would make its stack grow, which took a
 // tenth of the CPU time of an intake (measured 2026-11).
 func (h *Handlers) decodeEarly(sub message.Subscriber) (message.Subscriber, error) {
-	return message.MessageTransformSubscriberDecorator(func(msg *message.Message) { h.newDelivery(msg) })(sub)
+	return message.MessageTransformSubscriberDecorator(func(msg *message.Message) { h.read(h.newDelivery(msg)) })(sub)
 }
 
-// newDelivery decodes a message.
+// newDelivery makes the delivery of a message.
 func (h *Handlers) newDelivery(msg *message.Message) *delivery {
-	d := &delivery{ctx: msg.Context(), msg: msg, store: h.store}
-	h.read(d)
+	d := &delivery{ctx: msg.Context(), msg: msg, store: h.store, row: rowOf(msg)}
 	msg.SetContext(context.WithValue(msg.Context(), deliveryKey{}, d))
 	return d
 }
 
 // receive decodes a message, unless decodeEarly has done so, and reports the outcome when its
-// handling has ended.
+// handling has ended. A host's middleware may call it more than once.
 func (h *Handlers) receive(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) (_ []*message.Message, err error) {
 		d := deliveryOf(msg)
-		if d == nil || len(h.opt.Middleware) > 0 {
+		if d == nil {
 			d = h.newDelivery(msg)
+		}
+		if len(h.opt.Middleware) > 0 {
+			*d = delivery{msg: msg, store: h.store, row: d.row}
+			h.read(d)
 		}
 		d.ctx = msg.Context()
 		if h.opt.Trace != nil {
@@ -128,7 +123,10 @@ func (h *Handlers) refuse(next message.HandlerFunc) message.HandlerFunc {
 		case d.isFuture() && h.opt.ClockBehind != nil && h.opt.ClockBehind(d.ctx):
 			d.invalid = nil
 			return nil, errBehind
-		case d.invalid != nil || d.result.Outcome == OutcomeIgnored:
+		case d.invalid == nil && d.row != nil && h.waitedTooLong(d.row.InboxMessage):
+			d.invalid = tooLong(d.row.InboxMessage)
+		}
+		if d.invalid != nil || d.result.Outcome == OutcomeIgnored {
 			return nil, d.invalid
 		}
 		if _, err = next(msg); err == nil && d.exceeded != nil {
@@ -151,7 +149,10 @@ const closeTimeout = 1250 * time.Millisecond
 // The router waits for its handlers, too (Watermill v1.5.1), but holds a lock that another of
 // its goroutines may want at that time. A goroutine that waits for a lock stops the time of a
 // testing/synctest bubble, where a handler that waits for its next try then waits forever.
-type atWork struct{ h *Handlers }
+type atWork struct {
+	h     *Handlers
+	ended chan<- struct{} // closed when the subscription has ended; may be nil
+}
 
 // Publish is not called.
 func (atWork) Publish(string, ...*message.Message) error {
@@ -160,6 +161,10 @@ func (atWork) Publish(string, ...*message.Message) error {
 
 // Close waits until no handler is running, or DrainTimeout has passed.
 func (a atWork) Close() error {
+	if a.ended != nil {
+		close(a.ended)
+	}
+	defer a.h.notifyIdle() // the other subscription waits, too
 	late := time.NewTimer(a.h.opt.DrainTimeout)
 	defer late.Stop()
 	for a.h.atWork.Load() > 0 {
@@ -262,8 +267,8 @@ func (h *Handlers) recoverer(next message.HandlerFunc) message.HandlerFunc {
 // storeTimeout is the longest time that the store may take to answer whether it works.
 const storeTimeout = 5 * time.Second
 
-// storeWorks reports whether a failed message should be left to the broker, because the store
-// works or the handlers stop.
+// storeWorks reports whether a failed message should be tried no more, because the store works
+// or the handlers stop.
 func (h *Handlers) storeWorks(ctx context.Context) bool {
 	if h.opt.StoreWorks == nil {
 		return true
@@ -298,7 +303,17 @@ func (l routerLog) With(fields watermill.LogFields) watermill.LoggerAdapter {
 // not an error, because the store works.
 func (h *Handlers) allow(d *delivery) (err error) {
 	if h.opt.Quotas != nil {
-		d.exceeded, err = h.opt.Quotas.Allow(d.ctx, h.opt.Timers, broker.Deliveries(d.msg) > 1, d.schedules...)
+		turn := quota.Fresh
+		switch {
+		case d.row != nil:
+			turn = quota.Again
+		case h.inbox.isClosed(d.schedules[0].TenantID):
+			turn = quota.Behind
+		}
+		d.exceeded, err = h.opt.Quotas.Allow(d.ctx, h.opt.Timers, turn, d.schedules...)
+	}
+	if d.row != nil && d.exceeded == nil {
+		d.row.allowed()
 	}
 	return err
 }
@@ -311,18 +326,20 @@ func (h *Handlers) allowed(d *delivery, results ...timer.Result) {
 	}
 }
 
-// limit handles a message that exceeds a quota. It nacks the message with the delay after
-// which the broker delivers it again, and returns no error, which would be logged for each
-// message. By the tenant's policy the message is invalid instead.
+// limit handles a message that exceeds a quota. It returns no error if [Handlers.begin] is to
+// put it into the inbox. By the tenant's policy, or if the inbox takes no more of the tenant,
+// the message is invalid instead.
 func (h *Handlers) limit(d *delivery) error {
 	e := d.exceeded
+	tenant := d.schedules[0].TenantID
 	if e.First {
-		h.log.WarnContext(d.ctx, "a tenant exceeds its quota", "tenant_id", d.schedules[0].TenantID, "policy", e.Policy, "detail", e.Detail)
+		h.log.WarnContext(d.ctx, "a tenant exceeds its quota", "tenant_id", tenant, "policy", e.Policy, "detail", e.Detail)
 	}
-	if e.Policy == quota.DeadLetter {
+	switch {
+	case e.Policy == quota.DeadLetter:
 		return timer.Invalid(timer.ReasonOverQuota, "%s", e.Detail)
+	case d.row == nil && h.inbox.isFull(tenant, int64(len(d.msg.Payload))):
+		return timer.Invalid(timer.ReasonOverQuota, "%s; no more of its messages may wait", e.Detail)
 	}
-	broker.RetryAfter(d.msg, e.Delay)
-	d.msg.Nack()
 	return nil
 }

@@ -33,6 +33,9 @@ func (h *Handlers) apply(d *delivery) (err error) {
 // schedule applies a ScheduleTimer or a ScheduleTimers, and reports the earliest due time
 // that was set.
 func (h *Handlers) schedule(d *delivery) ([]timer.Result, error) {
+	if err := h.leaveCanceled(d); err != nil || len(d.schedules) == 0 {
+		return nil, err
+	}
 	if err := h.allow(d); err != nil || d.exceeded != nil {
 		return nil, err
 	}
@@ -72,10 +75,18 @@ func itemName(commands []timer.ScheduleTimer, i int) string {
 	return fmt.Sprintf("timers[%d].", i)
 }
 
-// cancel applies a CancelTimer or a CancelTimers. A retry selects all timers once more, and
-// does not change a timer that it has canceled.
+// cancel applies a CancelTimer or a CancelTimers.
 func (h *Handlers) cancel(d *delivery) ([]timer.Result, error) {
 	d.canceled = nil
+	if len(d.cancel.Of.Calls) > 0 {
+		return h.cancelSelected(d)
+	}
+	return h.cancelSelection(d)
+}
+
+// cancelSelected cancels timers that a delivery selects. A retry selects all timers once more,
+// and does not change a timer that it has canceled.
+func (h *Handlers) cancelSelected(d *delivery) ([]timer.Result, error) {
 	all := []timer.Result{}
 	_, err := timer.CancelSelected(d.ctx, d.cancel, h.list, func(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Result, error) {
 		results, err := d.store.Cancel(ctx, h.clock.Now(), commands...)
@@ -85,6 +96,7 @@ func (h *Handlers) cancel(d *delivery) ([]timer.Result, error) {
 		for i, r := range results {
 			if r.Outcome == timer.DidCancel && h.opt.Quotas != nil {
 				h.opt.Quotas.Decremented(d.cancel.TenantID)
+				h.inbox.open(d.cancel.TenantID)
 			}
 			d.canceled, all = append(d.canceled, commands[i].ServiceCallID), append(all, r)
 		}

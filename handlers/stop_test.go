@@ -27,7 +27,7 @@ func stopInFlight(t *testing.T, failures int) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness()
 		entered := make(chan struct{})
-		h := handlers.New(&slowStore{entered: entered, failures: failures}, routing, d, d, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), handlers.Options{})
+		h := handlers.New(&slowStore{entered: entered, failures: failures}, d.openInbox(t), routing, d, d, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), handlers.Options{})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- h.Run(ctx) }()
@@ -70,13 +70,17 @@ func (s *slowStore) Schedule(ctx context.Context, _ time.Time, _ ...timer.Schedu
 	}
 }
 
+func (s *slowStore) PutInbox(context.Context, time.Time, ...timer.InboxMessage) error {
+	panic("not expected")
+}
+
 func (s *slowStore) Cancel(context.Context, time.Time, ...timer.CancelTimer) ([]timer.Result, error) {
 	panic("not expected")
 }
 
 func TestStopWhileStarting(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *harness) {
-		h := handlers.New(d, routing, d, d, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), handlers.Options{})
+		h := handlers.New(d, d.openInbox(t), routing, d, d, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), handlers.Options{})
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		if err := h.Run(ctx); err != nil {

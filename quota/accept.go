@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -14,34 +13,45 @@ import (
 // An Exceeded says which limit commands exceed.
 type Exceeded struct {
 	Policy Policy        // how the commands are handled: Delay or DeadLetter
-	Delay  time.Duration // after which to try again, 1 s to 5 min
+	Delay  time.Duration // after which to try again, at most 5 min
 	Detail string        // names the limit, for people
 	First  bool          // the tenant exceeded no limit for a minute
+	Live   bool          // the limit is the number of waiting timers; otherwise the accept rate
 }
+
+// A Turn says where commands stand among others of their tenant.
+type Turn int
+
+// These are the turns.
+const (
+	Fresh  Turn = iota // they come for the first time
+	Behind             // they come for the first time, while others that exceeded a limit wait
+	Again              // they have waited, and go before all that come for the first time
+)
 
 // These bound a delay.
 const (
-	minDelay = time.Second
-	maxDelay = 5 * time.Minute
+	minDelay  = 10 * time.Millisecond
+	maxDelay  = 5 * time.Minute
+	liveDelay = 5 * time.Second // of live_timers: it is not known when a timer fires
 )
 
 // Allow returns nil if commands, all of one tenant and one message, may go to the store, or
-// else the limit that they exceed. Again says that they were delivered before: then they go
-// before commands that are delivered for the first time. Far below the limits Allow neither
-// blocks nor asks the store. It returns an error only if the store does, or if ctx ends.
+// else the limit that they exceed. Far below the limits Allow neither blocks nor asks the
+// store. It returns an error only if the store does, or if ctx ends.
 //
 // Allow takes tokens for the commands from the accept rate. The caller reports the results of
 // allowed commands with [Limiter.Done].
-func (l *Limiter) Allow(ctx context.Context, store timer.Reader, again bool, commands ...timer.ScheduleTimer) (*Exceeded, error) {
+func (l *Limiter) Allow(ctx context.Context, store timer.Reader, turn Turn, commands ...timer.ScheduleTimer) (*Exceeded, error) {
 	tenant, n := commands[0].TenantID, len(commands)
-	limits, free := l.take(tenant, n, again)
+	limits, free := l.take(tenant, n, turn)
 	if !free {
 		return l.exceeded(tenant, limits, n, 0), nil
 	}
 	if limits.Live == 0 {
 		return nil, nil
 	}
-	fits, added, err := l.fit(ctx, store, limits, commands)
+	fits, added, err := l.fit(ctx, store, limits, turn, commands)
 	if err == nil && fits {
 		return nil, nil
 	}
@@ -71,7 +81,7 @@ func (l *Limiter) Fits(ctx context.Context, store timer.Reader, _ bool, commands
 
 // take takes n tokens of the accept rate, and reports whether there are enough. It returns
 // the limits that it used, since others may apply a moment later.
-func (l *Limiter) take(tenant timer.TenantID, n int, again bool) (Limits, bool) {
+func (l *Limiter) take(tenant timer.TenantID, n int, turn Turn) (Limits, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	limits := l.config.Of(tenant)
@@ -80,7 +90,7 @@ func (l *Limiter) take(tenant timer.TenantID, n int, again bool) (Limits, bool) 
 	}
 	now, u, s := l.clock.Now(), l.usage(tenant), limits.Accept.share(l.instances())
 	u.accept.fill(now, s)
-	if float64(u.accept.has()) < s.needed(n) || !again && u.turn.After(now) && !u.accept.full(now, s) {
+	if float64(u.accept.has()) < s.needed(n) || turn != Again && u.turn.After(now) && !u.accept.full(now, s) {
 		return limits, false
 	}
 	u.accept.take(n)
@@ -134,7 +144,7 @@ func (l *Limiter) exceeded(tenant timer.TenantID, limits Limits, n int, added in
 		e.Detail = fmt.Sprintf("accept_rate: tenant %s may have %s timers a second accepted", tenant, number(limits.Accept.PerSecond))
 		return e
 	}
-	e.Delay = between(5*time.Second, 25*time.Second)
+	e.Delay, e.Live = liveDelay, true
 	e.Detail = fmt.Sprintf("live_timers: tenant %s may have %d timers waiting", tenant, limits.Live)
 	if int64(n) > limits.Live {
 		e.Policy = DeadLetter // they would never be accepted
@@ -145,23 +155,15 @@ func (l *Limiter) exceeded(tenant timer.TenantID, limits Limits, n int, added in
 	return e
 }
 
-// putOff returns after how long n commands that exceed the accept rate may be tried again:
-// when there are tokens for them and for all that were put off before. So the commands return
-// one after the other.
+// putOff returns after how long commands that exceed the accept rate may be tried again. All
+// of a tenant wait together: until there are tokens for the n commands that came first, and
+// for some that wait behind them.
 func (u *usage) putOff(now time.Time, n int, s share) time.Duration {
-	if earliest := now.Add(u.accept.until(s.needed(n), s)); u.turn.Before(earliest) {
-		u.turn = earliest
+	if !u.turn.After(now) {
+		wait := max(u.accept.until(s.needed(n), s), min(time.Second, s.time(s.burst/2)))
+		u.turn = now.Add(max(minDelay, min(wait, maxDelay)))
 	}
-	delay := u.turn.Sub(now)
-	if delay >= maxDelay {
-		return between(maxDelay/2, maxDelay)
-	}
-	u.turn = u.turn.Add(min(s.time(float64(n)), maxDelay-delay))
-	return max(delay, minDelay)
-}
-
-func between(least, most time.Duration) time.Duration {
-	return least + time.Duration(rand.Int64N(int64(most-least)))
+	return u.turn.Sub(now)
 }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

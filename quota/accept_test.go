@@ -40,7 +40,7 @@ func command(key timer.Key) timer.ScheduleTimer { return timer.ScheduleTimer{Key
 
 // take reports whether one command of a tenant is allowed, without a store.
 func take(k *quota.Limiter, tenant timer.TenantID) bool {
-	exceeded, err := k.Allow(context.Background(), noStore{}, true, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant}})
+	exceeded, err := k.Allow(context.Background(), noStore{}, quota.Again, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant}})
 	return err == nil && exceeded == nil
 }
 
@@ -148,7 +148,7 @@ func TestLimitsAreChangedAtWork(t *testing.T) {
 		if got := k.HorizonOr("acme", 0); got != time.Minute {
 			t.Errorf("new horizon %v", got)
 		}
-		if exceeded, err := k.Allow(t.Context(), new(fakeStore), true, command(call(0))); err != nil || exceeded == nil || exceeded.Policy != quota.Delay || exceeded.Detail != "accept_rate: tenant acme may have 100 timers a second accepted" {
+		if exceeded, err := k.Allow(t.Context(), new(fakeStore), quota.Again, command(call(0))); err != nil || exceeded == nil || exceeded.Policy != quota.Delay || exceeded.Detail != "accept_rate: tenant acme may have 100 timers a second accepted" {
 			t.Errorf("exceeded %+v, %v", exceeded, err)
 		}
 	})
@@ -187,7 +187,7 @@ func TestLimitsAreLoadedWhileKeysAreLookedUp(t *testing.T) {
 	config := of(quota.Limits{Live: 10, Policy: quota.DeadLetter})
 	k := limiter(t, config, quota.Options{})
 	again := sync.OnceFunc(func() { _ = k.Use(config) })
-	if exceeded, err := k.Allow(t.Context(), tenantOf8{asked: again}, false, calls(5, 5)...); err != nil || exceeded != nil {
+	if exceeded, err := k.Allow(t.Context(), tenantOf8{asked: again}, quota.Fresh, calls(5, 5)...); err != nil || exceeded != nil {
 		t.Errorf("%v, %+v, want it granted", err, exceeded)
 	}
 }
@@ -203,7 +203,7 @@ func TestFewCommandsWaitForALookUp(t *testing.T) {
 			waiting.Add(1)
 			go func() {
 				defer waiting.Add(-1)
-				if exceeded, err := k.Allow(t.Context(), store, false, calls(8, 1)...); err != nil || exceeded == nil {
+				if exceeded, err := k.Allow(t.Context(), store, quota.Fresh, calls(8, 1)...); err != nil || exceeded == nil {
 					t.Errorf("%v, %v, want that it exceeds the quota", exceeded, err)
 				}
 			}()
@@ -239,9 +239,9 @@ func TestWrongLimitsAreRefusedWithAllThatIsWrong(t *testing.T) {
 }
 
 // allow asks for one command, without a store.
-func allow(t *testing.T, l *quota.Limiter, tenant timer.TenantID, again bool) *quota.Exceeded {
+func allow(t *testing.T, l *quota.Limiter, tenant timer.TenantID, turn quota.Turn) *quota.Exceeded {
 	t.Helper()
-	exceeded, err := l.Allow(t.Context(), nil, again, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant}})
+	exceeded, err := l.Allow(t.Context(), nil, turn, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,14 +254,14 @@ func TestTenantsAreForgotten(t *testing.T) {
 		most := 0
 		for i := range 100_000 {
 			tenant := timer.TenantID(fmt.Sprint(i))
-			if exceeded := allow(t, l, tenant, false); exceeded != nil {
+			if exceeded := allow(t, l, tenant, quota.Fresh); exceeded != nil {
 				t.Fatal("refused")
 			}
 			l.Done(tenant, 1, timer.Result{Outcome: timer.DidSchedule})
 			l.Allowance(time.Now())(tenant)
 			l.Fired(time.Now(), []timer.DueTimeReached{{Key: timer.Key{TenantID: tenant}}})
 			for range 10 { // its turn is 10 s from now
-				allow(t, l, tenant, false)
+				allow(t, l, tenant, quota.Fresh)
 			}
 			time.Sleep(10 * time.Second / 1000)
 			if i%1000 == 0 {
@@ -279,117 +279,79 @@ func TestTenantsAreForgotten(t *testing.T) {
 func TestATenantAtItsLimitIsNotForgotten(t *testing.T) {
 	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 0.001, Burst: 2}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
 		for range 2 {
-			allow(t, l, "acme", false)
+			allow(t, l, "acme", quota.Fresh)
 		}
 		for i := range 10_000 {
-			allow(t, l, timer.TenantID(fmt.Sprint(i)), false)
+			allow(t, l, timer.TenantID(fmt.Sprint(i)), quota.Fresh)
 		}
-		if exceeded := allow(t, l, "acme", true); exceeded == nil {
+		if exceeded := allow(t, l, "acme", quota.Again); exceeded == nil {
 			t.Error("the limit was forgotten")
 		}
 	})
 }
 
-// TestPutOffOneAfterTheOther has a thousand commands exceed the accept rate at one
-// instant, and each come again after its delay.
-func TestPutOffOneAfterTheOther(t *testing.T) {
-	const rate, commands = 20, 1000
-	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: rate}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
-		seconds := make(map[int]int) // how many come in each
-		var mu sync.Mutex
-		tries, accepted := 0, 0
-		count := func() (int, int) {
-			mu.Lock()
-			defer mu.Unlock()
-			return tries, accepted
-		}
-		var try func(again bool)
-		began := time.Now()
-		try = func(again bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			tries++
-			exceeded := allow(t, l, "acme", again)
-			if exceeded == nil {
-				accepted++
-				return
-			}
-			if exceeded.Delay < time.Second || exceeded.Delay > 5*time.Minute {
-				t.Errorf("delay %v", exceeded.Delay)
-			}
-			time.AfterFunc(exceeded.Delay, func() { try(true) })
-		}
-		for range commands {
-			try(false)
-		}
-		before, done := count()
-		if done != rate {
-			t.Errorf("%d accepted at once, want the burst of %d", done, rate)
-		}
-		for done < commands {
-			time.Sleep(time.Second)
-			var now int
-			now, done = count()
-			seconds[int(time.Since(began).Seconds())], before = now-before, now
-		}
-		if took := time.Since(began); took > (commands/rate+5)*time.Second {
-			t.Errorf("the last one was accepted after %v", took)
-		}
-		for second, n := range seconds {
-			if n > 2*rate {
-				t.Errorf("%d came again in second %d", n, second)
-			}
-		}
-		if before > 2*commands+commands/10 {
-			t.Errorf("%d tries for %d commands", before, commands)
-		}
-	})
+// TestWaitingCommandsTakeTheWholeRate has a thousand commands wait, which are tried in their
+// order until one exceeds the rate, and again after its delay.
+func TestWaitingCommandsTakeTheWholeRate(t *testing.T) {
+	for _, burst := range []int{0, 2, 1000} {
+		t.Run(fmt.Sprint(burst), func(t *testing.T) {
+			inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 20, Burst: burst}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
+				began, tries := time.Now(), 0
+				for accepted := 0; accepted < 1000+burst; {
+					tries++
+					exceeded := allow(t, l, "acme", quota.Again)
+					if exceeded == nil {
+						accepted++
+						continue
+					}
+					if fresh := allow(t, l, "acme", quota.Fresh); fresh == nil {
+						t.Fatal("a fresh command came before those that wait")
+					}
+					time.Sleep(exceeded.Delay)
+				}
+				if took := time.Since(began); took < 49*time.Second || took > 51*time.Second || tries > 2000+burst {
+					t.Errorf("burst %d: %d tries in %v, want 1000 commands in 50 s", burst, tries, took)
+				}
+			})
+		})
+	}
 }
 
-// TestFirstComeFirstServed has fresh commands come while others were put off: they
-// do not take the tokens of those. When none of those has come for so long that the
-// bucket is full, they do.
+// TestFirstComeFirstServed has fresh commands come while others wait for the rate: they do not
+// take the tokens of those. When none of those has come for so long that the bucket is full,
+// they do.
 func TestFirstComeFirstServed(t *testing.T) {
 	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1, Burst: 3}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
 		for range 3 + 4 {
-			allow(t, l, "acme", false)
+			allow(t, l, "acme", quota.Fresh)
 		}
-		time.Sleep(time.Second)
-		if exceeded := allow(t, l, "acme", false); exceeded == nil {
-			t.Error("a fresh command took the token of one that was put off")
-		} else if exceeded.Delay != 4*time.Second {
-			t.Errorf("delay %v, want 4s, behind those", exceeded.Delay)
+		time.Sleep(999 * time.Millisecond)
+		if exceeded := allow(t, l, "acme", quota.Fresh); exceeded == nil || exceeded.Delay != time.Millisecond {
+			t.Errorf("a fresh command has %+v, want the delay of those that wait", exceeded)
 		}
-		if exceeded := allow(t, l, "acme", true); exceeded != nil {
-			t.Errorf("one that was put off came for its token: %+v", exceeded)
+		time.Sleep(time.Millisecond)
+		if exceeded := allow(t, l, "acme", quota.Again); exceeded != nil {
+			t.Errorf("one that waited came for its token: %+v", exceeded)
 		}
 		time.Sleep(3 * time.Second)
-		if exceeded := allow(t, l, "acme", false); exceeded != nil {
+		if exceeded := allow(t, l, "acme", quota.Fresh); exceeded != nil {
 			t.Errorf("refused though all tokens are there: %+v", exceeded)
 		}
 	})
 }
 
-// TestDelaysAreBounded has a flood that would take hours.
+// TestDelaysAreBounded has a rate at which one token takes a day.
 func TestDelaysAreBounded(t *testing.T) {
-	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 0.01, Burst: 1}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
-		delays := make(map[time.Duration]bool)
-		for range 1000 {
-			if exceeded := allow(t, l, "acme", false); exceeded != nil {
-				delays[exceeded.Delay] = true
-				if exceeded.Delay < time.Second || exceeded.Delay > 5*time.Minute {
-					t.Fatalf("delay %v", exceeded.Delay)
-				}
-			}
-		}
-		if len(delays) < 900 {
-			t.Errorf("%d different delays of 1000", len(delays))
+	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1.0 / 86400, Burst: 1}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
+		allow(t, l, "acme", quota.Fresh)
+		if exceeded := allow(t, l, "acme", quota.Again); exceeded == nil || exceeded.Delay != 5*time.Minute {
+			t.Fatalf("%+v, want a delay of 5m", exceeded)
 		}
 		if err := l.Use(of(quota.Limits{Accept: quota.Rate{PerSecond: 1000}})); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if exceeded := allow(t, l, "acme", false); exceeded != nil {
+		if exceeded := allow(t, l, "acme", quota.Fresh); exceeded != nil {
 			t.Errorf("the limit was raised, but %+v", exceeded)
 		}
 	})
@@ -404,7 +366,7 @@ func TestMessageWithManyTimers(t *testing.T) {
 		}
 		began := time.Now()
 		for accepted := 0; accepted < 10; {
-			exceeded, err := l.Allow(t.Context(), nil, true, commands...)
+			exceeded, err := l.Allow(t.Context(), nil, quota.Again, commands...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -414,7 +376,7 @@ func TestMessageWithManyTimers(t *testing.T) {
 			}
 			if accepted == 3 {
 				l.Done("acme", len(commands)) // its tokens are there for the next try
-				if exceeded, _ = l.Allow(t.Context(), nil, true, commands...); exceeded != nil {
+				if exceeded, _ = l.Allow(t.Context(), nil, quota.Again, commands...); exceeded != nil {
 					t.Errorf("after a failure: %+v", exceeded)
 				}
 			}
@@ -422,6 +384,23 @@ func TestMessageWithManyTimers(t *testing.T) {
 		}
 		if took := time.Since(began); took < 40*time.Second || took > 50*time.Second {
 			t.Errorf("500 timers took %v at 10 a second", took)
+		}
+	})
+}
+
+// TestFreshCommandsWaitBehindOthers at the limit of timers, unless they add none.
+func TestFreshCommandsWaitBehindOthers(t *testing.T) {
+	inBubble(t, of(quota.Limits{Live: 3}), quota.Options{}, func(t *testing.T, l *quota.Limiter, s *fakeStore) {
+		send(t, l, s, call(0))
+		for _, step := range []struct {
+			turn    quota.Turn
+			call    int
+			allowed bool
+		}{{quota.Behind, 1, false}, {quota.Behind, 0, true}, {quota.Again, 1, true}} {
+			exceeded, err := l.Allow(t.Context(), s, step.turn, command(call(step.call)))
+			if err != nil || (exceeded == nil) != step.allowed || exceeded != nil && exceeded.Policy != quota.Delay {
+				t.Errorf("%+v: %+v, %v", step, exceeded, err)
+			}
 		}
 	})
 }

@@ -16,7 +16,7 @@ type Policy string
 
 // These are the policies.
 const (
-	Delay      Policy = "delay"       // the broker delivers it again, after a delay
+	Delay      Policy = "delay"       // it waits in the inbox
 	DeadLetter Policy = "dead_letter" // it becomes a dead letter
 )
 

@@ -32,9 +32,12 @@ func (l *live) all(instances int) int64 { return l.counted + l.added*int64(insta
 
 // fit reports whether the tenant may have the timers that its commands add, and returns how
 // many these are at most. Before it says no it asks the store.
-func (l *Limiter) fit(ctx context.Context, store timer.Reader, limits Limits, commands []timer.ScheduleTimer) (fits bool, added int64, err error) {
+func (l *Limiter) fit(ctx context.Context, store timer.Reader, limits Limits, turn Turn, commands []timer.ScheduleTimer) (fits bool, added int64, err error) {
 	tenant, n := commands[0].TenantID, int64(len(commands))
-	fits, old := l.admit(tenant, n, n, limits.Live, false)
+	old := false
+	if turn != Behind {
+		fits, old = l.admit(tenant, n, n, limits.Live, false)
+	}
 	if old {
 		if err := l.count(ctx, store, tenant); err != nil {
 			return false, n, err
@@ -44,11 +47,11 @@ func (l *Limiter) fit(ctx context.Context, store timer.Reader, limits Limits, co
 	if fits {
 		return true, n, nil
 	}
-	if !l.mayWait(limits.Policy) { // the next delivery finds out whether they add any
+	if !l.mayWait(limits.Policy) { // the next try finds out whether they add any
 		return false, n, nil
 	}
 	defer l.waiting.Add(-1)
-	if added, err = l.adds(ctx, store, commands); err != nil || added == n {
+	if added, err = l.adds(ctx, store, commands); err != nil || added == n || added > 0 && turn == Behind {
 		return false, added, err
 	}
 	fits, _ = l.admit(tenant, added, n, limits.Live, true)
@@ -103,7 +106,7 @@ func (l *Limiter) count(ctx context.Context, store timer.Reader, tenant timer.Te
 // connections to timers that fire, and handlers to commands of other tenants.
 const (
 	maxLookups = 2  // at once
-	maxWaiting = 16 // commands that wait for a look-up, if they can be delivered again later
+	maxWaiting = 16 // commands that wait for a look-up, if they can come again later
 )
 
 // mayWait reports whether a command may wait for a look-up, and counts it if so.

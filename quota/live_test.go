@@ -88,7 +88,7 @@ func call(i int) timer.Key {
 
 // send has a command accepted and applied, and returns what it is over else.
 func send(t *testing.T, k *quota.Limiter, s *fakeStore, key timer.Key) *quota.Exceeded {
-	exceeded, err := k.Allow(t.Context(), s, true, command(key))
+	exceeded, err := k.Allow(t.Context(), s, quota.Again, command(key))
 	if err != nil {
 		t.Errorf("Allow: %v", err)
 	}
@@ -287,7 +287,7 @@ func TestCommandsAreOnlyDelayedForThoseOnTheirWay(t *testing.T) {
 func TestWhatFailedIsCounted(t *testing.T) {
 	inBubble(t, of(quota.Limits{Live: 2}), quota.Options{}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
 		for i := range 5 {
-			exceeded, err := k.Allow(t.Context(), s, true, command(call(i)))
+			exceeded, err := k.Allow(t.Context(), s, quota.Again, command(call(i)))
 			if exceeded != nil || err != nil {
 				break
 			}
@@ -306,14 +306,14 @@ func TestAllowReturnsWhatTheStoreSays(t *testing.T) {
 		s := &fakeStore{}
 		k := limiter(t, of(quota.Limits{Live: 1}), quota.Options{})
 		s.fails = errors.New("the disk is gone")
-		if exceeded, err := k.Allow(t.Context(), s, true, command(call(0))); !errors.Is(err, s.fails) || exceeded != nil {
+		if exceeded, err := k.Allow(t.Context(), s, quota.Again, command(call(0))); !errors.Is(err, s.fails) || exceeded != nil {
 			t.Errorf("count: %v, %v", exceeded, err)
 		}
 		s.fails = nil
 		send(t, k, s, call(0))
 		send(t, k, s, call(1))
 		s.fails = errors.New("the disk is gone")
-		if exceeded, err := k.Allow(t.Context(), s, true, command(call(0))); !errors.Is(err, s.fails) || exceeded != nil {
+		if exceeded, err := k.Allow(t.Context(), s, quota.Again, command(call(0))); !errors.Is(err, s.fails) || exceeded != nil {
 			t.Errorf("get: %v, %v", exceeded, err)
 		}
 	})
@@ -327,7 +327,7 @@ func TestMessagesOfManyTimersAtTheLimit(t *testing.T) {
 			for i := from; i < to; i++ {
 				commands = append(commands, command(call(i)))
 			}
-			exceeded, err := k.Allow(t.Context(), s, true, commands...)
+			exceeded, err := k.Allow(t.Context(), s, quota.Again, commands...)
 			if err != nil {
 				t.Fatal(err)
 			}

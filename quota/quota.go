@@ -8,7 +8,7 @@
 // it works.
 //
 //	commands ──Allow──► store ──► Done: counted, or given back
-//	             └────► Exceeded ──► retry after its Delay, or dead letter
+//	             └────► Exceeded ──► inbox, and again after its Delay; or dead letter
 //
 //	due timers ──► Allowance ──► Reach ──► Fired
 //
@@ -69,7 +69,7 @@ type Limiter struct {
 // A usage is a tenant's use of its limits.
 type usage struct {
 	accept, fire bucket
-	turn         time.Time // when the next command that exceeds the accept rate may come
+	turn         time.Time // when commands that exceed the accept rate may come again
 	waits        bool      // it has used its fire rate
 	exceeded     time.Time // when it last exceeded a limit
 	live         live

@@ -43,7 +43,7 @@ func TestThrottledAreThoseOverAQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tenant := range []timer.TenantID{"beta", "acme", "acme"} {
-		if _, err := l.Allow(t.Context(), nil, false, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant, ServiceCallID: "order-1"}, DueAt: now}); err != nil {
+		if _, err := l.Allow(t.Context(), nil, quota.Fresh, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant, ServiceCallID: "order-1"}, DueAt: now}); err != nil {
 			t.Fatal(err)
 		}
 		l.Done(tenant, 1, timer.Result{Outcome: timer.DidSchedule})

@@ -1,8 +1,8 @@
 // Package store holds the parts of a store that do not depend on the database. [Application]
 // decides which timers a command changes. [Reader] and [Changer] run questions and changes of
-// one statement, and [Inbox] those of messages that wait. [Batch] lets commands share a commit,
-// and [Retention] deletes finished timers. Export and import are here, too. The databases are in
-// store/sqlite and store/postgres; store/storetest is their contract as tests.
+// one statement. [Batch] lets commands share a commit, and [Retention] deletes finished timers.
+// Export and import are here, too. The databases are in store/sqlite and store/postgres;
+// store/storetest is their contract as tests.
 package store
 
 import (

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -97,6 +99,18 @@ type Selection struct {
 // Validate returns an [InvalidError] unless every field is well formed.
 func (c CancelTimers) Validate() error {
 	return cmp.Or(c.TenantID.Validate(), c.Version.Validate(), validateOptional("correlationId", c.CorrelationID), c.Of.Validate(""))
+}
+
+// Selects reports whether the selection has the timer of a service call, which carries a
+// correlation id or none.
+func (s Selection) Selects(call ServiceCallID, correlationID string) bool {
+	switch {
+	case s.Prefix != "":
+		return strings.HasPrefix(string(call), s.Prefix)
+	case s.CorrelationID != "":
+		return correlationID == s.CorrelationID
+	}
+	return slices.Contains(s.Calls, call)
 }
 
 // Validate returns an [InvalidError] unless exactly one field is set, and well formed. In the

@@ -48,6 +48,7 @@ const (
 	ReasonBeyondHorizon  Reason = "beyond_horizon"  // due later than the service accepts
 	ReasonRefused        Reason = "refused"         // the database refuses the row, for example by a foreign key
 	ReasonOverQuota      Reason = "over_quota"      // more than its tenant may have
+	ReasonNotHandled     Reason = "not_handled"     // its handling failed for as long as a message may wait
 )
 
 // An InvalidError explains why something is invalid. errors.Is(err,

@@ -147,6 +147,11 @@ func (s *modelStore) Cancel(_ context.Context, _ time.Time, commands ...timer.Ca
 }
 
 // count returns how many different commands were applied.
+// PutInbox fails, so what fails is nacked.
+func (s *modelStore) PutInbox(context.Context, time.Time, ...timer.InboxMessage) error {
+	return errors.ErrUnsupported
+}
+
 func (s *modelStore) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,9 +201,15 @@ func (f flaky) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 	return out, nil
 }
 
+// A noInbox has no messages.
+type noInbox struct{ timer.Inbox }
+
+func (noInbox) NextInbox(context.Context) (time.Time, error)              { return time.Time{}, nil }
+func (noInbox) PurgeApplied(context.Context, time.Time, int) (int, error) { return 0, nil }
+
 // runHandlers runs the handlers on a subscriber until the test ends.
 func (w *world) runHandlers(store handlers.Store, sub message.Subscriber, clock time.Time) {
-	h := handlers.New(store, w.Routing(), sub, w.Publisher(),
+	h := handlers.New(store, noInbox{}, w.Routing(), sub, w.Publisher(),
 		timer.ClockFunc(func() time.Time { return clock }), slog.New(slog.DiscardHandler), handlers.Options{})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

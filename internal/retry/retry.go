@@ -29,6 +29,10 @@ var (
 	// the jitter the delays are 1 s, 5 s and then 25 s on average.
 	Redelivery = Policy{First: 1200 * time.Millisecond, Factor: 5, Longest: 30 * time.Second, Jitter: 1.0 / 3}
 
+	// Inbox is for a message that waits in the inbox since its handling failed: 1, 5, 25,
+	// 125 and then 300 s, the jitter left out.
+	Inbox = Policy{First: time.Second, Factor: 5, Longest: 5 * time.Minute, Jitter: 0.2}
+
 	// Publish is for an event that the broker did not take. There is no last try, unless
 	// the broker refuses the event as often as outbox.Options allow.
 	Publish = Policy{First: 50 * time.Millisecond, Factor: 2, Longest: 5 * time.Second, Jitter: 0.5}

@@ -1,0 +1,335 @@
+package handlers
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/internal/option"
+	"github.com/event-service-agent/timer-service/quota"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// An inboxState knows what waits in the inbox, so that its limits are kept without asking the
+// store for each message. Other instances put messages there, too, so it counts now and then.
+type inboxState struct {
+	inbox timer.Inbox
+	clock timer.Clock
+	limit InboxLimits
+	wake  chan struct{} // holds a value when next was moved
+
+	mu      sync.Mutex
+	next    time.Time // when rows may be taken
+	tenants map[timer.TenantID]*waits
+	bytes   int64 // of all
+	counted time.Time
+	cost    time.Duration // of the last count
+	gates   map[timer.TenantID]gate
+	paused  map[timer.TenantID]bool
+	stuck   map[int64]stuckRow
+}
+
+// A gate keeps rows of a tenant, which exceeds its quota, from being taken.
+type gate struct {
+	until time.Time
+	live  bool // the limit is the number of waiting timers
+}
+
+// Waits count messages of a tenant in the inbox.
+type waits struct {
+	messages int64
+	bytes    int64
+}
+
+// InboxLimits bound the messages that wait in the inbox. The zero value has the defaults.
+type InboxLimits struct {
+	Messages   int64         // of a tenant; default 100,000
+	Bytes      int64         // of a tenant, of bodies and headers; default 64 MiB
+	TotalBytes int64         // of all tenants; default 1 GiB
+	MaxWait    time.Duration // after which a message becomes a dead letter; default DefaultMaxWait
+}
+
+// DefaultMaxWait is how long a message waits at most.
+const DefaultMaxWait = 3 * 24 * time.Hour
+
+func (l InboxLimits) withDefaults() InboxLimits {
+	l.Messages = option.Positive(l.Messages, 100_000)
+	l.Bytes = option.Positive(l.Bytes, 64<<20)
+	l.TotalBytes = option.Positive(l.TotalBytes, 1<<30)
+	l.MaxWait = option.Positive(l.MaxWait, DefaultMaxWait)
+	return l
+}
+
+// A stuckRow has failed more than stuckAttempts times.
+type stuckRow struct {
+	tenant timer.TenantID
+	err    string
+	until  time.Time // when it was handled again; with another instance it may be gone then
+}
+
+const (
+	stuckAttempts = 10
+	maxStuck      = 10_000 // that are remembered
+	countPause    = 5 * time.Second
+	countShare    = 20 // counting takes at most this part of the time
+)
+
+// A StuckTenant says what is wrong with the messages of a tenant in the inbox.
+type StuckTenant struct {
+	TenantID timer.TenantID
+	Messages int64  // that wait
+	Paused   bool   // its commands are not taken, since the inbox takes no more of its messages
+	Failing  int    // messages that have failed more than ten times
+	Error    string // of one of these
+}
+
+func newInboxState(in timer.Inbox, clock timer.Clock, limit InboxLimits) *inboxState {
+	return &inboxState{
+		inbox: in, clock: clock, limit: limit.withDefaults(), wake: make(chan struct{}, 1),
+		tenants: make(map[timer.TenantID]*waits), gates: make(map[timer.TenantID]gate), paused: make(map[timer.TenantID]bool), stuck: make(map[int64]stuckRow),
+	}
+}
+
+// takeAt returns when rows may be taken.
+func (s *inboxState) takeAt() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next
+}
+
+// takeNext says that no rows are to be taken before a time, unless sooner says another one.
+func (s *inboxState) takeNext(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = at
+}
+
+// sooner says that rows may be taken at a time.
+func (s *inboxState) sooner(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !at.Before(s.next) {
+		return
+	}
+	s.next = at
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// exceed says that a tenant exceeds its quota: none of its rows is taken for a time. It
+// changes no such time that there is.
+func (s *inboxState) exceed(tenant timer.TenantID, e *quota.Exceeded) {
+	now := s.clock.Now()
+	s.mu.Lock()
+	if !s.gates[tenant].until.After(now) {
+		s.gates[tenant] = gate{now.Add(e.Delay), e.Live}
+	}
+	at := s.gates[tenant].until
+	s.mu.Unlock()
+	s.sooner(at)
+}
+
+// open says that fewer timers of a tenant wait.
+func (s *inboxState) open(tenant timer.TenantID) {
+	s.mu.Lock()
+	live := s.gates[tenant].live
+	if live {
+		delete(s.gates, tenant)
+	}
+	s.mu.Unlock()
+	if live {
+		s.sooner(s.clock.Now())
+	}
+}
+
+// isClosed reports whether a tenant exceeds its quota.
+func (s *inboxState) isClosed(tenant timer.TenantID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gates[tenant].until.After(s.clock.Now())
+}
+
+// closed returns the tenants that exceed their quota.
+func (s *inboxState) closed(now time.Time) []timer.TenantID {
+	s.mu.Lock()
+	maps.DeleteFunc(s.gates, func(_ timer.TenantID, g gate) bool { return !g.until.After(now) })
+	tenants := slices.Collect(maps.Keys(s.gates))
+	next := time.Time{}
+	for _, g := range s.gates {
+		if next.IsZero() || g.until.Before(next) {
+			next = g.until
+		}
+	}
+	s.mu.Unlock()
+	if !next.IsZero() {
+		s.sooner(next)
+	}
+	return tenants
+}
+
+// isFull reports whether the inbox takes no more messages of a tenant, of a size.
+func (s *inboxState) isFull(tenant timer.TenantID, size int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.full(tenant, size)
+}
+
+func (s *inboxState) full(tenant timer.TenantID, size int64) bool {
+	t := cmp.Or(s.tenants[tenant], new(waits))
+	return t.messages >= s.limit.Messages || t.bytes+size > s.limit.Bytes || s.bytes+size > s.limit.TotalBytes
+}
+
+// pause says that a message of a tenant failed, and the inbox was full.
+func (s *inboxState) pause(tenant timer.TenantID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused[tenant] = true
+}
+
+// isPaused reports whether messages of a tenant are not to be handled, since one failed that
+// the inbox has no space for.
+func (s *inboxState) isPaused(tenant func() timer.TenantID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.paused) == 0 {
+		return false
+	}
+	t := tenant()
+	if s.paused[t] && !s.full(t, 0) {
+		delete(s.paused, t)
+	}
+	return s.paused[t]
+}
+
+// size returns how many bytes of a message count.
+func size(m timer.InboxMessage) int64 {
+	n := len(m.Body)
+	for header, value := range m.Headers {
+		n += len(header) + len(value)
+	}
+	return int64(n)
+}
+
+// added counts a message that was put into the inbox.
+func (s *inboxState) added(m timer.InboxMessage) {
+	s.mu.Lock()
+	s.add(m, 1)
+	s.mu.Unlock()
+	if m.RetryAt.After(m.ArrivedAt) {
+		s.sooner(m.RetryAt)
+	}
+}
+
+// removed counts a message that was deleted.
+func (s *inboxState) removed(m timer.InboxMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(m, -1)
+	delete(s.stuck, m.Seq)
+}
+
+// changed notes that a message has failed again, or exceeds a quota again.
+func (s *inboxState) changed(to timer.InboxMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case to.Reason == timer.WaitFailed && to.Attempts > stuckAttempts && len(s.stuck) < maxStuck:
+		s.stuck[to.Seq] = stuckRow{to.TenantID, to.LastError, to.RetryAt.Add(2 * claimTime)}
+	case to.Reason == timer.WaitQuota:
+		delete(s.stuck, to.Seq)
+	}
+}
+
+func (s *inboxState) add(m timer.InboxMessage, n int64) {
+	t := s.tenants[m.TenantID]
+	if t == nil {
+		t = new(waits)
+		s.tenants[m.TenantID] = t
+	}
+	t.messages += n
+	t.bytes += n * size(m)
+	s.bytes += n * size(m)
+	if t.messages <= 0 {
+		s.bytes -= t.bytes
+		delete(s.tenants, m.TenantID)
+	}
+}
+
+// count counts what is in the inbox, unless it did so a moment ago.
+func (s *inboxState) count(ctx context.Context, now time.Time) error {
+	if now.Sub(s.counted) < max(countPause, countShare*s.cost) {
+		return nil
+	}
+	began := time.Now()
+	counts, err := s.inbox.InboxCounts(ctx, "")
+	if err == nil {
+		s.counted, s.cost = now, time.Since(began)
+		s.replace(counts)
+	}
+	return err
+}
+
+// replace has counts replace what is known.
+func (s *inboxState) replace(counts []timer.InboxCount) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.tenants)
+	s.bytes = 0
+	for _, c := range counts {
+		t := s.tenants[c.TenantID]
+		if t == nil {
+			t = new(waits)
+			s.tenants[c.TenantID] = t
+		}
+		t.messages += c.Messages
+		t.bytes += c.Bytes
+		s.bytes += c.Bytes
+	}
+}
+
+// stuckTenants returns what is wrong, by tenant.
+func (s *inboxState) stuckTenants() []StuckTenant {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := make(map[timer.TenantID]*StuckTenant)
+	of := func(tenant timer.TenantID) *StuckTenant {
+		t := found[tenant]
+		if t == nil {
+			t = &StuckTenant{TenantID: tenant, Messages: cmp.Or(s.tenants[tenant], new(waits)).messages}
+			found[tenant] = t
+		}
+		return t
+	}
+	for tenant := range s.paused {
+		if s.full(tenant, 0) {
+			of(tenant).Paused = true
+		} else {
+			delete(s.paused, tenant)
+		}
+	}
+	for tenant, t := range s.tenants {
+		if t.messages >= s.limit.Messages || t.bytes >= s.limit.Bytes*9/10 {
+			of(tenant)
+		}
+	}
+	for seq, r := range s.stuck {
+		if now.After(r.until) {
+			delete(s.stuck, seq)
+			continue
+		}
+		t := of(r.tenant)
+		t.Failing++
+		t.Error = r.err
+	}
+	stuck := make([]StuckTenant, 0, len(found))
+	for _, tenant := range slices.Sorted(maps.Keys(found)) {
+		stuck = append(stuck, *found[tenant])
+	}
+	return stuck
+}
