@@ -125,6 +125,10 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	if b.Routing().Receipts != "" {
 		receipts = batch.Receipts
 	}
+	var place func(topic, position string) (log string, number int64, ok bool)
+	if kept, _ := b.History(); kept != nil {
+		place = kept.Place
+	}
 	a.handlers = handlers.New(batch, s.Inbox(), b.Routing(),
 		b.Subscriber(opt.Role), b.Publisher(), opt.Clock, log, handlers.Options{
 			Name:         opt.Role,
@@ -133,6 +137,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 			DrainTimeout: opt.DrainTimeout,
 			Quotas:       opt.Quotas,
 			Waiting:      opt.Inbox,
+			Place:        place,
 			Timers:       s.Timers(),
 			Unbatched:    store.Alone{Batch: batch},
 			Receipts:     receipts,

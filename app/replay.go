@@ -150,7 +150,7 @@ func (c *commandReplay) schedule(ctx context.Context, original timer.InboxMessag
 	var exceeded *quota.Exceeded
 	if c.quotas != nil {
 		var err error
-		if exceeded, err = ask(ctx, c.db, true, schedules...); err != nil {
+		if exceeded, err = ask(ctx, c.db, quota.Fresh, schedules...); err != nil {
 			return err
 		}
 	}

@@ -64,7 +64,7 @@ func (l *Limiter) Allow(ctx context.Context, store timer.Reader, turn Turn, comm
 
 // Fits is [Limiter.Allow] for commands that were accepted before: it asks for no rate, and only
 // whether the tenant may have their timers.
-func (l *Limiter) Fits(ctx context.Context, store timer.Reader, _ bool, commands ...timer.ScheduleTimer) (*Exceeded, error) {
+func (l *Limiter) Fits(ctx context.Context, store timer.Reader, turn Turn, commands ...timer.ScheduleTimer) (*Exceeded, error) {
 	tenant := commands[0].TenantID
 	l.mu.Lock()
 	limits := l.config.Of(tenant)
@@ -72,7 +72,7 @@ func (l *Limiter) Fits(ctx context.Context, store timer.Reader, _ bool, commands
 	if limits.Live == 0 {
 		return nil, nil
 	}
-	fits, added, err := l.fit(ctx, store, limits, commands)
+	fits, added, err := l.fit(ctx, store, limits, turn, commands)
 	if err != nil || fits {
 		return nil, err
 	}
