@@ -20,9 +20,10 @@ const (
 	claimTime     = 30 * time.Second      // for which no other instance takes a row
 	takePause     = 20 * time.Millisecond // shortest time between two calls of TakeInbox
 	gatePause     = time.Second           // longest time between them while rows of some tenants must not be taken
-	pollPause     = 5 * time.Second       // longest time until rows of another instance are noticed
+	pollPause     = 5 * time.Second       // longest time between two calls while rows wait
+	idlePause     = time.Minute           // longest time until rows of an instance that has died are noticed
 	giveBackTime  = time.Second           // for rows that are in flight after the end of the drain
-	purgePause    = time.Minute           // between two calls of PurgeApplied
+	purgePause    = 10 * time.Minute      // between two calls of PurgeApplied
 	purgeSize     = 1000                  // selections that one call deletes
 )
 
@@ -136,6 +137,7 @@ func (b *inbox) take(ctx context.Context, now time.Time) {
 			return
 		case next.IsZero():
 			b.replace(nil)
+			b.takeNext(now.Add(idlePause))
 		case next.After(now):
 			b.sooner(next)
 		}
