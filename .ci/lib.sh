@@ -59,6 +59,45 @@ get_packages() {
     warn "$1 can't be installed: $(tail -1 "$tmp/apt.log")"
 }
 
+# debian13 PACKAGE...: fetches packages of Debian 13, with all that they need, into a folder,
+# and sets $debian13 to a program there: it runs a command for which /usr is that folder's,
+# and everything outside of /usr and /usr/local is this machine's. So the command finds the
+# servers of Debian 13 at their usual paths, and the programs that it starts do, too:
+#
+#	debian13 postgresql-17 && go test -exec "$debian13" ./store/postgres
+#
+# It fails with a warning where that can't be had. The folder is below TIMER_TEST_DEBIAN13,
+# which the next run can use again, or by default below one that is removed at the end.
+debian13() {
+  local began=$SECONDS folder deb
+  folder=${TIMER_TEST_DEBIAN13:-$tmp/debian13}/$(IFS=+ && echo "$*")
+  debian13=$folder/run
+  if [ -x "$debian13" ]; then return; fi
+  command -v debootstrap >/dev/null || get_packages debootstrap debootstrap debian-archive-keyring
+  if ! { [ -L /bin ] && command -v debootstrap && unshare --mount true; } >/dev/null 2>&1; then
+    warn "no $* of Debian 13: it needs root, debootstrap, and /bin as a part of /usr"
+    return 1
+  fi
+  rm -rf "$folder"
+  mkdir -p "$folder/root/usr/local"
+  # The packages are unpacked and not installed, which takes a third of the time.
+  if ! debootstrap --download-only --variant=minbase --include="$(IFS=, && echo "$*")" trixie "$folder/packages" >"$tmp/debian13.log" 2>&1; then
+    warn "no $* of Debian 13: $(tail -1 "$tmp/debian13.log")"
+    return 1
+  fi
+  for deb in "$folder"/packages/var/cache/apt/archives/*.deb; do
+    dpkg-deb -x "$deb" "$folder/root" || die "$deb can't be unpacked" # also where set -e does not hold
+  done
+  rm -r "$folder/packages"
+  cat >"$folder/run.new" <<EOF
+#!/bin/sh
+exec unshare --mount sh -euc 'mount --bind /usr/local "\$0/local"; mount --rbind "\$0" /usr; exec "\$@"' "$folder/root/usr" "\$@"
+EOF
+  chmod +x "$folder/run.new"
+  mv "$folder/run.new" "$debian13"
+  printf '%s of Debian 13, fetched in %d s\n' "$*" "$((SECONDS - began))"
+}
+
 # race is -race where the machine has a C compiler. Pointer checks on SQLite, which is
 # translated C, find nothing, and races inside of it are not ours; both take most of the time.
 race=(-race "-gcflags=modernc.org/...=-d=checkptr=0 -race=false")
@@ -84,21 +123,32 @@ start_nats() {
   export TIMER_TEST_NATS=nats://127.0.0.1:$port
 }
 
-# start_rabbitmq uses the server of this machine, or starts one as the user who calls; the
-# script on the path of Debian changes to a user of its own.
+# start_rabbitmq uses the server of this machine, or starts one.
 start_rabbitmq() {
-  local rabbit=/usr/lib/rabbitmq/bin/rabbitmq-server port=$((30000 + RANDOM % 2000))
+  local rabbit=/usr/lib/rabbitmq/bin/rabbitmq-server
   if answers 127.0.0.1 5672; then
     export TIMER_TEST_RABBITMQ=amqp://guest:guest@127.0.0.1:5672/
     return
   fi
   if [ ! -x "$rabbit" ]; then get_packages RabbitMQ rabbitmq-server; fi
   [ -x "$rabbit" ] || { warn "no RabbitMQ here"; return; }
-  mkdir "$tmp/rabbit"
-  echo "listeners.tcp.1 = 127.0.0.1:$port" >"$tmp/rabbit/rabbitmq.conf"
-  begin "$tmp/rabbit.log" env HOME="$tmp/rabbit" RABBITMQ_NODENAME="ci-$port@localhost" RABBITMQ_DIST_PORT=$((port + 1)) \
-    RABBITMQ_CONFIG_FILE="$tmp/rabbit/rabbitmq.conf" RABBITMQ_CONF_ENV_FILE="$tmp/rabbit/none" RABBITMQ_ENABLED_PLUGINS_FILE="$tmp/rabbit/plugins" \
-    RABBITMQ_MNESIA_BASE="$tmp/rabbit/data" RABBITMQ_LOG_BASE="$tmp/rabbit/log" RABBITMQ_PID_FILE="$tmp/rabbit/pid" "$rabbit"
+  run_rabbitmq "$rabbit"
+}
+
+# start_rabbitmq4 starts RabbitMQ 4 of Debian 13, or fails.
+start_rabbitmq4() {
+  debian13 rabbitmq-server && run_rabbitmq "$debian13" /usr/lib/rabbitmq/bin/rabbitmq-server
+}
+
+# run_rabbitmq COMMAND...: starts a server as the user who calls; the script on the path of
+# Debian changes to a user of its own.
+run_rabbitmq() {
+  local port=$((30000 + RANDOM % 2000)) dir
+  dir=$(mktemp -d "$tmp/rabbit.XXX")
+  echo "listeners.tcp.1 = 127.0.0.1:$port" >"$dir/rabbitmq.conf"
+  begin "$dir.log" env HOME="$dir" RABBITMQ_NODENAME="ci-$port@localhost" RABBITMQ_DIST_PORT=$((port + 1)) \
+    RABBITMQ_CONFIG_FILE="$dir/rabbitmq.conf" RABBITMQ_CONF_ENV_FILE="$dir/none" RABBITMQ_ENABLED_PLUGINS_FILE="$dir/plugins" \
+    RABBITMQ_MNESIA_BASE="$dir/data" RABBITMQ_LOG_BASE="$dir/log" RABBITMQ_PID_FILE="$dir/pid" "$@"
   await 120 "a RabbitMQ server answers" answers 127.0.0.1 "$port"
   export TIMER_TEST_RABBITMQ=amqp://guest:guest@127.0.0.1:$port/
 }

@@ -2,7 +2,10 @@ package rabbitmq
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -108,6 +111,9 @@ func newConfirmChannel(b *Broker, conn *serverConn, channel *amqp.Channel) *conf
 // send sends a message. It sends none to a queue that owes the confirm of a message that
 // was abandoned.
 func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
+	if limit := c.conn.maxBody.Load(); limit > 0 && int64(len(m.Body)) > limit {
+		return nil, fmt.Errorf("%w: body of %d bytes, the server takes %d", broker.ErrRefused, len(m.Body), limit)
+	}
 	if limit := c.conn.Config.FrameSize - 64; m.properties > limit {
 		return nil, fmt.Errorf("%w: properties larger than the %d bytes that the server takes", broker.ErrRefused, limit)
 	}
@@ -210,10 +216,17 @@ func (c *confirmChannel) readReturns() {
 	}
 }
 
-// ended returns why the channel takes no more messages.
+// ended returns why the channel takes no more messages. The server closes it when a message
+// is larger than max_message_size, and tells that limit only then.
 func (c *confirmChannel) ended(err error) error {
 	if c.channel.IsClosed() {
 		err = c.why()
+	}
+	if e, ok := errors.AsType[*amqp.Error](err); ok {
+		_, limit, _ := strings.Cut(e.Reason, " max size ")
+		if n, err := strconv.ParseInt(limit, 10, 64); err == nil {
+			c.conn.maxBody.Store(n)
+		}
 	}
 	return fmt.Errorf("%w with RabbitMQ: %w", connection.ErrNotConnected, denied(err))
 }

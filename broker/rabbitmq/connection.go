@@ -34,6 +34,7 @@ type serverConn struct {
 	network *network
 	server  string
 	blocked atomic.Pointer[string] // why the server takes no messages; nil if it does
+	maxBody atomic.Int64           // bytes of the largest body that the server takes; 0 if that is not known
 	ending  context.Context        // see Broker.ending
 	gone    chan struct{}          // closed when the connection has ended
 	why     error                  // why the connection has ended; set before gone is closed

@@ -65,10 +65,16 @@ type rabbit struct {
 	declared map[string]bool // queues, to be removed
 }
 
-// open removes at the end what the brokers of the test declared.
+// open opens the server that the tests did not start. It removes at the end what the
+// brokers of the test declared.
 func open(t testing.TB) *rabbit {
 	t.Helper()
-	direct := external(t)
+	return openAt(t, external(t))
+}
+
+// openAt opens a server by its URL.
+func openAt(t testing.TB, direct string) *rabbit {
+	t.Helper()
 	u, err := url.Parse(direct)
 	if err != nil {
 		t.Fatal("TIMER_TEST_RABBITMQ is not a URL")

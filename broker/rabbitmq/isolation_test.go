@@ -2,9 +2,6 @@ package rabbitmq_test
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -208,13 +205,7 @@ func TestQueueThatHangsWhileItIsDeclaredTakesOneChannel(t *testing.T) {
 
 func (o *own) channels() (n int) {
 	o.Helper()
-	cmd := exec.Command("/usr/lib/rabbitmq/bin/rabbitmqctl", "-n", fmt.Sprintf("timer-%d@localhost", o.port), "-q", "list_connections", "channels")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.dir, "RABBITMQ_CONF_ENV_FILE=" + o.dir + "/none"}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		o.Fatalf("list_connections: %v\n%s", err, out)
-	}
-	for _, field := range strings.Fields(string(out)) {
+	for _, field := range strings.Fields(o.ctl("list_connections", "channels")) {
 		of, _ := strconv.Atoi(field) // else it is the head of the column
 		n += of
 	}

@@ -34,8 +34,9 @@ func (r *rabbit) fail(topic string) (restore func()) {
 }
 
 // contract opens a server that a proxy seems to stop and start.
-func contract(t testing.TB) brokertest.Server {
-	r := open(t)
+func contract(t testing.TB) brokertest.Server { return contractOf(open(t)) }
+
+func contractOf(r *rabbit) brokertest.Server {
 	return brokertest.Server{
 		Broker: func() broker.Broker { return r.broker(r.opt) },
 		Stop: func() {

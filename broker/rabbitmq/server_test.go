@@ -24,27 +24,33 @@ import (
 type own struct {
 	testing.TB
 	*rabbitd.Server
-	dir  string
-	port int
+	dir      string
+	port     int
+	settings []string // lines of its configuration
 }
 
 // serve starts a server for the test.
-func serve(t testing.TB) *own {
+func serve(t testing.TB, settings ...string) *own {
 	t.Helper()
 	longtest.Skip(t, "starts a RabbitMQ server")
-	port, err := freeport.Find(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := &own{TB: t, dir: t.TempDir(), port: port}
+	o := &own{TB: t, dir: t.TempDir(), port: freePort(t), settings: settings}
 	o.start()
 	t.Cleanup(func() { o.Kill() })
 	return o
 }
 
+func freePort(t testing.TB) int {
+	t.Helper()
+	port, err := freeport.Find(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
 func (o *own) start() {
 	o.Helper()
-	s, err := rabbitd.Start(context.Background(), o.dir, o.port)
+	s, err := rabbitd.Start(context.Background(), o.dir, o.port, o.settings...)
 	if errors.Is(err, rabbitd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
 		o.Skip("SKIPPED: ", err)
 	}
@@ -54,15 +60,26 @@ func (o *own) start() {
 	o.Server = s
 }
 
-// ctl runs rabbitmqctl.
-func (o *own) ctl(args ...string) {
+// ctl runs rabbitmqctl, and returns what it prints.
+func (o *own) ctl(args ...string) string {
 	o.Helper()
-	cmd := exec.Command("/usr/lib/rabbitmq/bin/rabbitmqctl", append([]string{"-n", fmt.Sprintf("timer-%d@localhost", o.port)}, args...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.dir, "RABBITMQ_CONF_ENV_FILE=" + o.dir + "/none"}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		o.Fatalf("rabbitmqctl %q: %v\n%s", args, err, out)
-	}
+	return o.tool("rabbitmqctl", args...)
 }
+
+// tool runs one of RabbitMQ's programs for operators.
+func (o *own) tool(name string, args ...string) string {
+	o.Helper()
+	cmd := exec.Command("/usr/lib/rabbitmq/bin/"+name, append([]string{"-q", "-n", o.node()}, args...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.dir, "RABBITMQ_CONF_ENV_FILE=" + o.dir + "/none"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		o.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// node is the name of the server in a cluster.
+func (o *own) node() string { return fmt.Sprintf("timer-%d@localhost", o.port) }
 
 // rabbit returns the server as a rabbit. Nothing has to be removed from it.
 func (o *own) rabbit() *rabbit {
@@ -79,22 +96,36 @@ func (o *own) rabbit() *rabbit {
 	return r
 }
 
-func TestServerThatIsLowOnMemoryIsReported(t *testing.T) {
+func TestServerThatIsLowOnMemoryOrDiskIsReported(t *testing.T) {
 	t.Parallel()
-	o := serve(t)
+	for resource, limits := range map[string]struct{ command, low, normal string }{
+		"memory": {"set_vm_memory_high_watermark", "0.00000001", "0.4"},
+		"disk":   {"set_disk_free_limit", "100000GB", "50MB"},
+	} {
+		t.Run(resource, func(t *testing.T) {
+			t.Parallel()
+			o := serve(t)
+			o.reportsAlarm(t, resource, func() { o.ctl(limits.command, limits.low) }, func() { o.ctl(limits.command, limits.normal) })
+		})
+	}
+}
+
+// reportsAlarm fails unless brokers report that the server is low on a resource, and recover.
+func (o *own) reportsAlarm(t *testing.T, resource string, begin, end func()) {
+	t.Helper()
 	r := o.rabbit()
 	b, idle := r.ready(r.opt), r.ready(r.opt)
 	messages := subscribe(t, b, "timer-service", "timer.commands")
 	publish(t, b, "timer.commands", "before")
 	held := next(t, messages)
-	o.ctl("set_vm_memory_high_watermark", "0.00000001")
+	begin()
 	began := time.Now()
 	err := broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", text("during"))
 	if took := time.Since(began); !errors.Is(err, rabbitmq.ErrBlocked) || !errors.Is(err, broker.ErrUnavailable) || took > 30*time.Second {
 		t.Errorf("the first message meanwhile: %v after %v, want ErrBlocked within 30 s", err, took)
 	}
-	if err := b.Ready(t.Context()); !errors.Is(err, rabbitmq.ErrBlocked) || !strings.Contains(err.Error(), "memory") {
-		t.Errorf("Ready: %v, want ErrBlocked with a reason", err)
+	if err := b.Ready(t.Context()); !errors.Is(err, rabbitmq.ErrBlocked) || !strings.Contains(err.Error(), resource) {
+		t.Errorf("Ready: %v, want ErrBlocked with the reason %s", err, resource)
 	}
 	if err := broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", text("during too")); !errors.Is(err, rabbitmq.ErrBlocked) {
 		t.Errorf("the next message: %v, want ErrBlocked", err)
@@ -105,7 +136,7 @@ func TestServerThatIsLowOnMemoryIsReported(t *testing.T) {
 		until(t, "a broker that is blocked and publishes nothing", func() bool { return errors.Is(b.Ready(t.Context()), rabbitmq.ErrBlocked) })
 	}
 	held.Ack() // which does not depend on it
-	o.ctl("set_vm_memory_high_watermark", "0.4")
+	end()
 	for _, b := range []*rabbitmq.Broker{b, idle, late} {
 		awaitReady(t, b)
 	}

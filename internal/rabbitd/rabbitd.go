@@ -43,8 +43,8 @@ type Server struct {
 
 // Start starts a server that keeps its data in dir, and waits until it listens. With the
 // folder of a server that has ended, it goes on with its data. It uses two ports: port for
-// clients, and port + 1.
-func Start(ctx context.Context, dir string, port int) (*Server, error) {
+// clients, and port + 1. Further lines of its configuration are as in rabbitmq.conf.
+func Start(ctx context.Context, dir string, port int, settings ...string) (*Server, error) {
 	s := &Server{dir: dir, port: port, ended: make(chan struct{})}
 	for _, place := range places {
 		if _, err := os.Stat(place); err == nil {
@@ -56,8 +56,8 @@ func Start(ctx context.Context, dir string, port int) (*Server, error) {
 		return nil, fmt.Errorf("%w: none of %s", ErrNotInstalled, strings.Join(places, ", "))
 	}
 	config := filepath.Join(dir, "rabbitmq.conf")
-	text := fmt.Sprintf("listeners.tcp.1 = %s\n", s.address())
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	lines := append([]string{"listeners.tcp.1 = " + s.address()}, settings...)
+	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		return nil, err
 	}
 	s.cmd = exec.Command(s.script) //nolint:noctx // it outlives the start

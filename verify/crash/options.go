@@ -14,6 +14,7 @@ type Options struct {
 	Bin       string           // the service; built if empty
 	Old       string           // in Upgrade: commit of the older version; default the newest tag
 	Broker    Kind             // default [NATS]
+	Queues    string           // on [RabbitMQ]: type of the queues, classic or quorum; default the service's
 	Store     Store            // default [SQLite]
 	Instances int              // of the service, which share the database and the broker; default 1
 	Mode      Mode             // default [Kill]
@@ -84,6 +85,8 @@ func (o Options) Check() error {
 	switch {
 	case o.Store != SQLite && o.Store != Postgres:
 		return fmt.Errorf("store %q is none of %q", o.Store, Stores)
+	case o.Queues != "" && o.Broker != RabbitMQ:
+		return fmt.Errorf("a type of queues needs the broker %s", RabbitMQ)
 	case o.Store == SQLite && o.Instances > 1:
 		return fmt.Errorf("several instances need the store %s", Postgres)
 	case o.Store == Postgres && o.Mode.losesDatabase():

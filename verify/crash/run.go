@@ -150,6 +150,9 @@ func (r *run) newInstance(n int) (*instance, error) {
 	} else {
 		in.env = append(in.env, "TIMER_BROKER="+string(r.opt.Broker), "TIMER_BROKER_URL="+r.opt.Broker.URL(r.port))
 	}
+	if r.opt.Queues != "" {
+		in.env = append(in.env, "TIMER_RABBITMQ_QUEUE_TYPE="+r.opt.Queues)
+	}
 	var err error
 	if in.log, err = os.Create(filepath.Join(r.dir, logs)); err != nil {
 		return nil, fmt.Errorf("make the log of the service: %w", err)

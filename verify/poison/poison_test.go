@@ -30,6 +30,7 @@ import (
 var (
 	seedFlag  = flag.Uint64("poison.seed", 0, "seed of the campaign; 0 takes a random one")
 	onlyFlag  = flag.String("poison.only", "", "send only hostile messages of kinds that this regular expression matches")
+	binFlag   = flag.String("poison.bin", "", "binary of the service; it is built if there is none")
 	countFlag = flag.Int("poison.n", 0, "hostile messages, and as many good ones; 0 means 10,000, or 1,000 with -short")
 )
 
@@ -191,7 +192,7 @@ func (g *gunner) hostile(made int) shot {
 		g.next = g.next[1:]
 		return s
 	}
-	lists := [][]kind{bodies, owners, headers, others}
+	lists := [][]kind{bodies, owners, g.headers, others}
 	kinds := lists[made%len(lists)]
 	k := kinds[made/len(lists)%len(kinds)]
 	if made%1_000 == 0 {

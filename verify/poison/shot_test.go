@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/event-service-agent/timer-service/verify/crash/traffic"
 )
 
@@ -35,8 +37,9 @@ type want struct {
 // A shot is a message with what must become of it.
 type shot struct {
 	kind       string
-	subject    string // default timer.commands
-	header     string // as on the wire, with the line breaks; empty for none
+	subject    string     // default timer.commands
+	header     string     // for NATS: as on the wire, with the line breaks; empty for none
+	table      amqp.Table // for RabbitMQ: headers
 	body       []byte
 	want       want
 	refusable  bool // the broker may refuse it; then nothing may come of it
@@ -92,6 +95,8 @@ type gunner struct {
 	made int
 	now  time.Time
 	next []shot // to be sent before any other
+
+	headers []kind // hostile headers of the broker
 }
 
 func newGunner(seed uint64, name string) *gunner {
@@ -99,7 +104,7 @@ func newGunner(seed uint64, name string) *gunner {
 	for _, c := range []byte(name) {
 		stream = stream*31 + uint64(c)
 	}
-	return &gunner{Rand: rand.New(rand.NewPCG(seed, stream)), name: name}
+	return &gunner{Rand: rand.New(rand.NewPCG(seed, stream)), name: name, headers: headers}
 }
 
 // tenants are shared by good and bad messages.

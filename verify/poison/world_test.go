@@ -41,7 +41,7 @@ func begin(t *testing.T, subject string, settings ...string) *world {
 	if w.js, err = jetstream.New(nc); err != nil {
 		t.Fatal(err)
 	}
-	w.startService(settings)
+	w.startService(append([]string{"TIMER_BROKER=nats", "TIMER_BROKER_URL=" + w.url("service", "secret")}, settings...))
 	return w
 }
 
@@ -84,11 +84,14 @@ func (w *world) startBroker() {
 func (w *world) startService(settings []string) {
 	w.Helper()
 	dir := w.TempDir()
-	bin, err := crash.Build(w.Context(), dir)
+	bin, err := *binFlag, error(nil)
+	if bin == "" {
+		bin, err = crash.Build(w.Context(), dir)
+	}
 	if err != nil {
 		w.Fatal(err)
 	}
-	settings = append([]string{"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_BROKER=nats", "TIMER_UNKNOWN_TYPES=ignore", "TIMER_BROKER_URL=" + w.url("service", "secret")}, settings...)
+	settings = append([]string{"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_UNKNOWN_TYPES=ignore"}, settings...)
 	w.service, err = crash.Start(context.WithoutCancel(w.Context()), bin, dir, settings, io.Discard, time.Now)
 	if err != nil {
 		w.Fatal(err)

@@ -57,6 +57,7 @@ wrong flags.`
 type cli struct {
 	Kills     int         `default:"10" help:"How often to kill the service; with --mode step at each step."`
 	Broker    crash.Kind  `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to use: nats, kafka or rabbitmq."`
+	Queues    string      `enum:",classic,quorum" default:"" placeholder:"TYPE" help:"With --broker rabbitmq: type of the queues, classic or quorum."`
 	Store     crash.Store `default:"sqlite" enum:"sqlite,postgres" help:"Which database to use: sqlite or postgres."`
 	Instances int         `default:"1" help:"How many of the service share the database; more than one needs --store postgres."`
 	Mode      crash.Mode  `default:"kill" enum:"${modes}" placeholder:"MODE" help:"What to do: ${modes}."`
@@ -79,7 +80,7 @@ func main() {
 
 func (c cli) run(ctx context.Context) error {
 	opt := crash.Options{
-		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Store: c.Store, Instances: c.Instances,
+		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Queues: c.Queues, Store: c.Store, Instances: c.Instances,
 		Mode: c.Mode, Kills: c.Kills, Rate: c.Rate, Seed: c.Seed, Keep: c.Keep, Progress: os.Stderr,
 	}
 	if err := opt.Check(); err != nil {
