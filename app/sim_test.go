@@ -204,7 +204,7 @@ func (b *simBroker) settle(c *simCommand, m *message.Message) {
 		defer b.mu.Unlock()
 		c.answers++
 		delete(b.inFlight, c)
-		time.AfterFunc(broker.RetryDelay(m, c.attempts), func() { b.resend(c) })
+		time.AfterFunc(broker.RedeliveryDelay(c.attempts), func() { b.resend(c) })
 	}
 }
 

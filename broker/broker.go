@@ -42,9 +42,9 @@ type Broker interface {
 	// "timer-service". Instances of one role share its messages, the position of a role
 	// outlives them, and a message without an ack is redelivered. Messages come in no order.
 	// Each is delivered to one handler at a time, and thousands are in flight at once. A
-	// nacked message is redelivered after [RetryDelay], for ever. While it waits it delays
-	// no other message, and it does not hold back the broker's position for ever. Subscribe
-	// returns at once, even while the broker is down. Canceling the context of Subscribe
+	// nacked message is delivered again after [RedeliveryDelay], for ever. While it waits it is
+	// unacked, keeps its in-flight slot and delays no other message. When its subscription ends
+	// it goes to another one at once. Subscribe returns at once, even while the broker is down. Canceling the context of Subscribe
 	// ends the intake; messages in flight can still be acked until Close.
 	Subscriber(role string) message.Subscriber
 

@@ -38,7 +38,7 @@ func Received(id, topic string, body []byte) *message.Message {
 // IsMeta reports whether a name is a name of metadata of this process. A driver neither
 // publishes these nor reads them from headers.
 func IsMeta(name string) bool {
-	return name == MetaTopic || name == MetaPosition || name == MetaDelivery || name == MetaNoID || name == metaRetry
+	return name == MetaTopic || name == MetaPosition || name == MetaDelivery || name == MetaNoID
 }
 
 // IsHeader reports whether a name is a token by RFC 9110, section 5.6.2, which every
@@ -53,9 +53,6 @@ func IsHeader(name string) bool {
 	return name != ""
 }
 
-// metaRetry holds the delay that a handler asks for.
-const metaRetry = "broker_retry_after"
-
 // Deliveries returns how often a message has been delivered, this time included;
 // 1 if the broker does not count.
 func Deliveries(msg *message.Message) int {
@@ -66,27 +63,8 @@ func Deliveries(msg *message.Message) int {
 	return n
 }
 
-// RetryAfter asks for the redelivery of a message after a delay. The handler calls it
-// before it nacks the message.
-func RetryAfter(msg *message.Message, delay time.Duration) {
-	msg.Metadata[metaRetry] = strconv.FormatInt(max(0, delay.Milliseconds()), 10)
-}
-
-// maxRetryDelay is the longest delay that a handler may ask for.
-const maxRetryDelay = time.Hour
-
-// RetryDelay returns how long to wait before a nacked message is redelivered: the delay
-// that its handler asked for with [RetryAfter], at most an hour, else the
-// [RedeliveryDelay] for its deliveries.
-func RetryDelay(msg *message.Message, deliveries int) time.Duration {
-	if ms, err := strconv.ParseInt(msg.Metadata[metaRetry], 10, 64); err == nil && ms >= 0 {
-		return min(time.Duration(min(ms, maxRetryDelay.Milliseconds()))*time.Millisecond, maxRetryDelay)
-	}
-	return RedeliveryDelay(deliveries)
-}
-
-// RedeliveryDelay returns how long to wait before a nacked message is redelivered if its
-// handler does not say. The delay is 1 s after the first delivery, then 5 s, then always
-// 25 s. Each is multiplied by a random factor between 0.8 and 1.2, so that messages that
-// were nacked together do not return together.
+// RedeliveryDelay returns how long to wait before a nacked message is delivered again: 1 s
+// after the first delivery, 5 s after the second one, then always 25 s. Each is multiplied by
+// a random factor between 0.8 and 1.2, so that messages that were nacked together do not
+// return together.
 func RedeliveryDelay(deliveries int) time.Duration { return retry.Redelivery.After(deliveries) }

@@ -2,16 +2,14 @@ package broker_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// A producer could otherwise say when its message is tried again.
+// A producer could otherwise say where its message came from.
 func TestNothingThatIsForThisProcessIsAHeader(t *testing.T) {
 	t.Parallel()
 	msg := broker.Received("", "topic", nil)
-	broker.RetryAfter(msg, time.Hour)
 	for name := range msg.Metadata {
 		if !broker.IsMeta(name) {
 			t.Errorf("%s may be a header", name)

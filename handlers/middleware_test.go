@@ -135,8 +135,6 @@ func TestTimersOfOneMessageAreRefusedTogether(t *testing.T) {
 	})
 }
 
-// TestTimersOfOneMessageExceedAQuotaTogether names the delay after which they come
-// again.
 func TestTimersOfOneMessageExceedAQuotaTogether(t *testing.T) {
 	underQuota(t, quota.Limits{Live: 3, Policy: quota.Delay}, func(t *testing.T, d *harness) {
 		d.run(t, routing)

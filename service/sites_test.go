@@ -91,9 +91,6 @@ func sweep(t *testing.T, direct, prefix string, r broker.Routing) {
 		return
 	}
 	queues := []string{r.Commands, r.Commands + ".owner", r.EventsOf("acme"), r.DeadLettersOf(timer.NoTenant)}
-	for _, delay := range []string{"2s", "6s", "30s", "2m", "10m"} {
-		queues = append(queues, r.Commands+".retry."+delay)
-	}
 	for _, queue := range queues {
 		if _, err := ch.QueueDelete(queue, false, false, false); err != nil {
 			t.Error(err)

@@ -108,8 +108,9 @@ func promises(t *testing.T, f Features, open Open, lacks map[string]string, time
 		{"Every result is ErrUnavailable before Run has connected, and after it", false, true, unavailable},
 
 		{"A nacked message is delivered again after 1 s, 5 s, 25 s, 25 s, for ever", true, f.FakeTime, retryDelays},
-		{"A handler names the delay of a retry", true, true, namedDelays},
+		{"A nacked message comes again after about a second, counted", true, true, retriesOnce},
 		{"Messages that wait for their retry hold back no other", true, true, waitingRetries},
+		{"A message that waits for its retry goes to another process when its own stops", true, f.Durable, retriesElsewhere},
 		{"A message that takes minutes is delivered once while its subscriber lives", true, f.FakeTime, slowHandler},
 
 		{"The headers of an event arrive unchanged, and no others", false, true, headersArrive},

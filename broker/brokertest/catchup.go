@@ -79,7 +79,7 @@ func catchesUpUnderLoad(w *world) {
 	<-published
 }
 
-// catchesUpBesideRetries has a handler that puts messages off.
+// catchesUpBesideRetries has a handler that nacks messages, for ever.
 func catchesUpBesideRetries(w *world) {
 	const n = 100
 	w.backlog(n)
@@ -87,11 +87,7 @@ func catchesUpBesideRetries(w *world) {
 	var nacked atomic.Int64
 	go func() {
 		for msg := range messages {
-			if nacked.Add(1); broker.Deliveries(msg) > 1 {
-				msg.Ack()
-				continue
-			}
-			broker.RetryAfter(msg, time.Hour)
+			nacked.Add(1)
 			msg.Nack()
 		}
 	}()

@@ -2,9 +2,9 @@ package brokertest
 
 import (
 	"fmt"
-	"sync"
-	"testing"
 	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
 )
@@ -34,98 +34,104 @@ func retryDelays(w *world) {
 	none(w, messages, 5*time.Minute)
 }
 
-// namedDelays nacks messages with delays of the handler: short ones, and some
-// that are longer than any that a broker has by itself.
-func namedDelays(w *world) {
-	delays, slack := []time.Duration{200 * time.Millisecond, time.Second, 0}, timeout // on a busy machine
+// retriesOnce nacks a message once.
+func retriesOnce(w *world) {
+	slack := timeout // on a busy machine
 	if w.fake {
-		delays, slack = append(delays, 10*time.Minute), time.Second
-		if !testing.Short() { // an hour has many heartbeats
-			delays = append(delays, time.Hour)
-		}
+		slack = 300 * time.Millisecond
 	}
 	topic := w.topic()
 	messages := w.subscribe(w, "reader", topic)
-	for _, delay := range delays {
-		w.publish(w, topic, keyed("call-1", "over quota"))
+	w.publish(w, topic, keyed("call-1", "failing"))
+	msg := Next(w, messages)
+	began := time.Now()
+	msg.Nack()
+	again := Next(w, messages)
+	if waited := time.Since(began); waited < 800*time.Millisecond || waited > time.Second+slack {
+		w.Errorf("came again after %v, want about a second", waited)
+	}
+	if string(again.Payload) != "failing" || broker.Deliveries(again) != 2 {
+		w.Errorf("got %q, delivery %d, want the same, delivery 2", again.Payload, broker.Deliveries(again))
+	}
+	again.Ack()
+	w.noneLater(messages)
+}
+
+// waitingRetries nacks many messages until all good ones that were published behind them are
+// handled. It nacks fewer than a subscription has in flight at once.
+func waitingRetries(w *world) {
+	const waiting, good, each = 500, 3000, 500
+	topic := w.topic()
+	messages := w.subscribe(w, "reader", topic)
+	failing := many(waiting)
+	for _, m := range failing {
+		m.Payload = []byte("failing")
+	}
+	w.supply(w, topic, failing...)
+	for range good / each {
+		w.supply(w, topic, many(each)...)
+	}
+	began := time.Now()
+	deliveries := make(map[string]int) // of failing messages, by id
+	acked := make(map[string]bool)
+	for len(acked) < good || len(deliveries) < waiting {
 		msg := Next(w, messages)
-		broker.RetryAfter(msg, delay)
-		began := time.Now()
+		if string(msg.Payload) != "failing" {
+			acked[msg.UUID] = true
+			msg.Ack()
+			continue
+		}
+		if deliveries[msg.UUID]++; broker.Deliveries(msg) != deliveries[msg.UUID] && w.fake {
+			w.Fatalf("delivery %d, want %d", broker.Deliveries(msg), deliveries[msg.UUID])
+		}
 		msg.Nack()
-		if delay > timeout {
-			none(w, messages, delay-timeout/2)
-		}
-		again := Next(w, messages)
-		if waited := time.Since(began); waited < delay-10*time.Millisecond || waited > delay+slack {
-			w.Errorf("came again after %v, want %v", waited, delay)
-		}
-		if string(again.Payload) != "over quota" || broker.Deliveries(again) != 2 {
-			w.Errorf("got %q, delivery %d, want the same, delivery 2", again.Payload, broker.Deliveries(again))
-		}
-		if w.fake { // a delay is for one nack
-			began = time.Now()
-			again.Nack()
-			again = Next(w, messages)
-			if waited := time.Since(began); waited < 4*time.Second || waited > 6*time.Second+slack {
-				w.Errorf("came again after %v, want about 5s: its handler named no delay the second time", waited)
-			}
+	}
+	if took := time.Since(began); w.fake && took > 500*time.Millisecond {
+		w.Errorf("all others were handled after %v, behind the first retries", took)
+	}
+	for len(deliveries) > 0 { // none was lost
+		msg := Next(w, messages)
+		delete(deliveries, msg.UUID)
+		msg.Ack()
+	}
+	w.noneLater(messages)
+}
+
+// retriesElsewhere stops a process while a message waits there for its retry, and its handler
+// has another one that it nacks then.
+func retriesElsewhere(w *world) {
+	topic := w.topic()
+	w.know(w, "reader", topic)
+	first := w.start()
+	messages, s := first.open(w, "reader", topic)
+	w.publish(w, topic, keyed("call-1", "failing"))
+	Next(w, messages).Nack()
+	Next(w, messages).Nack() // then it waits for 5 s
+	w.publish(w, topic, keyed("call-2", "failing"))
+	late := Next(w, messages)
+	w.close(s)
+	pause(100 * time.Millisecond)
+	late.Nack()
+	pause(100 * time.Millisecond)
+	first.stop()
+	began := time.Now()
+	second := w.start().subscribe(w, "reader", topic)
+	for range 2 {
+		again := Next(w, second)
+		if waited := time.Since(began); string(again.Payload) != "failing" || w.fake && waited > 3*time.Second {
+			w.Errorf("%q came to another process after %v", again.Payload, waited)
 		}
 		again.Ack()
 	}
+	w.noneLater(second)
 }
 
-// waitingRetries nacks several times as many messages as may be in flight at
-// once, with a delay that is longer than the test, and then publishes good ones.
-func waitingRetries(w *world) {
-	const good, chunk = 100, 1000
-	waiting := fewer(10_000, 5_000)
-	delay := time.Minute
-	if !w.fake {
-		delay *= 10 // whatever else the machine does
+// noneLater fails the test if a message comes within five minutes, on fake time.
+func (w *world) noneLater(messages <-chan *message.Message) {
+	w.Helper()
+	if w.fake {
+		none(w, messages, 5*time.Minute)
 	}
-	topic := w.topic()
-	messages := w.subscribe(w, "reader", topic)
-	var publishing sync.WaitGroup
-	w.Cleanup(publishing.Wait)
-	publishing.Go(func() {
-		for range waiting / chunk {
-			all := many(chunk)
-			for _, m := range all {
-				m.Payload = []byte("over quota")
-			}
-			w.supply(w, topic, all...)
-		}
-		w.supply(w, topic, many(good)...)
-	})
-	began := time.Now()
-	nacked := make(map[string]bool) // by id
-	acked := make(map[string]bool)
-	for again := 0; len(nacked) < waiting || len(acked) < good; {
-		switch msg := Next(w, messages); string(msg.Payload) {
-		case "over quota":
-			if !nacked[msg.UUID] {
-				nacked[msg.UUID] = true
-			} else if again++; w.fake || again > waiting { // a real server may have taken one for lost before it got the nack
-				w.Fatalf("%d came again within %v, though they have %v, and only %d of %d good ones have come", again, time.Since(began), delay, len(acked), good)
-			}
-			broker.RetryAfter(msg, delay)
-			msg.Nack()
-		default:
-			acked[msg.UUID] = true
-			msg.Ack()
-		}
-	}
-	if !w.fake {
-		return // the others come later
-	}
-	none(w, messages, 30*time.Second)
-	for range waiting {
-		Next(w, messages).Ack()
-	}
-	if waited := time.Since(began); waited < time.Minute || waited > 90*time.Second {
-		w.Errorf("the last of those that waited came after %v, want about a minute", waited)
-	}
-	none(w, messages, 5*time.Minute)
 }
 
 // slowHandler holds messages for longer than any limit of a broker. What a

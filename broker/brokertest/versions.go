@@ -171,7 +171,7 @@ func (s *modelStore) fire() (events []timer.DueTimeReached) {
 	return events
 }
 
-// flaky nacks one message in ten, most of them for a moment.
+// flaky nacks one message in ten, so that those behind it are handled first.
 type flaky struct{ message.Subscriber }
 
 // Subscribe subscribes, and nacks some messages before they are delivered.
@@ -184,10 +184,7 @@ func (f flaky) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 	go func() {
 		defer close(out)
 		for msg := range in {
-			if n := rand.IntN(1000); n < 100 {
-				if n > 0 {
-					broker.RetryAfter(msg, time.Duration(rand.IntN(20))*time.Millisecond)
-				}
+			if rand.IntN(10) == 0 {
 				msg.Nack()
 				continue
 			}

@@ -23,7 +23,7 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 		if open == nil {
 			open = maps.Clone(g.open)
 		}
-		maps.DeleteFunc(open, func(d *delivery, _ bool) bool { return !g.open[d] })
+		maps.DeleteFunc(open, func(d *delivery, _ bool) bool { return !g.open[d] || d.waits() })
 		return len(open) == 0, nil
 	})
 }

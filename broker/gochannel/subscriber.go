@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -37,14 +36,15 @@ type group struct {
 	// Guarded by the mu of the broker.
 	users     int // subscribers that keep the group
 	discarded bool
-	open      map[*delivery]bool // deliveries that were not acked or nacked
+	open      map[*delivery]bool // deliveries that were not acked
 }
 
 // A delivery is an entry in a group. See [inflight.Delivery].
 type delivery struct {
 	*entry
 	group *group
-	times int // how often it was delivered
+	times int                             // how often it was delivered
+	last  atomic.Pointer[message.Message] // what was delivered last
 }
 
 // Bytes returns about how much memory the message takes.
@@ -55,7 +55,22 @@ func (d *delivery) Message() *message.Message {
 	d.times++
 	c := d.msg.Copy()
 	c.Payload = bytes.Clone(d.msg.Payload) // readers may write into it
+	d.last.Store(c)
 	return c
+}
+
+// waits reports whether a handler has nacked the message, so that it waits for its retry.
+func (d *delivery) waits() bool {
+	msg := d.last.Load()
+	if msg == nil {
+		return false
+	}
+	select {
+	case <-msg.Nacked():
+		return true
+	default:
+		return false
+	}
 }
 
 // Stale returns false: a message has one subscription.
@@ -72,14 +87,6 @@ func (d *delivery) Ack() {
 func (d *delivery) discard() {
 	delete(d.group.open, d)
 	d.settle()
-}
-
-// Retry returns false, since the window holds the message.
-func (d *delivery) Retry(time.Duration) bool {
-	d.broker.mu.Lock()
-	defer d.broker.mu.Unlock()
-	delete(d.group.open, d)
-	return false
 }
 
 // Return queues the message for another subscription.

@@ -3,11 +3,14 @@
 // bytes in flight, delivery counts, acks, retries after a delay, and an orderly
 // end. It knows no server and no network.
 //
-//	driver ──Add──► Window ──► Messages ──► handler ──ack───► Delivery.Ack
-//	  ▲               │                       └──nack──► Delivery.Retry, or held and delivered again
+//	driver ──Add──► Window ──► Messages ──► handler ──ack──► Delivery.Ack
+//	  ▲               │  ▲                     │ nack
+//	  │               │  └──after its delay── held, unacked
 //	  └──Return───────┘ at the end of the intake
 //
-// Messages are delivered in no order, and none waits for another one.
+// Messages are delivered in no order, and none waits for another one. A nacked message waits
+// for its retry in the window, and nowhere else. It keeps its in-flight slot: while nacked
+// messages fill the window, the intake waits.
 //
 // A driver has one [Term], from the start to the end of its Run, and one
 // [Subscriptions] for each subscriber, which counts the subscriptions that end with it.
@@ -29,8 +32,8 @@ import (
 )
 
 // A Delivery is a message that a driver received from its server. At most one of
-// Ack, Retry and Return is called, except after a Retry that returned false. They are
-// called from any goroutine, perhaps after the connection was lost.
+// Ack and Return is called. They are called from any goroutine, perhaps after the
+// connection was lost.
 type Delivery interface {
 	Bytes() int // about how many bytes of memory it takes; always the same
 
@@ -45,16 +48,9 @@ type Delivery interface {
 	// Ack tells the server that the message is handled.
 	Ack()
 
-	// Retry has the server deliver the message again after a delay, with a higher
-	// count of deliveries, and returns true: the message leaves the window. If it
-	// returns false the window holds the message in memory and delivers it again
-	// itself. A held message counts against no bound, so a driver that returns
-	// false bounds by itself how many the server leaves with it.
-	Retry(delay time.Duration) bool
-
 	// Return has the server deliver the message to another subscription, at once. The
 	// window calls it if the intake ended before a handler got the message, or while the
-	// window held it.
+	// message waited for its retry.
 	Return()
 }
 
@@ -62,6 +58,11 @@ type Delivery interface {
 type Options struct {
 	Messages int // most messages in flight; default 4096
 	Bytes    int // most bytes of messages in flight; a larger message is in flight alone; default 64 MiB
+
+	// Hold is how long the server leaves a nacked message with the window. The window returns
+	// the message after its delay, or after Hold if that is shorter, and the server delivers it
+	// again. With 0 the window itself delivers the message again after its delay.
+	Hold time.Duration
 }
 
 // A Window has the messages that one subscription has in flight. Make it with
@@ -74,6 +75,7 @@ type Window struct {
 	slots    *semaphore.Weighted   // a slot for each message in flight
 	bytes    *semaphore.Weighted   // bytes of the messages in flight
 	maxBytes int
+	maxHold  time.Duration  // see [Options.Hold]
 	expired  chan struct{}  // closed when acks have no effect any more
 	work     sync.WaitGroup // goroutines that settle or hold messages
 
@@ -109,6 +111,7 @@ func (s *Subscriptions) Open(ctx context.Context, opt Options) (*Window, error) 
 		slots:    semaphore.NewWeighted(int64(opt.Messages)),
 		bytes:    semaphore.NewWeighted(int64(opt.Bytes)),
 		maxBytes: opt.Bytes,
+		maxHold:  opt.Hold,
 		expired:  make(chan struct{}),
 	}
 	w.ctx, w.cancel = pause.WhileBoth(ctx, s.ctx)
@@ -138,10 +141,15 @@ func (w *Window) Add(d Delivery, deliveries int) bool {
 		}
 		w.release(d)
 	}
+	giveBack(d)
+	return false
+}
+
+// giveBack returns a message to the server, unless it is stale.
+func giveBack(d Delivery) {
 	if !d.Stale() {
 		d.Return()
 	}
-	return false
 }
 
 // Close ends the intake: it closes Messages, and returns the messages in it to the server.
@@ -298,7 +306,7 @@ func (w *Window) finish(f *flight) {
 	case isClosed(f.msg.Acked()):
 		f.delivery.Ack()
 	case isClosed(f.msg.Nacked()):
-		w.work.Go(func() { w.retry(f) })
+		w.work.Go(func() { w.hold(f) })
 		return
 	default:
 		w.mu.Lock()
@@ -318,26 +326,20 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// retry has the server deliver a message again, or holds it.
-func (w *Window) retry(f *flight) {
-	delay := broker.RetryDelay(f.msg, f.deliveries)
-	held := !f.delivery.Retry(delay)
-	w.release(f.delivery)
-	if held {
-		w.hold(f.delivery, delay, f.deliveries)
+// hold delivers a nacked message again after its delay. It returns the message to the server
+// if the intake ends first, or if the server would not leave it with the window. A message
+// that gets stale meanwhile is dropped within a second, since its slot is needed.
+func (w *Window) hold(f *flight) {
+	delay := broker.RedeliveryDelay(f.deliveries)
+	if w.maxHold > 0 {
+		delay = min(delay, w.maxHold)
 	}
-}
-
-// hold delivers a message again after a delay, or returns it to the server if
-// the intake ends first.
-func (w *Window) hold(d Delivery, delay time.Duration, deliveries int) {
-	t := time.NewTimer(delay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-w.ctx.Done():
+	for ; delay > 0 && !f.delivery.Stale() && pause.For(w.ctx, min(delay, time.Second)); delay -= time.Second {
 	}
-	w.Add(d, deliveries+1)
+	if w.maxHold > 0 || !w.deliver(f.delivery, f.deliveries+1) {
+		w.release(f.delivery)
+		giveBack(f.delivery)
+	}
 }
 
 // acquire waits until the message has a slot in the window, first come, first

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,16 +14,15 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
 // A delivery counts what the window does with it.
 type delivery struct {
 	body            string
-	byServer        bool // whether the server retries
 	stale           atomic.Bool
 	acked, returned atomic.Int32
-	retried         atomic.Int64 // delay of the last Retry
 }
 
 func (d *delivery) Bytes() int { return len(d.body) }
@@ -32,11 +32,6 @@ func (d *delivery) Message() *message.Message { return message.NewMessage(d.body
 func (d *delivery) Stale() bool { return d.stale.Load() }
 
 func (d *delivery) Ack() { d.acked.Add(1) }
-
-func (d *delivery) Retry(delay time.Duration) bool {
-	d.retried.Store(int64(delay))
-	return d.byServer
-}
 
 func (d *delivery) Return() { d.returned.Add(1) }
 
@@ -116,7 +111,7 @@ func TestSettledIsAboutWhatWasInFlight(t *testing.T) {
 		if !w.Settled()() {
 			t.Error("nothing is in flight, and not settled")
 		}
-		added := add(w, &delivery{body: "acked"}, &delivery{body: "nacked", byServer: true}, &delivery{body: "waits"})
+		added := add(w, &delivery{body: "acked"}, &delivery{body: "nacked"}, &delivery{body: "waits"})
 		<-added
 		settled := w.Settled()
 		<-add(w, &delivery{body: "later"})
@@ -157,25 +152,17 @@ func TestAFullWindowWaits(t *testing.T) {
 				second := next(t, w, "0001")
 				none(t, w)
 				first.Ack()
-				next(t, w, "0002").Nack() // which is held, and frees its slot
+				next(t, w, "0002").Nack() // which is held, and keeps its slot
 				settle()
+				none(t, w)
+				second.Ack()
 				third := next(t, w, "0003")
+				settle()
 				none(t, w)
 				time.Sleep(2 * time.Second)
-				none(t, w) // what was held waits for a slot, as the others do
-				second.Ack()
+				next(t, w, "0002").Ack() // again
 				third.Ack()
-				for seen := make(map[string]bool); len(seen) < 2; { // two slots are free: in any order
-					msg := <-w.Messages()
-					seen[string(msg.Payload)] = true
-					switch string(msg.Payload) {
-					case "0002":
-						msg.Ack()
-					case "0004":
-					default:
-						t.Fatalf("got %q, want 0004 or 0002", msg.Payload)
-					}
-				}
+				next(t, w, "0004")
 				cancel()
 				<-stopped
 				w.Close()
@@ -186,6 +173,56 @@ func TestAFullWindowWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestANackedMessageComesAgainAndDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := open(t.Context(), t, inflight.Options{})
+		nacked := &delivery{body: "nacked"}
+		<-add(w, nacked)
+		msg := next(t, w, "nacked")
+		for i, delay := range []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 25 * time.Second, 25 * time.Second} {
+			if got, want := msg.Metadata.Get(broker.MetaDelivery), strconv.Itoa(i+1); got != want {
+				t.Errorf("delivery %s, want %s", got, want)
+			}
+			began := time.Now()
+			msg.Nack()
+			if <-msg.Context().Done(); time.Since(began) > 0 {
+				t.Error("the context ended late")
+			}
+			<-add(w, &delivery{body: "other"})
+			next(t, w, "other").Ack()
+			msg = <-w.Messages()
+			if got := time.Since(began); string(msg.Payload) != "nacked" || got < delay*8/10 || got > delay*12/10 {
+				t.Errorf("%s came after %v, want %v", msg.Payload, got, delay)
+			}
+		}
+		msg.Ack()
+		settle()
+		nacked.want(t, 1, 0)
+		end(w)
+	})
+}
+
+// TestAHeldMessageIsReturnedAsItsServerWants has a server that redelivers a message that is
+// unacked for 10 s.
+func TestAHeldMessageIsReturnedAsItsServerWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := open(t.Context(), t, inflight.Options{Messages: 2, Hold: 10 * time.Second})
+		first, often := &delivery{body: "first"}, &delivery{body: "often"}
+		w.Add(first, 1)
+		w.Add(often, 7)
+		next(t, w, "first").Nack()
+		next(t, w, "often").Nack()
+		time.Sleep(2 * time.Second)
+		first.want(t, 0, 1)
+		often.want(t, 0, 0)
+		time.Sleep(8 * time.Second)
+		synctest.Wait()
+		often.want(t, 0, 1)
+		<-add(w, &delivery{body: "more"}, &delivery{body: "yet more"}) // the slots are free
+		end(w)
+	})
 }
 
 func TestAMessageLargerThanTheWindowIsAloneInIt(t *testing.T) {
@@ -264,10 +301,13 @@ func TestStaleMessagesAreNotDelivered(t *testing.T) {
 		first, second, third := &delivery{body: "first"}, &delivery{body: "second"}, &delivery{body: "third"}
 		second.stale.Store(true)
 		add(w, first, second, third)
-		m := next(t, w, "first")
-		m.Nack()
+		next(t, w, "first").Nack()
+		time.Sleep(1500 * time.Millisecond)
+		next(t, w, "first").Nack()
 		synctest.Wait()
 		first.stale.Store(true)
+		time.Sleep(time.Second) // its slot is free long before its retry
+		synctest.Wait()
 		next(t, w, "third").Ack()
 		time.Sleep(time.Minute)
 		none(t, w)
@@ -285,7 +325,7 @@ func TestNothingIsLostBetweenAddAndClose(t *testing.T) {
 	w := open(t.Context(), t, inflight.Options{Messages: most})
 	all := make([]*delivery, 3000)
 	for i := range all {
-		all[i] = &delivery{body: strings.Repeat("x", i%100), byServer: i%2 == 0}
+		all[i] = &delivery{body: strings.Repeat("x", i%100)}
 	}
 	var work sync.WaitGroup
 	for some := range slices.Chunk(all, 1000) {
@@ -318,11 +358,7 @@ func TestNothingIsLostBetweenAddAndClose(t *testing.T) {
 	work.Wait()
 	w.Drain(0, 0, nil)
 	for i, d := range all {
-		got := d.acked.Load() + d.returned.Load()
-		if d.byServer && d.retried.Load() > 0 {
-			got++
-		}
-		if got != 1 {
+		if got := d.acked.Load() + d.returned.Load(); got != 1 {
 			t.Errorf("message %d: acked %d times, returned %d times", i, d.acked.Load(), d.returned.Load())
 		}
 	}

@@ -1,9 +1,6 @@
 package kafka
 
 import (
-	"slices"
-	"time"
-
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -40,7 +37,7 @@ func newAssignment(g *group, p partition) *assignment {
 }
 
 // add adds a record that was polled.
-func (p *assignment) add(r *kgo.Record, now time.Time) *delivery {
+func (p *assignment) add(r *kgo.Record) *delivery {
 	// The log was cut at this offset, or the topic was made again: records from here on are gone.
 	if r.Offset < p.next {
 		for offset, d := range p.open {
@@ -50,8 +47,7 @@ func (p *assignment) add(r *kgo.Record, now time.Time) *delivery {
 		}
 		p.below = min(p.below, r.Offset)
 	}
-	d := &delivery{part: p, record: r, release: now.Add(maxHold)}
-	d.count, d.notBefore = retryOf(r, now)
+	d := &delivery{part: p, record: r}
 	p.open[r.Offset] = d
 	p.next, p.epoch = r.Offset+1, r.LeaderEpoch
 	return d
@@ -75,66 +71,44 @@ func (p *assignment) low() int64 {
 	return p.below
 }
 
-// has reports whether a delivery with an offset below the given one is in one of the
-// states.
-func (p *assignment) has(below int64, states ...state) bool {
-	for offset, d := range p.open {
-		if offset < below && slices.Contains(states, d.state) {
+// busy reports whether a delivery is in flight.
+func (p *assignment) busy() bool {
+	for _, d := range p.open {
+		if d.state == inFlight {
 			return true
 		}
 	}
 	return false
 }
 
-// busy reports whether a delivery is in flight, or on its way to the end of the topic.
-func (p *assignment) busy() bool { return p.has(p.next, inFlight, publishing) }
-
 // A state is the state of a delivery:
 //
-//	queued ──take──► inFlight ──ack──► settled
-//	  ▲  ▲ └──────◄──return──┘ │         ▲
-//	  │  └─────time───┐      nack       │ stored
-//	polled ─early──► held ◄────┘         │
-//	                  └──too long──► publishing
+//	polled ──► queued ──take──► inFlight ──ack──► settled
+//	             ▲                 │
+//	             └─────return──────┘
 type state int
 
 // States of deliveries.
 const (
-	polled state = iota
-	queued
-	held       // in memory until its retry is due
-	inFlight   // in a window
-	publishing // on its way to the end of the topic
+	polled   state = iota
+	queued         // it waits for a window
+	inFlight       // in a window
 	settled
 )
 
 // A delivery is a record that is not handled yet. The group's lock guards it.
 type delivery struct {
-	part      *assignment
-	record    *kgo.Record
-	state     state
-	count     int       // how often it was delivered
-	notBefore time.Time // when it is to be delivered next
-	release   time.Time // when it has to be published again if it is still held
-}
-
-// become changes the state.
-func (d *delivery) become(s state) {
-	g := d.part.group
-	if d.state == held {
-		g.held, g.heldBytes = g.held-1, g.heldBytes-d.Bytes()
-	}
-	if s == held {
-		g.held, g.heldBytes = g.held+1, g.heldBytes+d.Bytes()
-	}
-	d.state = s
+	part   *assignment
+	record *kgo.Record
+	state  state
+	count  int // how often it was left in a window
 }
 
 // settle marks a delivery as handled, so that it needs no redelivery.
 func (d *delivery) settle() {
 	if !d.stale() {
 		delete(d.part.open, d.record.Offset)
-		d.become(settled)
+		d.state = settled
 	}
 }
 

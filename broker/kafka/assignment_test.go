@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -175,29 +174,4 @@ func TestPartitionThatIsRevokedIsNotDelivered(t *testing.T) {
 			t.Errorf("%d partitions are left", len(g.parts))
 		}
 	})
-}
-
-// TestHeadersOfARetryAreBounded reads headers that a hostile producer may have set.
-func TestHeadersOfARetryAreBounded(t *testing.T) {
-	t.Parallel()
-	now := time.UnixMilli(1_800_000_000_000)
-	for _, test := range []struct {
-		at, deliveries string
-		wait           time.Duration
-		count          int
-	}{
-		{"", "", 0, 0},
-		{"1800000001000", "3", time.Second, 3},
-		{"9223372036854775807", "9223372036854775807", time.Hour, 1_000_000},
-		{"99999999999999999999999", "99999999999999999999999", time.Hour, 1_000_000},
-		{"-1", "-5", 0, 0},
-		{"-99999999999999999999", "x", 0, 0},
-		{"0x10", "1e3", 0, 0},
-	} {
-		r := &kgo.Record{Headers: []kgo.RecordHeader{{Key: headerRetryAt, Value: []byte(test.at)}, {Key: headerDeliveries, Value: []byte(test.deliveries)}}}
-		count, at := retryOf(r, now)
-		if wait := max(0, at.Sub(now)); wait != test.wait || count != test.count {
-			t.Errorf("%q, %q: wait %v and count %d, want %v and %d", test.at, test.deliveries, wait, count, test.wait, test.count)
-		}
-	}
 }

@@ -16,10 +16,8 @@ import (
 
 const (
 	// Above one of these limits the group polls no more messages.
-	maxQueued      = 2048      // messages that wait for a window
-	maxQueuedBytes = 32 << 20  // about how much memory they take
-	maxHeld        = 100_000   // messages that wait in memory for their retry
-	maxHeldBytes   = 128 << 20 // about how much memory they take
+	maxQueued      = 2048     // messages that wait for a window
+	maxQueuedBytes = 32 << 20 // about how much memory they take
 
 	pollAtOnce = 2048 // messages of a poll
 )
@@ -49,14 +47,12 @@ type group struct {
 
 	committing sync.Mutex // held while offsets are computed and committed
 
-	mu              sync.Mutex
-	waiting         *sync.Cond // of subscriptions, for a delivery in the queue
-	users           int        // subscriptions that have not ended
-	parts           map[partition]*assignment
-	queue           []*delivery // deliveries that wait for a window
-	queuedBytes     int
-	held, heldBytes int
-	retries         repeated // errors of publishing messages again
+	mu          sync.Mutex
+	waiting     *sync.Cond // of subscriptions, for a delivery in the queue
+	users       int        // subscriptions that have not ended
+	parts       map[partition]*assignment
+	queue       []*delivery // deliveries that wait for a window
+	queuedBytes int
 }
 
 // join returns the group of a role and a topic for one more subscription.
@@ -139,7 +135,7 @@ func (g *group) next() *delivery {
 		if d.stale() || d.part.leaving {
 			continue
 		}
-		d.become(inFlight)
+		d.state = inFlight
 		return d
 	}
 	return nil
@@ -147,7 +143,7 @@ func (g *group) next() *delivery {
 
 // enqueue queues a delivery for a window.
 func (g *group) enqueue(d *delivery) {
-	d.become(queued)
+	d.state = queued
 	g.queue = append(g.queue, d)
 	g.queuedBytes += d.Bytes()
 	g.waiting.Broadcast()
@@ -155,7 +151,6 @@ func (g *group) enqueue(d *delivery) {
 
 // receive accepts polled records. Rebalances wait until it returns.
 func (g *group) receive(fetches kgo.Fetches) {
-	now := clock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	received := false
@@ -170,12 +165,12 @@ func (g *group) receive(fetches kgo.Fetches) {
 				p.id, p.log = id, logName(p.partition, id)
 			}
 			for _, r := range f.Records {
-				d := p.add(r, now)
+				d := p.add(r)
 				if removal && r.Value == nil || r.Attrs.IsControl() {
 					d.settle()
 					continue
 				}
-				g.schedule(d, now)
+				g.enqueue(d)
 				received = true
 			}
 		}
@@ -187,7 +182,7 @@ func (g *group) receive(fetches kgo.Fetches) {
 
 // capacity reports whether more can be polled.
 func (g *group) capacity() bool {
-	return len(g.queue) < maxQueued && g.queuedBytes < maxQueuedBytes && g.held < maxHeld && g.heldBytes < maxHeldBytes
+	return len(g.queue) < maxQueued && g.queuedBytes < maxQueuedBytes
 }
 
 // awaitCapacity waits until more can be polled. It returns false if ctx is done
@@ -200,23 +195,8 @@ func (g *group) awaitCapacity(ctx context.Context) bool {
 	}) == nil
 }
 
-// drain publishes the messages that partitions hold for a retry, and waits until none of
-// their messages is in flight, for a few seconds at most.
+// drain waits until no message of partitions is in flight, for a few seconds at most.
 func (g *group) drain(ctx context.Context, parts []*assignment) {
-	var again []*delivery
-	g.mu.Lock()
-	for _, p := range parts {
-		for _, d := range p.open {
-			if d.state == held {
-				d.become(publishing)
-				again = append(again, d)
-			}
-		}
-	}
-	g.mu.Unlock()
-	for _, d := range again {
-		d.republish()
-	}
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	_ = pause.Until(ctx, func() (bool, error) { // messages without an ack by then are redelivered

@@ -18,7 +18,7 @@
 // messages of a timer are in one partition. The key of a dead letter is its own id. Kafka
 // does not deduplicate: a message that is published twice is stored twice.
 //
-// # Subscribing (subscriber.go, group.go, member.go, assignment.go, commit.go, retry.go)
+// # Subscribing (subscriber.go, group.go, member.go, assignment.go, commit.go)
 //
 // Every role and topic has a consumer group, "role.topic". All subscriptions of a
 // process to the topic are one member of the group. Messages are delivered in any order,
@@ -32,13 +32,12 @@
 // committed offset are redelivered after a crash. The versions of commands make that
 // harmless.
 //
-//   - A message that waits for its retry is held in memory, and does not count as in
-//     flight. After 30 seconds, and at a stop, it is published again to the end of its
-//     topic, with its time and its count of deliveries as headers. Its old record is
-//     handled then, so that no message keeps the committed offset back.
-//   - If it can't be published again it stays in memory, and the offset stays.
+//   - A nacked message waits for its retry in the window, unacked, and holds the committed
+//     offset of its partition back. It returns to the queue when its subscription ends.
 //   - When partitions go to another member, messages in flight have three seconds to be
 //     acked. The rest is redelivered to that member.
+//   - Version 0.1.0 published a message again for its retry, to the end of its topic. What it
+//     left there is delivered at once, as any other message.
 //
 // # Owners (owner.go)
 //

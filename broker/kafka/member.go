@@ -189,18 +189,13 @@ func (g *group) lost(ctx context.Context, _ *kgo.Client, lost map[string][]int32
 	g.lose(lost)
 }
 
-// lose forgets partitions. Their held messages count no longer.
+// lose forgets partitions.
 func (g *group) lose(lost map[string][]int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.partsOf(lost) {
 		p.gone = true
 		delete(g.parts, p.partition)
-		for _, d := range p.open {
-			if d.state == held {
-				d.become(settled)
-			}
-		}
 	}
 }
 

@@ -16,6 +16,13 @@ import (
 // watermill-kafka read and write it, too.
 const headerUUID = "_watermill_message_uuid"
 
+// Version 0.1.0 published messages again for their retry, with these headers. They have no
+// effect any more.
+const (
+	headerRetryAt    = "timer-service-retry-at"
+	headerDeliveries = "timer-service-deliveries"
+)
+
 // marshal makes a record. Its key is [broker.Key], so that all messages of a timer are in
 // one partition. The key of a dead letter is its own id, so that it can be removed.
 func marshal(topic string, k broker.Kind, msg *message.Message) *kgo.Record {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -126,7 +125,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 		t.Fatal(err)
 	}
 	publish(t, producer, "timer.commands", "command")
-	delayed(t, commands, time.Hour)
+	expect(t, commands, "command")
 	publish(t, service, "service.events", "event")
 	expect(t, events, "event")
 	receipts, err := producer.Tail().Subscribe(t.Context(), kafka.DefaultReceipts)
@@ -172,7 +171,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 		t.Errorf("a consumer: %v", err)
 	}
 	publish(t, consumer, "timer.commands", "of another producer")
-	delayed(t, commands, time.Hour)
+	expect(t, commands, "of another producer")
 	operator := ready(t, as("operator", true))
 	for want := range 2 {
 		seen := 0
@@ -192,9 +191,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if stop(); c.records("timer.commands") != 4 {
-		t.Error("the commands that wait for their retries were not published again at the stop")
-	}
+	stop()
 	denied, _ := run(t, as("stranger", false))
 	until(t, "a reason", func() bool { return denied.Ready(t.Context()) != nil })
 }

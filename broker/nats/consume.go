@@ -299,7 +299,7 @@ const (
 	// ackWait is how long the server waits for an ack, or for a notice that the message is
 	// in progress, before it redelivers a message.
 	ackWait       = 5 * time.Second
-	minAckPending = 256 // with a lower limit, messages that wait for a retry hold up others
+	minAckPending = 256 // a lower limit holds up messages behind those that wait for their retry
 	minWaiting    = 16  // instances that may ask for messages at the same time
 
 	followInterval = 2 * time.Second // between two polls of a consumer
@@ -317,7 +317,7 @@ func consumerConfig(durable, topic string) jetstream.ConsumerConfig {
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       ackWait,
 		MaxDeliver:    -1, // a limit would park messages silently
-		MaxAckPending: -1, // messages that wait for a retry count against it, too
+		MaxAckPending: -1, // each instance bounds by itself what it has in flight
 	}
 }
 

@@ -4,7 +4,7 @@
 //	Publish ──► atomic batch, or pipelined ──► stream ──► durable consumer ──► pull
 //	                                                                            │
 //	handler ◄── inflight.Window ◄── queue ◄── held, kept in progress ◄──────────┘
-//	   └── ack, or nak with a delay ──► consumer
+//	   └── ack, or nak at the end of the intake ──► consumer
 //
 // # Stream (stream.go, provision.go)
 //
@@ -26,7 +26,8 @@
 // subscription and counts deliveries without a limit. Instances of a role share
 // its messages. The server waits 5 s for an ack, and the driver notifies it which
 // messages are in progress. So the messages of a killed process are redelivered within
-// 5 s. A nacked message waits at the server for its retry.
+// 5 s. A nacked message waits in the window, kept in progress, for its retry. Version 0.1.0
+// let it wait at the server, which delivers what is left there when its time has come.
 //
 // # History (history.go, read.go)
 //

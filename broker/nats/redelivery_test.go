@@ -9,6 +9,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/nats"
 )
 
@@ -79,5 +80,47 @@ func TestAFrozenInstanceReceivesForFiveSecondsAtMost(t *testing.T) {
 			<-time.After(time.Second)
 		}
 		p.Pass()
+	})
+}
+
+// TestWhatVersion010DelayedComesByItself has 300 messages whose consumer naked them with a
+// delay, as version 0.1.0 did. They come when that is over, and others come before.
+func TestWhatVersion010DelayedComesByItself(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		first, s := brokertest.Subscribe(t, b, "reader", topic)
+		publish(t, b, "first")
+		expect(t, first, "first") // the consumer is made
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		const n = 300
+		fill(t, b, n)
+		_, js := client(t, e)
+		c, err := js.Consumer(t.Context(), "svc", nats.ConsumerName("reader", topic))
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := c.FetchNoWait(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for msg := range batch.Messages() {
+			if err := msg.NakWithDelay(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+		delayed := time.Now()
+		messages := subscribe(t, b, "reader", topic)
+		publish(t, b, "other")
+		expect(t, messages, "other")
+		for range n {
+			msg := <-messages
+			if took := time.Since(delayed); took < 59*time.Second || took > 62*time.Second || broker.Deliveries(msg) != 2 {
+				t.Fatalf("%s came after %v, delivery %d", msg.UUID, took, broker.Deliveries(msg))
+			}
+			msg.Ack()
+		}
 	})
 }

@@ -22,7 +22,7 @@ import (
 
 const (
 	heartbeat    = ackWait / 3      // how often the server is notified that messages are in progress
-	maxHeld      = 2048             // messages received and not settled; more wait at the server
+	maxHeld      = 2048             // messages received and not settled, also those that wait for their retry
 	maxHeldBytes = 64 << 20         // about how many bytes these may take
 	settleWait   = 30 * time.Second // longest wait after Close for handlers to settle their messages
 )
@@ -37,15 +37,17 @@ type subscription struct {
 	window  *inflight.Window
 	unfit   chan struct{} // signals that someone has changed the consumer
 
-	// Only the receiving goroutine uses these.
-	failed   int         // failures in a row since something was received
-	returned []*delivery // to be returned to the server, since no handler got them before the end
+	// Only the receiving goroutine uses it.
+	failed int // failures in a row since something was received
 
 	mu      sync.Mutex
 	held    map[position]*delivery
 	bytes   int           // bytes of the held messages
 	freed   chan struct{} // signals that a message was settled
 	created time.Time     // when the consumer was created; zero before it was found
+
+	ended    bool        // nothing more is received
+	returned []*delivery // to give back when it has ended; earlier, the server would send them here again
 }
 
 // run delivers messages until ctx is done. Then it closes the window, and waits for
@@ -64,11 +66,19 @@ func (s *subscription) run(ctx context.Context) {
 
 	s.consume(ctx)
 	s.window.Close()
-	for _, d := range s.returned { // earlier, the server would send them here again
-		s.sent(d.nak(0))
-	}
-
+	s.giveBack()
 	s.window.Drain(settleWait, 0, nil)
+}
+
+// giveBack gives the messages that the window has returned back to the server, and from now on
+// each as soon as the window returns it.
+func (s *subscription) giveBack() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	for _, d := range s.returned { // no other is added any more
+		s.sent(d.send("-NAK"))
+	}
 }
 
 // setOpen notes that a subscription has begun or has ended.
@@ -293,27 +303,18 @@ func (d *delivery) Ack() {
 	d.to.drop(d)
 }
 
-// Retry has the server deliver the message again after a delay.
-func (d *delivery) Retry(delay time.Duration) bool {
-	if !d.Stale() {
-		d.to.sent(d.nak(delay))
-	}
-	d.to.drop(d)
-	return true
-}
-
-// Return has the subscription nak the message when it has ended.
+// Return has the server deliver the message to another subscription when this one has ended.
 func (d *delivery) Return() {
 	d.to.drop(d)
-	d.to.returned = append(d.to.returned, d)
-}
-
-// nak has the server deliver the message again after a delay, which may be 0.
-func (d *delivery) nak(delay time.Duration) error {
-	if delay <= 0 {
-		return d.send("-NAK")
+	d.to.mu.Lock()
+	ended := d.to.ended
+	if !ended {
+		d.to.returned = append(d.to.returned, d)
 	}
-	return d.send(fmt.Sprintf(`-NAK {"delay": %d}`, delay.Nanoseconds()))
+	d.to.mu.Unlock()
+	if ended {
+		d.to.sent(d.send("-NAK"))
+	}
 }
 
 // send answers the server, perhaps on another connection than the message came on.

@@ -74,18 +74,18 @@ func (b *Broker) consume(ctx context.Context, in intake) *consumer {
 }
 
 // open begins to consume, with a prefetch for each queue.
-func (c *consumer) open(ctx context.Context, prefetch int, queues ...queue) error {
+func (c *consumer) open(ctx context.Context, prefetch int, queues ...string) error {
 	return c.broker.openChannel(ctx, c.conn, func(channel *amqp.Channel) error {
 		c.channel, c.closed = channel, channel.NotifyClose(make(chan *amqp.Error, 1))
 		if err := channel.Qos(prefetch, 0, false); err != nil {
 			return err
 		}
 		for _, q := range queues {
-			in, err := channel.Consume(q.name, q.name, false, false, false, false, nil)
+			in, err := channel.Consume(q, q, false, false, false, false, nil)
 			if err != nil {
 				return err
 			}
-			c.tags, c.in = append(c.tags, q.name), append(c.in, in)
+			c.tags, c.in = append(c.tags, q), append(c.in, in)
 		}
 		return nil
 	})
@@ -129,6 +129,7 @@ func (c *consumer) cancel() {
 		for _, tag := range c.returned {
 			_ = c.channel.Nack(tag, false, true)
 		}
+		c.returned = nil
 	})
 }
 
@@ -155,14 +156,13 @@ func (c *consumer) giveBack(tag uint64) {
 
 // A delivery is a message in flight. It is an [inflight.Delivery].
 type delivery struct {
-	consumer   *consumer
-	retries    *retries // retries of its subscription
-	in         amqp.Delivery
-	deliveries int // how often the message was delivered, this time included
+	consumer *consumer
+	topic    string
+	in       amqp.Delivery
 }
 
 // Message returns a new message.
-func (d *delivery) Message() *message.Message { return unmarshal(d.retries.topic, &d.in) }
+func (d *delivery) Message() *message.Message { return unmarshal(d.topic, &d.in) }
 
 // Stale reports whether the channel has ended.
 func (d *delivery) Stale() bool { return d.consumer.channel.IsClosed() }
@@ -178,12 +178,6 @@ func (d *delivery) Ack() {
 func (d *delivery) Return() {
 	d.consumer.flow.release()
 	d.consumer.giveBack(d.in.DeliveryTag)
-}
-
-// Retry publishes the message to a retry queue, and acks it when that is confirmed. If it
-// is not confirmed, the message waits in memory.
-func (d *delivery) Retry(delay time.Duration) bool {
-	return !d.Stale() && d.retries.put(d, delay, d.deliveries)
 }
 
 // Bytes returns about how much memory the message takes.

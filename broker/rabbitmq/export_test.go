@@ -15,15 +15,3 @@ func (b *Broker) OnQueue(f func(queue string)) {
 // Answered waits until the server has answered all requests, also those for which no caller
 // waits.
 func Answered(b *Broker) { b.requests.Wait() }
-
-// Retries reports whether all subscriptions use retry queues.
-func Retries(b *Broker) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for s := range b.open {
-		if s.retries.state.Load() != queuesUsable {
-			return false
-		}
-	}
-	return true
-}

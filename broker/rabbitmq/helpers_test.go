@@ -3,7 +3,6 @@ package rabbitmq_test
 import (
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/url"
 	"os"
 	"strings"
@@ -111,12 +110,6 @@ func openAt(t testing.TB, direct string) *rabbit {
 		if err != nil {
 			t.Error(err)
 			return
-		}
-		for queue := range maps.Clone(r.declared) { // a stop may have cut the declaration of others off
-			base, _, _ := strings.Cut(queue, ".retry.")
-			for _, retries := range retryQueues(base) {
-				r.declared[retries] = true
-			}
 		}
 		for queue := range r.declared {
 			if _, err := ch.QueueDelete(queue, false, false, false); err != nil {

@@ -109,11 +109,11 @@ func TestNameOfARolesQueueIsItsOwn(t *testing.T) {
 			t.Errorf("roles %.20q and %.20q share the queue %s", role, other, name)
 		}
 		seen[name] = role
-		for _, q := range retryQueues(queue{name: ownName(strings.Repeat("t", maxName), role)}) {
-			if len(q.name) > 255 || q.key != q.name || seen[q.name] != "" {
-				t.Errorf("role %.20q has the retry queue %q", role, q.name)
+		for _, left := range leftoverQueues(queue{name: ownName(strings.Repeat("t", maxName), role)}) {
+			if len(left) > 255 || seen[left] != "" {
+				t.Errorf("role %.20q has the retry queue %q", role, left)
 			}
-			seen[q.name] = role
+			seen[left] = role
 		}
 		if len(name) > 255 || checkName(name[:min(len(name), maxName)]) != nil {
 			t.Errorf("role %.20q has the queue %q", role, name)
@@ -127,36 +127,6 @@ func TestQuorumQueuesDeliverForEver(t *testing.T) {
 		if got := hasNoLimit(version); got != want {
 			t.Errorf("%s: no limit %v, want %v", version, got, want)
 		}
-	}
-}
-
-func TestHeadersOfRetriesAreBounded(t *testing.T) {
-	t.Parallel()
-	for _, value := range []any{nil, int64(-1), int64(1) << 62, -int64(1) << 62, int32(7), "7", amqp.Table{}} {
-		in := amqp.Delivery{Headers: amqp.Table{headerDeliveries: value, headerHoldUntil: value, headerRetryAt: value}}
-		if n := earlierDeliveries(&in); n < 1 || n > maxDeliveries {
-			t.Errorf("%v: %d deliveries", value, n)
-		}
-		if wait := until(number(&in, headerHoldUntil)); wait < 0 || wait > 10*maxRetryWait {
-			t.Errorf("%v: wait %v", value, wait)
-		}
-	}
-}
-
-func TestRetryKeepsTheMessageButForCommandsToTheServer(t *testing.T) {
-	t.Parallel()
-	in := amqp.Delivery{
-		Headers:     amqp.Table{"a": int16(1), "traceparent": "t", "CC": []any{"x"}, "bcc": []any{"y"}, "x-delivery-count": int64(3), "x-death": "d"},
-		ContentType: "c", ContentEncoding: "e", CorrelationId: "corr", ReplyTo: "r", MessageId: "m", Type: "t", AppId: "app", Priority: 3,
-		Expiration: "1000", UserId: "other", DeliveryMode: amqp.Transient, Body: []byte("body"),
-	}
-	want := amqp.Publishing{
-		Headers:     amqp.Table{"a": int16(1), "traceparent": "t", "x-death": "d"},
-		ContentType: "c", ContentEncoding: "e", CorrelationId: "corr", ReplyTo: "r", MessageId: "m", Type: "t", AppId: "app", Priority: 3,
-		DeliveryMode: amqp.Persistent, Body: []byte("body"),
-	}
-	if diff := cmp.Diff(want, republishing(&in)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker/connection"
 )
 
-// Provision declares the exchange, the queue of commands with its retry queues, and the
-// queue of dead letters without a tenant. If dry, it only returns what is missing. Queues
+// Provision declares the exchange, the queue of commands, and the queue of dead letters
+// without a tenant. If dry, it only returns what is missing. Queues
 // of tenants are declared before the first message is published to them. An existing
 // exchange or queue must fit. A user without the permission to configure it learns only
 // whether it exists.
@@ -38,11 +38,7 @@ func (b *Broker) connected(ctx context.Context, part string, f func(*serverConn)
 }
 
 func (b *Broker) provision(conn *serverConn, dry bool) (changes []broker.Change, err error) {
-	objects := b.required(conn)
-	for _, q := range retryQueues(b.queueOf(b.opt.Role, b.opt.Routing.Subscription())) {
-		objects = append(objects, b.object(conn, q))
-	}
-	for _, o := range objects {
+	for _, o := range b.required(conn) {
 		err := onChannel(conn, o.compare)
 		absent := code(err) == amqp.NotFound
 		if absent {

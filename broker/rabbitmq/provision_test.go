@@ -17,16 +17,9 @@ import (
 func (r *rabbit) remove() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, queue := range append(retryQueues(r.opt.Routing.Commands), r.opt.Routing.Commands, r.opt.Routing.DeadLettersOf(timer.NoTenant)) {
+	for _, queue := range []string{r.opt.Routing.Commands, r.opt.Routing.DeadLettersOf(timer.NoTenant)} {
 		r.declared[queue] = true
 	}
-}
-
-func retryQueues(of string) (all []string) {
-	for _, delay := range []string{"2s", "6s", "30s", "2m", "10m"} {
-		all = append(all, of+".retry."+delay)
-	}
-	return all
 }
 
 func objects(changes []broker.Change) (all []string) {
@@ -48,9 +41,6 @@ func TestProvisionMakesWhatIsMissingAndTellsBefore(t *testing.T) {
 	b := r.broker(r.opt)
 	commands, deadLetters := r.opt.Routing.Commands, r.opt.Routing.DeadLettersOf(timer.NoTenant)
 	want := []string{"exchange " + r.opt.Exchange, "queue " + commands, "queue " + deadLetters}
-	for _, queue := range retryQueues(commands) {
-		want = append(want, "queue "+queue)
-	}
 	for _, dry := range []bool{true, true, false} {
 		changes, err := b.Provision(t.Context(), dry)
 		if err != nil {

@@ -1,9 +1,8 @@
 // Package rabbitmq is the driver for RabbitMQ, over AMQP 0-9-1.
 //
 //	Publish ─► svc.direct (exchange) ─key─► queue ─► consumer ─► Window ─► handler ─► ack
-//	                                                    ▲                      │ nack
-//	                                          after its delay                  ▼
-//	                                                    └──── queue.retry.2s … queue.retry.10m
+//	                                                               ▲          │ nack
+//	                                                               └─ held ◄──┘
 //
 // # Exchange and queues (topology.go, declarations.go, provision.go)
 //
@@ -20,12 +19,13 @@
 // not take a message, or returns it because no queue takes it, that message fails alone.
 // At most 1000 of a call are unconfirmed.
 //
-// # Subscribing (subscriber.go, consumer.go, retry.go)
+// # Subscribing (subscriber.go, consumer.go, leftovers.go)
 //
 // A subscription has a connection of its own and up to 4096 messages in flight,
 // in any order. Instances of a role compete for its queue. If the connection breaks,
-// messages without an ack are redelivered. A nacked message is published to a retry
-// queue of its queue before it is acked, and waits there.
+// messages without an ack are redelivered. A nacked message waits in the window, unacked.
+// Version 0.1.0 moved it to a retry queue. What is left in such queues is delivered, too, and
+// the queues are deleted.
 //
 // # Owner (owner.go)
 //
@@ -35,8 +35,7 @@
 // # Connections (connection.go, network.go, filter.go, flow.go)
 //
 // One connection publishes. It does nothing else, since a server that is low on memory or
-// disk stops reading from it. Another one declares, listens for tails and consumes the
-// retry queues. The driver reconnects each for ever, and gives up a connection when the
+// disk stops reading from it. Another one declares and listens for tails. The driver reconnects each for ever, and gives up a connection when the
 // server is silent for 15 seconds.
 package rabbitmq
 
@@ -122,7 +121,7 @@ type Broker struct {
 
 	servers        []server
 	unfit          error                           // why the options can't work; nil if they can
-	main           *connection.Keeper[*serverConn] // declares, listens for tails, consumes retry queues
+	main           *connection.Keeper[*serverConn] // declares, listens for tails
 	out            *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
 	asked          singleflight.Group              // requests without an answer yet, by subject
 	channel        atomic.Pointer[confirmChannel]  // the channel of out

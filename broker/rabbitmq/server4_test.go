@@ -80,7 +80,6 @@ func TestLargestCommandOfTheServerIsDelivered(t *testing.T) {
 		if len(msg.Payload) != 16<<20 {
 			t.Errorf("a command of %d bytes", len(msg.Payload))
 		}
-		broker.RetryAfter(msg, time.Second)
 		msg.Nack()
 	}
 	next(t, commands).Ack()

@@ -15,14 +15,11 @@ import (
 )
 
 const (
-	prefetch    = 4096             // messages in flight of a subscription
+	prefetch    = 4096             // messages in flight of a subscription, also those that wait for their retry
 	maxInFlight = 64 << 20         // bytes of these messages
 	ackWait     = 30 * time.Second // how long messages in flight can be acked after Close
 	// lastAcks is how long messages in flight can be acked after the end of Run.
 	lastAcks = 100 * time.Millisecond
-	// lastRetries is how long nacked messages can be published to their retry queues after
-	// the end of Run. A stop has a second.
-	lastRetries = 500 * time.Millisecond
 )
 
 // subscriber subscribes for a role. See [broker.Broker] for its contract. After Close,
@@ -55,7 +52,6 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, err
 	}
 	sub := &subscription{broker: s.broker, topic: topic, queue: s.broker.queueOf(s.role, topic), window: window}
-	sub.retries = newRetries(sub)
 	s.broker.setOpen(sub, true)
 	sub.fails(errNotBegun)
 	_ = s.broker.ensureQueues(ctx, sub.queue) // if it fails, the subscription tries again
@@ -82,16 +78,14 @@ type subscription struct {
 	topic   string
 	queue   queue
 	window  *inflight.Window
-	retries *retries
 	current atomic.Pointer[consumer] // the last consumer that has begun
 }
 
 // run takes messages until ctx is done. Then it ends the intake, and waits for the
 // messages in flight.
 func (s *subscription) run(ctx context.Context) {
-	defer s.retries.stop()
-	retried := make(chan *consumer, 1)
-	go func() { retried <- s.retries.run(ctx) }()
+	left := make(chan *consumer, 1)
+	go func() { left <- (&leftovers{subscription: s}).run(ctx) }()
 	c := s.broker.consume(ctx, s)
 	s.broker.setOpen(s, false)
 	s.broker.failures.Set(s, nil)
@@ -102,9 +96,9 @@ func (s *subscription) run(ctx context.Context) {
 		c.cancel()
 		defer c.close()
 	}
-	if r := <-retried; r != nil {
-		r.cancel()
-		defer r.close()
+	if l := <-left; l != nil {
+		l.cancel()
+		defer l.close()
 	}
 	s.window.Drain(ackWait, lastAcks, gone)
 }
@@ -120,7 +114,7 @@ func (s *subscription) open(ctx context.Context, _ *serverConn) (*consumer, erro
 		return nil, err
 	}
 	c := &consumer{broker: s.broker, conn: conn, flow: f}
-	if err := c.open(ctx, prefetch, s.queue); err != nil {
+	if err := c.open(ctx, prefetch, s.queue.name); err != nil {
 		conn.end()
 		return nil, err
 	}
@@ -161,8 +155,7 @@ func (s *subscription) deliver(ctx context.Context, c *consumer) error {
 				return c.why()
 			}
 			failpoint.Here("fetched")
-			n := deliveries(&in)
-			s.window.Add(&delivery{consumer: c, retries: s.retries, in: in, deliveries: n}, n)
+			s.window.Add(&delivery{consumer: c, topic: s.topic, in: in}, deliveries(&in))
 			c.taken.Add(1)
 		}
 	}

@@ -42,7 +42,6 @@ type subscription struct {
 	topic  string
 	window *inflight.Window
 	intake context.Context
-	held   sync.WaitGroup // messages that wait for their retry
 
 	mu         sync.Mutex
 	deliveries map[string]int // deliveries of nacked messages, by id
@@ -63,7 +62,7 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 // Subscribe subscribes at the pair, and retries for ever if that fails. It waits for the
 // first attempt for at most [Options.SubscribeTimeout].
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	w, err := s.Open(ctx, inflight.Options{})
+	w, err := s.Open(ctx, inflight.Options{Hold: s.broker.opt.MaxDelay})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +90,6 @@ func (s *subscription) run(tried func()) {
 	in := s.feed(pair, tried)
 	s.window.Close()
 	s.window.Drain(0, 0, nil)
-	s.held.Wait()
 	s.broker.failures.Set(s, nil)
 	var draining sync.WaitGroup
 	if in != nil {
@@ -232,24 +230,16 @@ func (d *delivery) Ack() {
 	d.msg.Ack()
 }
 
-// Retry nacks the message at the pair after the delay. Without the delay, a pair that
-// redelivers at once would do so in a loop.
-func (d *delivery) Retry(delay time.Duration) bool {
+// Return counts the delivery and nacks the message at the pair.
+func (d *delivery) Return() {
 	d.mu.Lock()
 	if len(d.deliveries) >= maxCounts {
 		clear(d.deliveries)
 	}
 	d.deliveries[d.msg.UUID] = d.times
 	d.mu.Unlock()
-	d.held.Go(func() {
-		pause.For(d.intake, min(delay, d.broker.opt.MaxDelay))
-		d.msg.Nack()
-	})
-	return true
+	d.msg.Nack()
 }
-
-// Return nacks the message at the pair.
-func (d *delivery) Return() { d.msg.Nack() }
 
 // listen subscribes at the subscriber of Options.Tail.
 func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, error) {
