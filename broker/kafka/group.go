@@ -81,13 +81,6 @@ func (b *Broker) join(id groupID) *group {
 	return g
 }
 
-// group returns the last group of a role and a topic, nil if there was none.
-func (b *Broker) group(id groupID) *group {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.groups[id]
-}
-
 // leave ends a subscription. Another subscription gets the deliveries that are left in
 // its window.
 func (g *group) leave(left []inflight.Delivery) {

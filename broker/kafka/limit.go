@@ -25,13 +25,13 @@ func (b *Broker) fullestDisk(ctx context.Context, admin *kadm.Client) (fullest d
 	b.mu.Lock()
 	last, asked := b.disk, b.asked
 	b.mu.Unlock()
-	if time.Since(asked) < diskInterval {
+	if clock().Sub(asked) < diskInterval {
 		return last
 	}
 	defer func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.disk, b.asked = fullest, time.Now()
+		b.disk, b.asked = fullest, clock()
 	}()
 	ctx, cancel := context.WithTimeout(ctx, diskTimeout)
 	defer cancel()
