@@ -184,7 +184,7 @@ func (f flaky) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 	go func() {
 		defer close(out)
 		for msg := range in {
-			if rand.IntN(10) == 0 {
+			if broker.Deliveries(msg) < 3 && rand.IntN(10) == 0 { // then it comes again after 1 and 5 s
 				msg.Nack()
 				continue
 			}

@@ -11,6 +11,9 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
+	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
@@ -119,5 +122,47 @@ func TestFullStreamIsRed(t *testing.T) {
 	ready(t, nats.Options{Server: e, MaxBytes: 1 << 20, MaxAge: 2 * day}) // which would be full, and drop what is older
 	if bytes, age := limits(); bytes != 4<<20 || age != 5*day {
 		t.Errorf("limits of %d and %v are applied, which drop messages, or take none", bytes, age)
+	}
+}
+
+// TestDuplicateThatCannotBeReadNowIsNotStoredTwice has the server answer as one of a cluster
+// does that has no leader: the stream says that it has a message already, and can't say for
+// a moment which one.
+func TestDuplicateThatCannotBeReadNowIsNotStoredTwice(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, &server.Options{})
+	b := ready(t, nats.Options{URL: s.ClientURL()})
+	m := message.NewMessage(uuid.NewString(), []byte("once"))
+	if err := try(b, topic, m); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := natsgo.Connect(s.ClientURL(), unhurried)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const gets, busy = "$JS.API.STREAM.MSG.GET.svc", `{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`
+	if _, err := conn.Subscribe("busy", func(m *natsgo.Msg) { _ = m.Respond([]byte(busy)) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.GlobalAccount().AddMapping(gets, "busy"); err != nil {
+		t.Fatal(err)
+	}
+	if err := try(b, topic, m); err == nil || errors.Is(err, broker.ErrRefused) {
+		t.Errorf("%v for a message of which it is not known whether it is stored", err)
+	}
+	s.GlobalAccount().RemoveMapping(gets)
+	if err := try(b, topic, m); err != nil {
+		t.Error(err)
+	}
+	js, err := jetstream.New(conn, answers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := streamOf(t, js).CachedInfo().State.Msgs; n != 1 {
+		t.Errorf("the stream has %d copies of the message", n)
 	}
 }

@@ -251,8 +251,9 @@ type duplicate struct {
 // and dead letters, and a stream compares ids whatever the subject. So a producer of
 // commands could otherwise claim the ids of future events, and they would be lost.
 //
-// If the stored message can't be looked up its duplicate is published again: two copies
-// are better than none.
+// If the service may not read the stored message, the duplicate is published again: two
+// copies are better than none. If the server does not answer, such as one of a cluster
+// without a leader, the message fails, and the caller publishes it again with its id.
 func (p publisher) verifyDuplicates(ctx context.Context, s *session, duplicates []duplicate) {
 	if p.opt.Client || len(duplicates) == 0 {
 		return
@@ -263,7 +264,11 @@ func (p publisher) verifyDuplicates(ctx context.Context, s *session, duplicates 
 	for i, d := range duplicates {
 		lookUps.Go(func() error {
 			m, _, err := p.get(ctx, s, p.opt.Stream, getRequest{Sequence: d.sequence})
-			foreign[i] = err != nil || m.Subject != d.Subject
+			if err != nil && !errors.Is(err, broker.ErrDenied) {
+				*d.result = s.result(ctx, fmt.Errorf("verify a duplicate: %w", err))
+				return nil
+			}
+			foreign[i] = m.Subject != d.Subject
 			return nil
 		})
 	}
