@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -110,7 +111,8 @@ func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResp
 		follow(a, c, messages, stream[*message.Message]{
 			contentType: JSONLines,
 			show: func(m *message.Message) (line []byte) {
-				if m.Ack(); !shared || tenant == "" || tenantOf(m) == tenant {
+				mine := !shared || tenant == "" || tenantOf(m) == tenant
+				if m.Ack(); mine && deadletter.MarkOf(m) == "" { // marks of operators are no dead letters
 					line, _ = json.Marshal(showMessage(m)) // its body is valid JSON
 					line = append(line, '\n')
 				}

@@ -46,7 +46,14 @@ func (w *numberWriter) run(ctx context.Context) error {
 		if now == w.settled && again {
 			continue
 		}
-		settled, err := w.write(context.WithoutCancel(ctx))
+		limit := writeTimeout
+		if !again {
+			limit = lastWriteTimeout
+		}
+		settled, err := w.writeWithin(ctx, limit)
+		if errors.Is(err, errHangs) {
+			return nil
+		}
 		if w.settled = -1; settled && err == nil {
 			w.settled = now
 		}
@@ -62,12 +69,45 @@ func (w *numberWriter) run(ctx context.Context) error {
 	}
 }
 
-// writeTimeout is how long a write of numbers may take.
-const writeTimeout = 2 * time.Second
+// writeWithin writes numbers, and does not wait for a client that hangs in a call: it may hold a
+// lock while it writes to a server that reads nothing.
+func (w *numberWriter) writeWithin(ctx context.Context, limit time.Duration) (settled bool, _ error) {
+	type result struct {
+		settled bool
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		settled, err := w.write(context.WithoutCancel(ctx), limit)
+		done <- result{settled, err}
+	}()
+	late := time.NewTimer(lastWriteTimeout)
+	defer late.Stop()
+	select {
+	case r := <-done:
+		return r.settled, r.err
+	case <-late.C:
+	}
+	select {
+	case r := <-done:
+		return r.settled, r.err
+	case <-ctx.Done(): // the goroutine ends with the connection
+		return false, errHangs
+	}
+}
+
+// errHangs says that a write did not end before the stop.
+var errHangs = errors.New("the client of the broker hangs")
+
+// These bound a write of numbers, and the last one, which a stop waits for.
+const (
+	writeTimeout     = 2 * time.Second
+	lastWriteTimeout = 300 * time.Millisecond
+)
 
 // write returns whether all commands were settled.
-func (w *numberWriter) write(ctx context.Context) (settled bool, _ error) {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+func (w *numberWriter) write(ctx context.Context, limit time.Duration) (settled bool, _ error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began, id := w.recovery.clock.Now(), *w.recovery.brokerID.Load()
 	logs, err := w.recovery.history.Logs(ctx, w.recovery.role)

@@ -116,7 +116,9 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 		a.drain(draining)
 	}
 	failed = errors.Join(failed, forwarder.stop(stopping))
-	return errors.Join(failed, numbers.stop(stopping)) // the last: all is settled
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*lastWriteTimeout)
+	defer cancel()
+	return errors.Join(failed, numbers.stop(last)) // all is settled by now
 }
 
 // awaitReady waits until the broker is ready, for a second at most. Parts that use a broker

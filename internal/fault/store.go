@@ -198,6 +198,11 @@ func (r *recoverer) Known(ctx context.Context) (timer.Known, error) {
 	return get(r.decide, "known", func() (timer.Known, error) { return r.Recoverer.Known(ctx) })
 }
 
+// Unpublished fails as "unpublished".
+func (r *recoverer) Unpublished(ctx context.Context) (time.Time, error) {
+	return get(r.decide, "unpublished", func() (time.Time, error) { return r.Recoverer.Unpublished(ctx) })
+}
+
 // Fired fails as "fired".
 func (r *recoverer) Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (int, error) {
 	return get(r.decide, "fired", func() (int, error) { return r.Recoverer.Fired(ctx, keep, events...) })
