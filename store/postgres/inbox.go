@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -33,7 +32,6 @@ func (i *inbox) PutInbox(ctx context.Context, messages ...timer.InboxMessage) er
 	return i.s.writing(ctx, "put messages into the inbox", func(_ context.Context, t *transaction) error {
 		for some := range slices.Chunk(messages, inboxRows) {
 			t.later(step{text: sqlInboxPut, args: inboxColumns(some)})
-			failpoint.Here("waiting")
 		}
 		return nil
 	})

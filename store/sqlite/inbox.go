@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -41,7 +40,6 @@ func (i *inbox) PutInbox(ctx context.Context, messages ...timer.InboxMessage) er
 			if _, err := t.ExecContext(ctx, repeatValues(sqlInboxPut, len(some)), args...); err != nil {
 				return err
 			}
-			failpoint.Here("waiting")
 		}
 		return nil
 	})

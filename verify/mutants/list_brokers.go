@@ -24,7 +24,7 @@ var brokers = []mutant{
 	},
 	{
 		"I13", "a message that is nacked comes back at once",
-		[]change{in("broker", "RetryDelay", first("return 0"))},
+		[]change{in("broker", "RedeliveryDelay", first("return 0"))},
 		test{"./broker/gochannel", "^TestContract$/.*[Nn]ack", ""},
 	},
 	{

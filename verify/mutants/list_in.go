@@ -50,7 +50,7 @@ var intakes = []mutant{
 	},
 	{
 		"I15", "the intake goes on with a database that is corrupt",
-		[]change{in("handlers", "Handlers.breakCircuit", never("timer.ErrFatal"))},
+		[]change{in("handlers", "Handlers.endIfFatal", never("timer.ErrFatal"))},
 		intake,
 	},
 	{
@@ -69,8 +69,8 @@ var intakes = []mutant{
 		intake,
 	},
 	{
-		"I1", "a command that exceeds a quota is acked",
-		[]change{in("handlers", "Handlers.limit", skip("Nack"))},
+		"I1", "a command that exceeds a quota is acked, and does not wait",
+		[]change{in("handlers", "Handlers.wait", first("return nil"))},
 		intake,
 	},
 	{

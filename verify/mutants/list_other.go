@@ -58,7 +58,7 @@ var databases = []mutant{
 	},
 	{
 		"I18", "commits go to a file that was replaced",
-		[]change{in("store/sqlite", "Store.transact", pretend("ready.file.check"))},
+		[]change{in("store/sqlite", "Store.transact", pretend("s.intact"))},
 		test{"./store/sqlite", "^TestFileGone$", ""},
 	},
 	{

@@ -53,12 +53,12 @@ var publishing = []mutant{
 var deliveries = []mutant{
 	{
 		"I11", "a message that is nacked is acked",
-		[]change{in("broker/inflight", "Window.retry", instead("f.delivery.Retry", "func() bool { f.delivery.Ack(); return true; return $ }()"))},
+		[]change{in("broker/inflight", "Window.hold", first("f.delivery.Ack(); return"))},
 		inflight,
 	},
 	{
 		"I1", "a message that waits when the intake ends is not returned",
-		[]change{in("broker/inflight", "Window.Add", skip("Return"))},
+		[]change{in("broker/inflight", "giveBack", first("return"))},
 		inflight,
 	},
 	{
