@@ -404,6 +404,7 @@ func TestRemovalNeedsWhatIsDocumented(t *testing.T) {
 			service.Verify, service.MaxBytes = true, 1<<20
 			tenant.Client, tenant.Inbox = true, "_INBOX_acme"
 			b, lines := logging(t, service)
+			keeping(t, b)
 			go acking(subscribe(t, b, role, commands))
 			publisher := broker.NewWatermillPublisher(ready(t, tenant).Publisher())
 			for sent := 0; sent < 300; {
