@@ -109,7 +109,7 @@ func promises(t *testing.T, f Features, open Open, lacks map[string]string, time
 
 		{"A nacked message is delivered again after 1 s, 5 s, 25 s, 25 s, for ever", true, f.FakeTime, retryDelays},
 		{"A nacked message comes again after about a second, counted", true, true, retriesOnce},
-		{"Messages that wait for their retry hold back no other", true, true, waitingRetries},
+		{retryPromise, true, true, waitingRetries},
 		{"A message that waits for its retry goes to another process when its own stops", true, f.Durable, retriesElsewhere},
 		{"A message that takes minutes is delivered once while its subscriber lives", true, f.FakeTime, slowHandler},
 

@@ -57,6 +57,9 @@ func retriesOnce(w *world) {
 	w.noneLater(messages)
 }
 
+// retryPromise is named by brokers in [Features.Lacks] whose messages wait for those that failed.
+const retryPromise = "Messages that wait for their retry hold back no other"
+
 // waitingRetries nacks many messages until all good ones that were published behind them are
 // handled. It nacks fewer than a subscription has in flight at once.
 func waitingRetries(w *world) {

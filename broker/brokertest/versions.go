@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -54,7 +55,11 @@ func anyOrder(w *world) {
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 
-	w.runHandlers(model, flaky{w.Subscriber("service")}, noon)
+	sub := &flaky{Subscriber: w.Subscriber("service"), nacks: math.MaxInt}
+	if _, waits := w.features.Lacks[retryPromise]; waits {
+		sub.nacks = 10 // all wait a second for each
+	}
+	w.runHandlers(model, sub, noon)
 	var publishing sync.WaitGroup
 	for some := range slices.Chunk(all, (len(all)+publishers-1)/publishers) {
 		publishing.Go(func() {
@@ -146,12 +151,12 @@ func (s *modelStore) Cancel(_ context.Context, _ time.Time, commands ...timer.Ca
 	return results, nil
 }
 
-// count returns how many different commands were applied.
 // PutInbox fails, so what fails is nacked.
 func (s *modelStore) PutInbox(context.Context, time.Time, ...timer.InboxMessage) error {
 	return errors.ErrUnsupported
 }
 
+// count returns how many different commands were applied.
 func (s *modelStore) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,10 +177,13 @@ func (s *modelStore) fire() (events []timer.DueTimeReached) {
 }
 
 // flaky nacks one message in ten, so that those behind it are handled first.
-type flaky struct{ message.Subscriber }
+type flaky struct {
+	message.Subscriber
+	nacks int // how many more it nacks
+}
 
 // Subscribe subscribes, and nacks some messages before they are delivered.
-func (f flaky) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+func (f *flaky) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	in, err := f.Subscriber.Subscribe(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -184,7 +192,8 @@ func (f flaky) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 	go func() {
 		defer close(out)
 		for msg := range in {
-			if broker.Deliveries(msg) < 3 && rand.IntN(10) == 0 { // then it comes again after 1 and 5 s
+			if broker.Deliveries(msg) < 3 && f.nacks > 0 && rand.IntN(10) == 0 { // then it comes again after 1 and 5 s
+				f.nacks--
 				msg.Nack()
 				continue
 			}
