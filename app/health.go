@@ -19,7 +19,7 @@ import (
 
 // A Check is how one part of an [App] is.
 type Check struct {
-	Part   string // "store", "broker", "owner", "intake", "poller", "clock" or "forwarder"
+	Part   string // "store", "broker", "owner", "intake", "inbox", "poller", "clock" or "forwarder"
 	Reason string // why it is red, or something worth knowing; empty if there is nothing to say
 	Advice string // what to do about it
 	Red    bool   // timers are late or commands are not taken, until it is repaired
@@ -66,6 +66,7 @@ func (a *App) Checks(ctx context.Context) []Check {
 		a.checkBroker(broker),
 		a.checkOwner(),
 		a.checkIntake(),
+		a.checkInbox(),
 		a.checkPoller(),
 		a.checkClock(),
 		a.checkForwarder(left.Load()),
@@ -139,6 +140,29 @@ func (a *App) checkIntake() Check {
 		return found(symptom.IntakePaused)
 	}
 	return foundIf(!closed(a.handlers.Running()), symptom.IntakeClosed)
+}
+
+// checkInbox names a tenant whose messages are stuck: the worst, by the kinds of a symptom.
+func (a *App) checkInbox() Check {
+	stuck := a.handlers.StuckTenants()
+	others := ""
+	if n := len(stuck) - 1; n > 0 {
+		others = fmt.Sprintf(", and of %d more tenants", n)
+	}
+	for _, s := range stuck {
+		if s.Paused {
+			return found(symptom.InboxPaused, s.TenantID, s.Messages)
+		}
+	}
+	for _, s := range stuck {
+		if s.Failing > 0 {
+			return found(symptom.MessagesFail, s.Failing, s.TenantID, s.Error, others)
+		}
+	}
+	if len(stuck) > 0 {
+		return found(symptom.InboxFull, stuck[0].TenantID, stuck[0].Messages, others)
+	}
+	return Check{Part: symptom.InboxFull.Part}
 }
 
 func (a *App) checkPoller() Check {

@@ -40,6 +40,10 @@ type Config struct {
 	Retention            time.Duration  // how long timers are kept that fired or were canceled
 	Horizon              time.Duration  // how far ahead a due time may lie
 	MaxClockAhead        time.Duration  // how far ahead of the clock the time of a command may be
+	InboxMessages        int            // messages of a tenant that may wait in the inbox
+	InboxBytes           int64          // bytes of them
+	InboxTotalBytes      int64          // bytes of the messages of all tenants that may wait
+	MaxWait              time.Duration  // how long a message may wait in the inbox
 	QuotasFile           string         // limits of each tenant; empty: none
 	DrainTimeout         time.Duration  // how long a stop waits for messages in flight
 	CatchUpTimeout       time.Duration  // how long firing waits for commands that wait at the broker
@@ -122,6 +126,10 @@ func (c *Config) settings() []setting {
 		{"horizon", "3650d", duration(&c.Horizon, time.Minute, 73_000*day), "How far ahead a due time may lie. A later one is refused."},
 		{"max_clock_ahead", "1d", duration(&c.MaxClockAhead, time.Minute, 73_000*day), "How far `timestampMs` of a command may be ahead of the service's clock. A later one is refused."},
 		{"quotas_file", "", path(&c.QuotasFile), "YAML file with the limits of each tenant, see docs/quotas.md. It is loaded again when it changes. Empty: no limits."},
+		{"inbox_messages", "100000", integer(&c.InboxMessages, 1, 100_000_000), "How many messages of a tenant may wait in the inbox, see docs/quotas.md. Beyond that its commands over a quota are dead letters, and if others fail its commands are not taken."},
+		{"inbox_bytes", "64MiB", size(&c.InboxBytes, 1<<20, 1<<50), "How large the messages of a tenant that wait may be together."},
+		{"inbox_total_bytes", "1GiB", size(&c.InboxTotalBytes, 1<<20, 1<<50), "How large the messages of all tenants that wait may be together."},
+		{"max_wait", "3d", duration(&c.MaxWait, time.Minute, 3650*day), "How long a message waits in the inbox, at most three quarters of `retention`. Then it is a dead letter."},
 		{"drain_timeout", "10s", duration(&c.DrainTimeout, 100*time.Millisecond, 10*time.Minute), "How long a stop waits for messages in flight and for the outbox."},
 		{"catch_up_timeout", "10s", duration(&c.CatchUpTimeout, 100*time.Millisecond, 10*time.Minute), "At the start, and after broker or database were away, no timer fires until the commands that wait at the broker were read. This is the longest wait."},
 		{"recover", "auto", choice(&c.Recover, Auto, Ask), "What happens at a start if the database was deleted, or is older than the broker knows, see docs/recovery.md. `auto`: it is recovered from the broker before anything fires. `ask`: the service does not start; `timer-service recover` recovers it."},

@@ -19,6 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/telemetry"
 )
@@ -131,6 +132,9 @@ func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
 		RunBroker:       true,
 		BrokerName:      brokerName(cfg),
 		Quotas:          q.limiter,
+		Inbox: handlers.InboxLimits{
+			Messages: int64(cfg.InboxMessages), Bytes: cfg.InboxBytes, TotalBytes: cfg.InboxTotalBytes, MaxWait: cfg.MaxWait,
+		},
 	}
 }
 

@@ -20,10 +20,22 @@ var (
 		Do: "see the check of the store, and the log: a disk that is full or read-only, a lock that another program holds",
 	}
 	IntakeClosed = Symptom{Part: "intake", Red: true, Text: "commands are not taken yet", Do: "see the check of the owner"}
-	PollFailed   = Symptom{Part: "poller", Red: true, Text: "the last poll failed: %v", Do: "timers are late: see the check of the store"}
-	PollerEnded  = Symptom{Part: "poller", Red: true, Text: "it does not run", Do: "see the check of the owner; if that is green, restart the service and report this"}
-	PollSlow     = Symptom{Part: "poller", Red: true, Text: "a poll takes %v so far", Do: "timers are late: the database is slow, or another program holds a lock"}
-	PollMissing  = Symptom{
+	InboxPaused  = Symptom{
+		Part: "inbox", Red: true, Text: "commands of tenant %s are not taken: handling them fails, and %d of its messages wait in the inbox, as many as may",
+		Do: "see the log for the error, and correct it, such as a permission on its topic of dead letters, or a middleware of the host; its commands go on by themselves then",
+	}
+	MessagesFail = Symptom{
+		Part: "inbox", Red: true, Text: "%d messages of tenant %s have failed more than ten times, such as by: %s%s",
+		Do: "correct what the error names: they wait in the inbox and are tried again every few minutes, until max_wait is over and each is a dead letter with the reason not_handled",
+	}
+	InboxFull = Symptom{
+		Part: "inbox", Text: "%[2]d messages of tenant %[1]s wait in the inbox, as many as may%[3]s: its commands over a quota are dead letters",
+		Do: "raise its quota or inbox_messages, inbox_bytes and inbox_total_bytes; replay its dead letters with the reason over_quota later",
+	}
+	PollFailed  = Symptom{Part: "poller", Red: true, Text: "the last poll failed: %v", Do: "timers are late: see the check of the store"}
+	PollerEnded = Symptom{Part: "poller", Red: true, Text: "it does not run", Do: "see the check of the owner; if that is green, restart the service and report this"}
+	PollSlow    = Symptom{Part: "poller", Red: true, Text: "a poll takes %v so far", Do: "timers are late: the database is slow, or another program holds a lock"}
+	PollMissing = Symptom{
 		Part: "poller", Red: true, Text: "a poll should have begun %v ago",
 		Do: "timers are late: the machine has no CPU time to spare, or the process was stopped",
 	}
