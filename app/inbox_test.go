@@ -135,8 +135,9 @@ func TestASelectionIsAppliedOnce(t *testing.T) {
 // TestMiddlewareThatFailsDelaysNoOther has a host's middleware fail for one tenant, for an hour
 // and for more messages than are in flight at once.
 func TestMiddlewareThatFailsDelaysNoOther(t *testing.T) {
+	longtest.NotShort(t)
 	onBrokers(t, func(b *bench) {
-		const messages = 6000
+		const messages = 4500
 		broken := time.Now().Add(time.Hour)
 		fails := func(next message.HandlerFunc) message.HandlerFunc {
 			return func(m *message.Message) ([]*message.Message, error) {
@@ -384,9 +385,8 @@ func TestFailedCommitsAreNoWayRoundAQuota(t *testing.T) {
 		const commands, live = 200, 20
 		for seed := range uint64(5) {
 			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
-			store := unsynced(b, b.path(fmt.Sprint(seed, ".db")))
 			var mu sync.Mutex
-			faulty := &fault.Store{Full: store, Decide: func(name string) fault.Kind {
+			faulty := &fault.Store{Full: b.store, Decide: func(name string) fault.Kind {
 				mu.Lock()
 				defer mu.Unlock()
 				if random.IntN(4) > 0 || !slices.Contains([]string{"schedule", "put_inbox", "defer_inbox", "delete_inbox", "take_inbox"}, name) {
@@ -399,23 +399,22 @@ func TestFailedCommitsAreNoWayRoundAQuota(t *testing.T) {
 			due := time.Now().Add(100 * time.Hour)
 			for range 10 {
 				k := limiter(b, tenant, quota.Limits{Live: live})
-				a := b.app(faulty, app.Options{Quotas: k, Takeover: true})
+				a := b.app(faulty, app.Options{Quotas: k})
 				stop := b.run(a)
 				b.sendMany(tenant, commands/10, due)
 				b.wait(time.Duration(rests.IntN(20_000)) * time.Millisecond)
 				stop()
-				most = max(most, statsOf(b, store, tenant).Scheduled)
+				most = max(most, statsOf(b, b.store, tenant).Scheduled)
 			}
 			if most > live || most < live/2 {
 				b.Errorf("seed %d: %d timers, %d may wait", seed, most, live)
 			}
-			stop := b.run(b.app(store, app.Options{Takeover: true}))
+			stop := b.run(b.app(b.store, app.Options{}))
 			b.wait(10 * time.Minute)
 			stop()
-			if stats := statsOf(b, store, tenant); stats.Scheduled != commands {
+			if stats := statsOf(b, b.store, tenant); stats.Scheduled != commands {
 				b.Errorf("seed %d: %+v, want all %d commands", seed, stats, commands)
 			}
-			must(b, errors.Join(store.Close(), store.DB().Close()))
 		}
 	})
 }
