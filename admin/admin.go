@@ -48,6 +48,10 @@ type Options struct {
 
 	MaxClockAhead time.Duration // how far ahead of the clock commands may be; default 24 hours
 
+	// Waiting counts the messages that wait in the inbox, of a tenant or of all. By default
+	// that is not shown.
+	Waiting func(context.Context, timer.TenantID) ([]timer.InboxCount, error)
+
 	// Unprotected returns how many timers only a backup protects. By default that is not
 	// shown.
 	Unprotected func() timer.Unprotected

@@ -72,7 +72,7 @@ type DeadLetterPath struct {
 // A DeadLetterQuery selects dead letters.
 type DeadLetterQuery struct {
 	PageQuery
-	Reason        string  `query:"reason" enum:"too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota" doc:"Only those with this reason."`
+	Reason        string  `query:"reason" enum:"too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota,not_handled" doc:"Only those with this reason."`
 	Since         instant `query:"since" doc:"Only dead letters from then on, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
 	CorrelationID string  `query:"correlationId" maxLength:"128" doc:"Only dead letters with this correlation id."`
 }

@@ -108,6 +108,7 @@ type TenantQuota struct {
 	Own        bool           `json:"own" doc:"It has limits of its own."`
 	Limits     Limits         `json:"limits"`
 	LiveTimers int64          `json:"liveTimers" doc:"How many timers wait to fire."`
+	Waiting    int64          `json:"waiting,omitempty" doc:"How many of its commands wait in the inbox, since they exceed a limit."`
 	ExceededAt string         `json:"exceededAt,omitempty" format:"date-time" doc:"When it last exceeded a limit on this instance, in the last minutes."`
 }
 
@@ -161,7 +162,7 @@ func (a *api) addOperations(limits *quota.Limiter) {
 	add(a, "/v1/nodes", "list-nodes", "Instances that share the database", adminToken, a.nodes)
 	add(a, "/v1/audit", "list-actions", "What people changed on this instance, newest first", adminToken, a.auditLog)
 	add(a, "/v1/quotas", "list-quotas", "What tenants may have, and what they use", filtered, func(ctx context.Context, in *quotasInput) (*quotasOutput, error) {
-		found, err := quotasOf(ctx, a.timers, limits, timer.TenantID(in.Tenant), timer.TenantID(in.After), in.Limit)
+		found, err := a.quotasOf(ctx, limits, timer.TenantID(in.Tenant), timer.TenantID(in.After), in.Limit)
 		return &quotasOutput{found}, err
 	})
 }
@@ -198,7 +199,7 @@ func (a *api) auditLog(context.Context, *struct{}) (*auditOutput, error) {
 
 // quotasOf returns a page of the quotas and the usage of the tenants after one, or of one
 // tenant only. Limits may be nil.
-func quotasOf(ctx context.Context, timers timer.Reader, limits *quota.Limiter, tenant, after timer.TenantID, limit int) (Quotas, error) {
+func (a *api) quotasOf(ctx context.Context, limits *quota.Limiter, tenant, after timer.TenantID, limit int) (Quotas, error) {
 	found := Quotas{Tenants: []TenantQuota{}}
 	if limits == nil {
 		return found, nil
@@ -212,11 +213,15 @@ func quotasOf(ctx context.Context, timers timer.Reader, limits *quota.Limiter, t
 		}
 	}
 	for _, t := range tenants {
-		counts, err := timers.Stats(ctx, t)
+		counts, err := a.timers.Stats(ctx, t)
 		if err != nil {
 			return found, err
 		}
-		found.Tenants = append(found.Tenants, showQuota(limits.Usage(t), counts.Scheduled))
+		waiting, err := waitingOf(ctx, a.waiting, t)
+		if err != nil {
+			return found, err
+		}
+		found.Tenants = append(found.Tenants, showQuota(limits.Usage(t), counts.Scheduled, waiting))
 	}
 	return found, nil
 }
@@ -228,6 +233,8 @@ func showLimits(l quota.Limits) Limits {
 	}
 }
 
-func showQuota(u quota.Usage, live int64) TenantQuota {
-	return TenantQuota{TenantID: u.TenantID, Own: u.Own, Limits: showLimits(u.Limits), LiveTimers: live, ExceededAt: stamp(u.Exceeded)}
+func showQuota(u quota.Usage, live int64, waiting *Waiting) TenantQuota {
+	return TenantQuota{
+		TenantID: u.TenantID, Own: u.Own, Limits: showLimits(u.Limits), LiveTimers: live, Waiting: cmp.Or(waiting, new(Waiting)).OverQuota, ExceededAt: stamp(u.Exceeded),
+	}
 }

@@ -49,6 +49,7 @@ type Stats struct {
 	OldestDue     string `json:"oldestDue,omitempty" format:"date-time" doc:"When its timer was due."`
 	Parked        int64  `json:"parked" doc:"Events that the broker refused for good."`
 
+	Waiting     *Waiting     `json:"waiting,omitempty" doc:"Commands that wait in the inbox; none if there are none."`
 	Firing      *Firing      `json:"firing,omitempty" doc:"What is paused; none while all timers fire."`
 	Unprotected *Unprotected `json:"unprotected,omitempty" doc:"Timers that only a backup protects; none if that is not known."`
 	Pace        *Pace        `json:"pace,omitempty" doc:"How late and how busy the instance is that answers; none if it does not measure that."`
@@ -107,6 +108,42 @@ type TenantStats struct {
 	Paused        int64  `json:"paused,omitempty" doc:"Timers that are due and wait until firing is resumed; 10000 may stand for more. They are none of overdue."`
 	Held          int64  `json:"held,omitempty" doc:"Timers that are due and wait for the fire_rate of their tenant; 10000 of a tenant may stand for more. They are none of overdue."`
 	OldestOverdue string `json:"oldestOverdue,omitempty" format:"date-time"`
+
+	Waiting *Waiting `json:"waiting,omitempty" doc:"Its commands that wait in the inbox; none if there are none."`
+}
+
+// A Waiting counts messages that wait in the inbox.
+type Waiting struct {
+	OverQuota int64  `json:"overQuota,omitempty" doc:"Messages whose commands exceed a quota of their tenant."`
+	Failed    int64  `json:"failed,omitempty" doc:"Messages whose handling failed. They are tried again."`
+	Bytes     int64  `json:"bytes" doc:"Size of all."`
+	Oldest    string `json:"oldest" format:"date-time" doc:"When the first of them came."`
+}
+
+// waitingOf counts the messages of a tenant, or of all if it is empty, that wait. It returns nil
+// if none does, or if that is not known.
+func waitingOf(ctx context.Context, count func(context.Context, timer.TenantID) ([]timer.InboxCount, error), tenant timer.TenantID) (*Waiting, error) {
+	if count == nil {
+		return nil, nil
+	}
+	counts, err := count(ctx, tenant)
+	if err != nil || len(counts) == 0 {
+		return nil, err
+	}
+	w, oldest := &Waiting{}, counts[0].Oldest
+	for _, c := range counts {
+		if c.Reason == timer.WaitQuota {
+			w.OverQuota += c.Messages
+		} else {
+			w.Failed += c.Messages
+		}
+		w.Bytes += c.Bytes
+		if c.Oldest.Before(oldest) {
+			oldest = c.Oldest
+		}
+	}
+	w.Oldest = stamp(oldest)
+	return w, nil
 }
 
 type (
@@ -162,11 +199,15 @@ func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
 	if err != nil {
 		return nil, err
 	}
+	waiting, err := waitingOf(ctx, a.waiting, "")
+	if err != nil {
+		return nil, err
+	}
 	pauses, err := a.timers.Firing(ctx, now)
 	return &statsOutput{Stats{
 		Counts: Counts(s.Counts), NextDue: stamp(s.NextDue), Overdue: o.Timers, Paused: s.Paused, Held: s.Held, OldestOverdue: stamp(o.Oldest),
 		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked,
-		Firing: showPauses(pauses), Unprotected: newUnprotected(a.unprotected), Pace: newPace(a.history, now, s, o),
+		Waiting: waiting, Firing: showPauses(pauses), Unprotected: newUnprotected(a.unprotected), Pace: newPace(a.history, now, s, o),
 	}}, err
 }
 
@@ -176,6 +217,10 @@ func (a *api) tenantStats(ctx context.Context, in *struct{ TenantPath }) (*tenan
 	if err != nil {
 		return nil, err
 	}
+	waiting, err := waitingOf(ctx, a.waiting, tenant)
+	if err != nil {
+		return nil, err
+	}
 	pauses, err := a.timers.Firing(ctx, now)
-	return &tenantStatsOutput{TenantStats{showTenant(tenant, s.Counts, pauses, now), o.Timers, s.Paused, s.Held, stamp(o.Oldest)}}, err
+	return &tenantStatsOutput{TenantStats{showTenant(tenant, s.Counts, pauses, now), o.Timers, s.Paused, s.Held, stamp(o.Oldest), waiting}}, err
 }

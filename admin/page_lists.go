@@ -40,7 +40,13 @@ func (p *pages) pager(r *http.Request, after string) (links pager) {
 // A tenantList is a page of tenants.
 type tenantList struct {
 	pager
-	Rows []timer.TenantCounts
+	Rows []tenantRow
+}
+
+// A tenantRow has the counts of a tenant, and the messages that wait in the inbox, if any does.
+type tenantRow struct {
+	timer.TenantCounts
+	Waits *Waiting
 }
 
 func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
@@ -50,13 +56,20 @@ func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
 	if err := after.Validate(); err != nil && after != "" {
 		return found, err
 	}
+	rows, next, err := []timer.TenantCounts(nil), "", error(nil)
 	if one := accessOf(ctx).tenant; one != "" {
-		stats, err := p.opt.Timers.Stats(ctx, one)
-		l.Rows = []timer.TenantCounts{{TenantID: one, Counts: stats.Counts}}
-		return found, err
+		var stats timer.Stats
+		stats, err = p.opt.Timers.Stats(ctx, one)
+		rows = []timer.TenantCounts{{TenantID: one, Counts: stats.Counts}}
+	} else {
+		rows, next, err = tenantsAfter(ctx, p.opt.Timers, after, tenantsPerPage)
+		l.pager = p.pager(r, next)
 	}
-	rows, next, err := tenantsAfter(ctx, p.opt.Timers, after, tenantsPerPage)
-	l.Rows, l.pager = rows, p.pager(r, next)
+	for i := 0; i < len(rows) && err == nil; i++ {
+		row := tenantRow{TenantCounts: rows[i]}
+		row.Waits, err = waitingOf(ctx, p.opt.Waiting, row.TenantID)
+		l.Rows = append(l.Rows, row)
+	}
 	return found, err
 }
 

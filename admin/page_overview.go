@@ -28,6 +28,7 @@ type overview struct {
 
 	Answered bool // the database answered
 	Stats    timer.Stats
+	Waits    *Waiting // messages in the inbox; nil if none waits
 	Overdue  timer.Overdue
 
 	Unprotected timer.Unprotected
@@ -96,6 +97,9 @@ func (p *pages) readBacklog(ctx context.Context, now time.Time, o *overview) (er
 		return err
 	}
 	o.Coming = expect(counts, now)
+	if o.Waits, err = waitingOf(ctx, p.opt.Waiting, ""); err != nil {
+		return err
+	}
 	o.Tenants, o.Among, err = p.behind(ctx, now)
 	return err
 }

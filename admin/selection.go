@@ -21,7 +21,7 @@ const parkedReads = 100
 // reasons are the reasons of the service for dead letters.
 var reasons = []timer.Reason{
 	timer.ReasonTooLarge, timer.ReasonNotUTF8, timer.ReasonNotJSON, timer.ReasonTooDeep, timer.ReasonDuplicateKey, timer.ReasonMissingField, timer.ReasonBadField,
-	timer.ReasonBadTime, timer.ReasonTenantMismatch, timer.ReasonKeyMismatch, timer.ReasonUnknownType, timer.ReasonBeyondHorizon, timer.ReasonRefused, timer.ReasonOverQuota,
+	timer.ReasonBadTime, timer.ReasonTenantMismatch, timer.ReasonKeyMismatch, timer.ReasonUnknownType, timer.ReasonBeyondHorizon, timer.ReasonRefused, timer.ReasonOverQuota, timer.ReasonNotHandled,
 }
 
 // A selection says which dead letters, or which parked events, a request selects. All fields

@@ -96,7 +96,7 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 		Addr: addr, Moves: !chosen, Socket: cfg.Socket(), Prefix: cfg.HTTPPrefix, Origin: cfg.HTTPOrigin, Proxies: cfg.HTTPTrustedProxies, Token: token, ReadOnly: cfg.HTTPReadOnly, Pprof: cfg.HTTPPprof,
 		Monitor: what.Monitor, History: what.History, Metrics: what.Telemetry.Handler(), Events: what.Events,
 		Timers: what.App.Reader(), Operator: what.Store.Operator(), Service: what.App, Broker: what.Broker, MaxClockAhead: cfg.MaxClockAhead,
-		Unprotected: what.Unprotected.Last, Traced: what.Traces.Handler, Quotas: what.Quotas.limiter,
+		Waiting: what.Store.Inbox().InboxCounts, Unprotected: what.Unprotected.Last, Traced: what.Traces.Handler, Quotas: what.Quotas.limiter,
 	}
 	s := admin.New(log, opt)
 	if cfg.HTTPTenantTokensFile != "" {

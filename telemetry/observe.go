@@ -23,6 +23,8 @@ type Sources struct {
 	Checks    func() []app.Check                                         // whether each part is green
 	Instances func() int                                                 // instances on the database
 	Recovery  func() *app.RecoveryProgress                               // progress of a recovery; nil if none is running
+	// Inbox counts the messages that wait, of a tenant or of all; nil if that is not known.
+	Inbox func(context.Context, timer.TenantID) ([]timer.InboxCount, error)
 
 	Unprotected func() timer.Unprotected // timers that only a backup protects; nil if that is not known
 	// Full returns which part of the broker's limit is used, from 0 to 1; nil if that is not
@@ -47,7 +49,7 @@ type Backups struct {
 func SourcesOf(a *app.App, s app.Store) Sources {
 	return Sources{
 		Stats: a.Reader().Stats, Status: a.Status, Instances: func() int { return app.InstancesOf(s) }, Recovery: a.Recovery,
-		Checks: func() []app.Check { return a.Checks(context.Background()) },
+		Checks: func() []app.Check { return a.Checks(context.Background()) }, Inbox: s.Inbox().InboxCounts,
 	}
 }
 
@@ -64,6 +66,7 @@ func (t *Telemetry) Observe(s Sources) error {
 		observe(t.meter, asked(func() Sources { return s }), ofSources),
 		observe(t.meter, asked(s.Status), ofStatus),
 		observe(t.meter, stats, ofStats),
+		observe(t.meter, waiting(s), ofInbox),
 		observe(t.meter, asked(s.Unprotected), ofUnprotected),
 		observe(t.meter, asked(s.Full), []observed[float64]{
 			{gauge, "timer.broker.used", "1", "How much of what the broker takes at most is used: 1 is full, 0 also stands for no limit.", func(full float64, to put) { to(full) }},
@@ -76,6 +79,19 @@ func (t *Telemetry) Observe(s Sources) error {
 		}),
 		observe(t.meter, asked(s.Backups), ofBackups),
 	)
+}
+
+// waiting returns a function that counts the messages that wait, or nil if that is not known.
+func waiting(s Sources) func(context.Context) ([]timer.InboxCount, bool) {
+	if s.Inbox == nil {
+		return nil
+	}
+	return func(ctx context.Context) ([]timer.InboxCount, bool) {
+		ctx, cancel := context.WithTimeout(ctx, statsTimeout)
+		defer cancel()
+		counts, err := s.Inbox(ctx, "")
+		return counts, err == nil
+	}
 }
 
 // A put records a value of a metric, with names and values of its labels.
@@ -164,6 +180,25 @@ var ofStats = []observed[timer.Stats]{
 	}},
 	{gauge, "timer.overdue.age", "s", "How long the oldest timer has been due that has not fired, and that neither a pause nor its tenant's fire_rate holds; 0 if none is.", func(s timer.Stats, to put) { to(age(s.NextDue)) }},
 	{gauge, "timer.outbox.age", "s", "How long the oldest event has waited for the broker; 0 if none does.", func(s timer.Stats, to put) { to(age(s.Oldest)) }},
+}
+
+var ofInbox = []observed[[]timer.InboxCount]{
+	{gauge, "timer.inbox.messages", "{message}", "Messages that wait in the inbox, by reason: over the quota of their tenant, or since their handling failed.", func(counts []timer.InboxCount, to put) {
+		sum := map[timer.WaitReason]int64{timer.WaitQuota: 0, timer.WaitFailed: 0}
+		for _, c := range counts {
+			sum[c.Reason] += c.Messages
+		}
+		for reason, n := range sum {
+			to(float64(n), "reason", string(reason))
+		}
+	}},
+	{gauge, "timer.inbox.size", "By", "Size of these messages.", func(counts []timer.InboxCount, to put) {
+		bytes := int64(0)
+		for _, c := range counts {
+			bytes += c.Bytes
+		}
+		to(float64(bytes))
+	}},
 }
 
 var ofUnprotected = []observed[timer.Unprotected]{

@@ -38,9 +38,12 @@ func sources(stats timer.Stats, err error) telemetry.Sources {
 		Checks:    func() []app.Check { return []app.Check{{Part: "store"}, {Part: "broker", Red: true}} },
 		Instances: func() int { return 3 },
 		Recovery:  func() *app.RecoveryProgress { return &app.RecoveryProgress{Ahead: 9} },
-		Full:      func() float64 { return 0.5 },
-		Disk:      func() float64 { return 0.25 },
-		Log:       func() int64 { return 4096 },
+		Inbox: func(context.Context, timer.TenantID) ([]timer.InboxCount, error) {
+			return []timer.InboxCount{{TenantID: "acme", Reason: timer.WaitQuota, Messages: 3, Bytes: 300}, {TenantID: "beta", Reason: timer.WaitQuota, Messages: 4, Bytes: 400}}, nil
+		},
+		Full: func() float64 { return 0.5 },
+		Disk: func() float64 { return 0.25 },
+		Log:  func() int64 { return 4096 },
 		Unprotected: func() timer.Unprotected {
 			return timer.Unprotected{Timers: 12, Oldest: time.Now().Add(-time.Hour), At: time.Now()}
 		},
@@ -143,7 +146,7 @@ func TestGaugesShowWhatIs(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]float64{
-		"timer_timers Scheduled": 5, "timer_timers Reached": 6, "timer_timers Canceled": 7, "timer_outbox_depth": 8, "timer_outbox_parked": 9,
+		"timer_timers Scheduled": 5, "timer_timers Reached": 6, "timer_timers Canceled": 7, "timer_inbox_messages over_quota": 7, "timer_inbox_messages failed": 0, "timer_inbox_size_bytes": 700, "timer_outbox_depth": 8, "timer_outbox_parked": 9,
 		"timer_overdue_age_seconds": 60, "timer_outbox_age_seconds": 3600, "timer_poll_age_seconds": 7, "timer_instances": 3, "timer_recovery_ahead": 9, "timer_database_log_size_bytes": 4096, "timer_firing_paused": 1, "timer_clock_jumps_total": 2,
 		"timer_ready_ratio store": 1, "timer_ready_ratio broker": 0,
 		"timer_broker_used_ratio": 0.5, "timer_database_disk_used_ratio": 0.25, "timer_unprotected_timers": 12, "timer_unprotected_oldest_age_seconds": 3600,

@@ -31,7 +31,7 @@ const detailWidth = 60
 // deadLetterFlags select dead letters.
 type deadLetterFlags struct {
 	Tenant      visited `placeholder:"TENANT" help:"Only those of a tenant; _ for those without a valid tenant."`
-	Reason      string  `placeholder:"REASON" default:"" enum:",too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota" help:"Only those with this reason, such as beyond_horizon."`
+	Reason      string  `placeholder:"REASON" default:"" enum:",too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota,not_handled" help:"Only those with this reason, such as beyond_horizon."`
 	Since       since   `placeholder:"7d" help:"Only dead letters from within this duration, or since a time in RFC 3339."`
 	Correlation string  `placeholder:"ID" help:"Only those with this correlation id."`
 }

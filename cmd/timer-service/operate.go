@@ -195,9 +195,9 @@ func (q *quotasShowCmd) Run(ctx context.Context, e *env, c *apiclient.Client) er
 	if err != nil {
 		return err
 	}
-	rows := e.out.rows("tenant", "live", "of", "accept/s", "fire/s", "over quota", "exceeded at")
+	rows := e.out.rows("tenant", "live", "of", "accept/s", "fire/s", "over quota", "waiting", "exceeded at")
 	for _, t := range page.Tenants {
-		rows.add(t, t.TenantID, t.LiveTimers, some(t.Limits.LiveTimers), some(t.Limits.AcceptRate), some(t.Limits.FireRate), t.Limits.OverQuota, t.ExceededAt)
+		rows.add(t, t.TenantID, t.LiveTimers, some(t.Limits.LiveTimers), some(t.Limits.AcceptRate), some(t.Limits.FireRate), t.Limits.OverQuota, some(t.Waiting), t.ExceededAt)
 	}
 	none := "no tenant was active, or has limits of its own: timer-service config prints the limits of all"
 	if !page.Limited {

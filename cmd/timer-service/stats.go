@@ -22,8 +22,9 @@ type statsCmd struct {
 func (statsCmd) Help() string {
 	return `Asks the service, or reads the database if none runs. The database keeps the counts,
 so this is fast for any number of timers. Overdue timers are counted up to 10000.
-Undelivered events wait for the broker, which refused parked ones. A
-service that is asked also says how many timers only a backup protects. The exit code
+Undelivered events wait for the broker, which refused parked ones. Messages that are
+over a quota, or whose handling fails, wait in the inbox: a service that is asked counts
+them. A service that is asked also says how many timers only a backup protects. The exit code
 is 3 if the tenant has no timers.
 
 Examples:
@@ -43,7 +44,7 @@ func (s *statsCmd) Run(ctx context.Context, e *env, r reader) error {
 		switch {
 		case err != nil:
 			return err
-		case counted.Counts == admin.Counts{} && counted.Pause == nil:
+		case counted.Counts == admin.Counts{} && counted.Pause == nil && counted.Waiting == nil:
 			return &absentError{fmt.Sprintf("timers of tenant %s", s.Tenant), "stats --tenants"}
 		}
 		e.out.print(counted)
@@ -113,6 +114,14 @@ func pairs(c admin.Counts, next string, overdue int64, oldest string, paused, he
 	}
 }
 
+// waitingPairs formats how many messages wait in the inbox, for people.
+func waitingPairs(w *admin.Waiting) []any {
+	if w == nil {
+		return nil
+	}
+	return []any{"over quota", some(w.OverQuota), "failing", some(w.Failed), "waiting since", when(w.Oldest)}
+}
+
 // some formats a number, or nothing if it is zero.
 func some[T int64 | float64](n T) string {
 	if n == 0 {
@@ -126,6 +135,7 @@ type tenantCounts struct{ admin.TenantStats }
 
 func (c *tenantCounts) text() string {
 	all := append([]any{"tenant", c.TenantID}, pairs(c.Counts, "", c.Overdue, c.OldestOverdue, c.Paused, c.Held)...)
+	all = append(all, waitingPairs(c.Waiting)...)
 	if c.Pause != nil {
 		all = append(all, "firing", "paused "+pauseText(*c.Pause))
 	}
@@ -137,6 +147,7 @@ type totals struct{ admin.Stats }
 
 func (t *totals) text() string {
 	all := append(pairs(t.Counts, t.NextDue, t.Overdue, t.OldestOverdue, t.Paused, t.Held), "undelivered", t.Outbox, "due at", when(t.OldestDue), "parked", t.Parked)
+	all = append(all, waitingPairs(t.Waiting)...)
 	if u := t.Unprotected; u != nil {
 		all = append(all, "unprotected", timer.Unprotected{
 			Timers: u.Timers, More: u.More, Oldest: parseTime(u.Oldest), Before: parseTime(u.Before), At: parseTime(u.CountedAt),
