@@ -116,7 +116,7 @@ func TestASelectionIsAppliedOnce(t *testing.T) {
 		_, stop := b.serve(app.Options{})
 		due := time.Now().Add(time.Hour)
 		older := timer.ScheduleTimer{Key: keyOf("order-1"), Version: b.version(), DueAt: due}
-		time.Sleep(time.Second)
+		b.wait(time.Second)
 		c := timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: timer.Selection{Prefix: "order-"}}
 		b.publish("acme", c.CommandID, envelope.CancelMany(c))
 		b.rest()
