@@ -46,7 +46,9 @@ type harness struct {
 	batched bool                        // with group commit
 
 	inbox  timer.Inbox
+	full   error // of what is put into the inbox
 	limits handlers.InboxLimits
+	place  func(topic, position string) (log string, number int64, ok bool)
 	ticks  bool // the clock goes on; otherwise it is noon
 
 	ignoreOthers bool
@@ -140,6 +142,9 @@ func (d *harness) Cancel(_ context.Context, _ time.Time, commands ...timer.Cance
 }
 
 func (d *harness) PutInbox(ctx context.Context, _ time.Time, messages ...timer.InboxMessage) error {
+	if d.full != nil {
+		return d.full
+	}
 	return d.inbox.PutInbox(ctx, messages...)
 }
 
@@ -206,8 +211,8 @@ func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, s
 		clock = timer.ClockFunc(func() time.Time { return noon.Add(time.Since(began)) })
 	}
 	h = handlers.New(s, inbox, r, d, d, clock, slog.New(d.log), handlers.Options{
-		Waiting: d.limits,
-		Quotas:  d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,
+		Waiting: d.limits, Place: d.place,
+		Quotas: d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,
 		Trace: d.trace, Receipts: d.receipts, Horizon: 24 * time.Hour, IgnoreOthers: d.ignoreOthers, ClockBehind: d.clockBehind, StoreWorks: d.works,
 		Scheduled: func(due time.Time) { d.mu.Lock(); defer d.mu.Unlock(); d.wakes = append(d.wakes, due) },
 		Handled:   func(r handlers.Result) { d.mu.Lock(); defer d.mu.Unlock(); d.results = append(d.results, r) },

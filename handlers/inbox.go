@@ -130,27 +130,28 @@ func (b *inbox) step(ctx context.Context, out chan<- *message.Message) {
 // take claims rows that are due.
 func (b *inbox) take(ctx context.Context, now time.Time) {
 	b.takeNext(now.Add(pollPause))
-	if !b.more {
-		next, err := b.inbox.NextInbox(ctx)
-		switch {
-		case b.failed(err):
-			return
-		case next.IsZero():
-			b.replace(nil)
-			b.takeNext(now.Add(idlePause))
-		case next.After(now):
-			b.sooner(next)
-		}
-		if now.After(b.purgeAt) {
-			b.purgeAt = now.Add(purgePause)
-			_, err := b.inbox.PurgeApplied(ctx, now.Add(-purgeAge), purgeSize)
-			b.failed(err)
-		}
-		if next.IsZero() || next.After(now) {
+	if now.After(b.purgeAt) {
+		b.purgeAt = now.Add(purgePause)
+		if _, err := b.inbox.PurgeApplied(ctx, now.Add(-purgeAge), purgeSize); b.failed(err) {
 			return
 		}
 	}
+	next := now
+	if !b.more {
+		var err error
+		if next, err = b.inbox.NextInbox(ctx); b.failed(err) {
+			return
+		}
+	}
+	if next.IsZero() {
+		b.replace(nil)
+		return
+	}
 	if b.failed(b.count(ctx, now)) {
+		return
+	}
+	if next.After(now) {
+		b.sooner(next)
 		return
 	}
 	taken, err := b.inbox.TakeInbox(ctx, now, now.Add(claimTime), maxRows-len(b.rows), maxTenantRows, b.without(now))

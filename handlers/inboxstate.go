@@ -265,10 +265,9 @@ func (s *inboxState) count(ctx context.Context, now time.Time) error {
 	if now.Sub(s.counted) < max(countPause, countShare*s.cost) {
 		return nil
 	}
-	began := time.Now() //nolint:forbidigo // how long the work took
 	counts, err := s.inbox.InboxCounts(ctx, "")
 	if err == nil {
-		s.counted, s.cost = now, time.Since(began) //nolint:forbidigo // how long the work took
+		s.counted, s.cost = now, s.clock.Now().Sub(now)
 		s.replace(counts)
 	}
 	return err

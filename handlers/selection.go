@@ -89,7 +89,6 @@ func (s *selections) of(ctx context.Context, tenant timer.TenantID) ([]appliedSe
 	if ok && now.Before(known.until) {
 		return known.applied, nil
 	}
-	began := time.Now() //nolint:forbidigo // how long the work took
 	rows, err := s.inbox.AppliedSelections(ctx, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("read the selections of %s: %w", tenant, err)
@@ -101,7 +100,7 @@ func (s *selections) of(ctx context.Context, tenant timer.TenantID) ([]appliedSe
 			known.applied = append(known.applied, appliedSelection{c, m})
 		}
 	}
-	known.until = now.Add(max(knownFor, knownShare*time.Since(began))) //nolint:forbidigo // how long the work took
+	known.until = now.Add(max(knownFor, knownShare*s.clock.Now().Sub(now)))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) >= maxKnown {

@@ -1,0 +1,84 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestWhatTheInboxDoesNotTakeIsNacked has the store fail when a message is to wait.
+func TestWhatTheInboxDoesNotTakeIsNacked(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *harness) {
+		d.full = errors.New("disk full")
+		d.apply = func(any) error { return errors.New("a bug") }
+		d.run(t, routing)
+		if d.deliver(string(envelope.Schedule(command))) {
+			t.Error("acked though it is nowhere")
+		}
+	})
+}
+
+// TestAMessageWaitsAsItCame has a host's middleware change it, and fail.
+func TestAMessageWaitsAsItCame(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *harness) {
+		d.place = func(topic, position string) (string, int64, bool) { return "log of " + topic, 42, position == "42" }
+		d.middleware = []message.HandlerMiddleware{func(message.HandlerFunc) message.HandlerFunc {
+			return func(m *message.Message) ([]*message.Message, error) {
+				clear(m.Payload)
+				m.Payload = m.Payload[:1]
+				m.Metadata.Set("header", "changed")
+				return nil, errors.New("a key is missing")
+			}
+		}}
+		d.run(t, routing)
+		d.deliver(`{"tenantId":"acme"}`, broker.MetaTopic, "timer.commands", broker.MetaPosition, "42", broker.MetaDelivery, "3", "header", "value")
+		rows, err := d.inbox.TakeInbox(t.Context(), noon.Add(time.Minute), noon.Add(time.Hour), 10, 10, nil)
+		want := []timer.InboxMessage{{
+			TenantID: "acme", Log: "log of timer.commands", Number: 42, Topic: "timer.commands", Position: "42", MessageID: "original-id",
+			Headers: map[string]string{"header": "value"}, Body: []byte(`{"tenantId":"acme"}`), ArrivedAt: noon, Reason: timer.WaitFailed, Attempts: 1, LastError: "a key is missing",
+		}}
+		if diff := cmp.Diff(want, rows, cmpopts.IgnoreFields(timer.InboxMessage{}, "Seq", "RetryAt")); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
+// TestAStopGivesBackWhatIsInFlight, so that the next start does not wait for the end of a claim.
+func TestAStopGivesBackWhatIsInFlight(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *harness) {
+		d.ticks = true
+		tries := 0
+		block := make(chan struct{})
+		d.apply = func(any) error {
+			if tries++; tries > 3 {
+				<-block
+			}
+			return errors.New("a bug")
+		}
+		began := time.Now()
+		_, stop, ended := d.start(t, routing)
+		if !d.deliver(string(envelope.Schedule(command))) {
+			t.Fatal("not acked")
+		}
+		time.Sleep(5 * time.Second)
+		stop()
+		<-ended // although a handler hangs
+		now := noon.Add(time.Since(began))
+		rows, err := d.inbox.TakeInbox(context.WithoutCancel(t.Context()), now, now.Add(time.Hour), 10, 10, nil)
+		if err != nil || len(rows) != 1 || rows[0].Attempts != 1 {
+			t.Errorf("%+v, %v: want the row be due", rows, err)
+		}
+		close(block)
+		synctest.Wait()
+	})
+}
