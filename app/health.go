@@ -156,7 +156,7 @@ func (a *App) checkInbox() Check {
 	}
 	for _, s := range stuck {
 		if s.Failing > 0 {
-			return found(symptom.MessagesFail, s.Failing, s.TenantID, s.Error, others)
+			return found(symptom.MessagesFail, s.Failing, s.TenantID, s.Since.UTC().Format(time.RFC3339), others)
 		}
 	}
 	if len(stuck) > 0 {

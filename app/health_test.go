@@ -55,8 +55,8 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 					b.Errorf("%s: %+v, want %q", when, c, reason)
 				}
 			}
-			if len(parts) != 7 || len(checks) != 7 {
-				b.Errorf("%s: %d checks of %d parts, want 7", when, len(checks), len(parts))
+			if len(parts) != 8 || len(checks) != 8 {
+				b.Errorf("%s: %d checks of %d parts, want 8", when, len(checks), len(parts))
 			}
 		}
 		wants("before it runs", map[string]string{"owner": "", "intake": "", "poller": ""})

@@ -162,8 +162,8 @@ func TestMiddlewareThatFailsDelaysNoOther(t *testing.T) {
 		if events, _, late := other.count(); events != 60 || late > time.Second {
 			b.Errorf("%d events of the other tenant, %v late", events, late)
 		}
-		if c := b.check(a, "inbox"); !c.Red || !strings.Contains(c.Reason, "acme") || !strings.Contains(c.Reason, "a key is missing") {
-			b.Errorf("check %+v, want it red, with tenant and error", c)
+		if c := b.check(a, "inbox"); !c.Red || !strings.Contains(c.Reason, "acme") {
+			b.Errorf("check %+v, want it red, with the tenant", c)
 		}
 		b.wait(20 * time.Minute)
 		if waits, stats := b.waits("", timer.WaitFailed), statsOf(b, b.store, "acme"); waits != 0 || stats.Scheduled != messages {
@@ -223,7 +223,7 @@ func TestDeadLettersThatAreDeniedWait(t *testing.T) {
 		if _, dead, _ := beta.count(); dead != 100 || b.waits("acme", timer.WaitFailed) != 100 || b.waits("", timer.WaitFailed) != 100 {
 			b.Errorf("%d dead letters of beta, %d messages of acme wait", dead, b.waits("acme", timer.WaitFailed))
 		}
-		if c := b.check(a, "inbox"); !c.Red || !strings.Contains(c.Reason, "acme") || !strings.Contains(c.Reason, "permission denied") {
+		if c := b.check(a, "inbox"); !c.Red || !strings.Contains(c.Reason, "acme") {
 			b.Errorf("check %+v", c)
 		}
 		mu.Lock()
@@ -284,7 +284,7 @@ func TestMessagesWaitNoLongerThanTheyMay(t *testing.T) {
 		if get := m.Metadata.Get; get(envelope.HeaderDeadLetterReason) != "not_handled" || !strings.Contains(get(envelope.HeaderDeadLetterDetail), "a key is missing") || get(envelope.HeaderTenantID) != "beta" {
 			b.Errorf("dead letter %v", m.Metadata)
 		}
-		b.rest()
+		b.wait(10 * time.Second)
 		if waits := b.waits("", timer.WaitFailed); waits != 0 || b.check(a, "inbox").Red {
 			b.Errorf("%d wait, %+v", waits, b.check(a, "inbox"))
 		}

@@ -37,7 +37,7 @@ var promises = []struct {
 		"app Invariants", "handlers OnlyCorrelationAndTraceCrossOver", "outbox AppendWritesWhatConsumersGet", "broker/nats ForeignRollupPurgesNothing", "verify/poison PoisonHarmsNobody",
 	}},
 	{"I6", "The newest command wins, in whatever order and however often commands arrive.", []string{
-		"timer VersionsAreInOneOrder", "store/sqlite AnyMixOfTransactions", "store/postgres AnyMixOfTransactions",
+		"timer VersionsAreInOneOrder", "app AScheduleThatWaitsIsCanceled", "store/sqlite AnyMixOfTransactions", "store/postgres AnyMixOfTransactions",
 		"broker/brokertest \"In any order of arrival, with repeats and nacks, the newest version of each key wins\"",
 	}},
 	{"I7", "At most one version of a timer fires.", []string{
@@ -64,7 +64,7 @@ var promises = []struct {
 	}},
 	{"I16", "No secret is shown in logs, errors, metrics or dead letters.", []string{"config SecretIsNeverPrinted", "config MistakesShowNoSecret", "store/postgres NoErrorHasTheURL"}},
 	{"I17", "A failure stays one: what happens to a message, topic, partition or tenant delays, repeats and loses nothing of another.", []string{
-		"outbox TopicThatFailsIsServedWhenItIsBack", "outbox PartitionThatFailsDelaysAndRepeatsNoOther", "handlers OneThatFailsFailsAlone", "store LockedCommandFailsAlone", "store/storetest \"Commands: what breaks a rule of the schema is refused by its name, and nothing beside it\"",
+		"outbox TopicThatFailsIsServedWhenItIsBack", "outbox PartitionThatFailsDelaysAndRepeatsNoOther", "handlers OneThatFailsFailsAlone", "app MiddlewareThatFailsDelaysNoOther", "app DeadLettersThatAreDeniedWait", "app ATenantAtItsBound", "store LockedCommandFailsAlone", "store/storetest \"Commands: what breaks a rule of the schema is refused by its name, and nothing beside it\"",
 		"broker/kafka PartitionThatFailsFailsAlone", "broker/rabbitmq QueueThatIsFullRepeatsNothingOfOthers", "broker/nats OneRefusedMessageFailsAlone",
 		"broker/brokertest \"A topic that fails for now changes no result of another\"",
 	}},

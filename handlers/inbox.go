@@ -269,17 +269,20 @@ func (b *inbox) settle(o outcome) {
 		return
 	case o.deleted:
 		b.deleted = append(b.deleted, o.row.Seq)
-		b.removed(o.row.InboxMessage)
+		b.add(o.row.InboxMessage, -1)
 	default:
 		b.deferred = append(b.deferred, o.next)
-		b.changed(o.next)
 	}
+	delete(b.rows, o.row.Seq)
 	q.delivered--
 	b.sooner(b.clock.Now().Add(takePause)) // others of its tenant may wait
 }
 
-// back gives a row back that was not delivered.
-func (b *inbox) back(r *row) { b.deferred = append(b.deferred, r.again(b.clock.Now())) }
+// back gives a row back that was not delivered, or whose handler has not ended.
+func (b *inbox) back(r *row) {
+	delete(b.rows, r.Seq)
+	b.deferred = append(b.deferred, r.again(b.clock.Now()))
+}
 
 // write writes what became of rows. What fails is written later.
 func (b *inbox) write(ctx context.Context) {
@@ -292,14 +295,10 @@ func (b *inbox) write(ctx context.Context) {
 		}
 	}
 	if len(b.deleted) > 0 && !b.failed(b.inbox.DeleteInbox(ctx, b.deleted...)) {
-		for _, seq := range b.deleted {
-			delete(b.rows, seq)
-		}
 		b.deleted = nil
 	}
 	if len(b.deferred) > 0 && !b.failed(b.inbox.DeferInbox(ctx, b.deferred...)) {
 		for _, m := range b.deferred {
-			delete(b.rows, m.Seq)
 			b.sooner(m.RetryAt)
 		}
 		b.deferred = nil
@@ -326,28 +325,17 @@ func (b *inbox) giveBack() {
 		for _, r := range q.waiting {
 			b.back(r)
 		}
-		q.waiting = nil
 	}
 	working := b.handlers.working
-	for len(b.rows) > len(b.deleted)+len(b.deferred) && working.Err() == nil {
+	for len(b.rows) > 0 && working.Err() == nil {
 		select {
 		case o := <-b.outcomes:
 			b.settle(o)
 		case <-working.Done():
 		}
 	}
-	now := b.clock.Now()
-	settled := make(map[int64]bool)
-	for _, seq := range b.deleted {
-		settled[seq] = true
-	}
-	for _, m := range b.deferred {
-		settled[m.Seq] = true
-	}
-	for seq, r := range b.rows {
-		if !settled[seq] {
-			b.deferred = append(b.deferred, r.again(now))
-		}
+	for _, r := range b.rows {
+		b.back(r)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(working), giveBackTime)
 	defer cancel()

@@ -29,7 +29,6 @@ type inboxState struct {
 	cost    time.Duration // of the last count
 	gates   map[timer.TenantID]gate
 	paused  map[timer.TenantID]bool
-	stuck   map[int64]stuckRow
 }
 
 // A gate keeps rows of a tenant, which exceeds its quota, from being taken.
@@ -42,6 +41,7 @@ type gate struct {
 type waits struct {
 	messages int64
 	bytes    int64
+	failed   timer.InboxCount // as it was counted last
 }
 
 // InboxLimits bound the messages that wait in the inbox. The zero value has the defaults.
@@ -63,33 +63,25 @@ func (l InboxLimits) withDefaults() InboxLimits {
 	return l
 }
 
-// A stuckRow has failed more than stuckAttempts times.
-type stuckRow struct {
-	tenant timer.TenantID
-	err    string
-	until  time.Time // when it was handled again; with another instance it may be gone then
-}
-
 const (
-	stuckAttempts = 10
-	maxStuck      = 10_000 // that are remembered
-	countPause    = 5 * time.Second
-	countShare    = 20 // counting takes at most this part of the time
+	failingTime = 20 * time.Minute // after which a message that fails is a matter for people
+	countPause  = 5 * time.Second
+	countShare  = 20 // counting takes at most this part of the time
 )
 
 // A StuckTenant says what is wrong with the messages of a tenant in the inbox.
 type StuckTenant struct {
 	TenantID timer.TenantID
-	Messages int64  // that wait
-	Paused   bool   // its commands are not taken, since the inbox takes no more of its messages
-	Failing  int    // messages that have failed more than ten times
-	Error    string // of one of these
+	Messages int64     // that wait
+	Paused   bool      // its commands are not taken, since one failed and no more of its messages may wait
+	Failing  int64     // messages that failed, if the first of them came long ago
+	Since    time.Time // when it came
 }
 
 func newInboxState(in timer.Inbox, clock timer.Clock, limit InboxLimits) *inboxState {
 	return &inboxState{
 		inbox: in, clock: clock, limit: limit.withDefaults(), wake: make(chan struct{}, 1),
-		tenants: make(map[timer.TenantID]*waits), gates: make(map[timer.TenantID]gate), paused: make(map[timer.TenantID]bool), stuck: make(map[int64]stuckRow),
+		tenants: make(map[timer.TenantID]*waits), gates: make(map[timer.TenantID]gate), paused: make(map[timer.TenantID]bool),
 	}
 }
 
@@ -217,47 +209,30 @@ func size(m timer.InboxMessage) int64 {
 
 // added counts a message that was put into the inbox.
 func (s *inboxState) added(m timer.InboxMessage) {
-	s.mu.Lock()
 	s.add(m, 1)
-	s.mu.Unlock()
 	if m.RetryAt.After(m.ArrivedAt) {
 		s.sooner(m.RetryAt)
 	}
 }
 
-// removed counts a message that was deleted.
-func (s *inboxState) removed(m timer.InboxMessage) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.add(m, -1)
-	delete(s.stuck, m.Seq)
-}
-
-// changed notes that a message has failed again, or exceeds a quota again.
-func (s *inboxState) changed(to timer.InboxMessage) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case to.Reason == timer.WaitFailed && to.Attempts > stuckAttempts && len(s.stuck) < maxStuck:
-		s.stuck[to.Seq] = stuckRow{to.TenantID, to.LastError, to.RetryAt.Add(2 * claimTime)}
-	case to.Reason == timer.WaitQuota:
-		delete(s.stuck, to.Seq)
-	}
-}
-
+// add counts n messages more of the kind.
 func (s *inboxState) add(m timer.InboxMessage, n int64) {
-	t := s.tenants[m.TenantID]
-	if t == nil {
-		t = new(waits)
-		s.tenants[m.TenantID] = t
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.of(m.TenantID)
 	t.messages += n
 	t.bytes += n * size(m)
 	s.bytes += n * size(m)
-	if t.messages <= 0 {
-		s.bytes -= t.bytes
-		delete(s.tenants, m.TenantID)
+}
+
+// of returns what waits of a tenant, to be changed.
+func (s *inboxState) of(tenant timer.TenantID) *waits {
+	t := s.tenants[tenant]
+	if t == nil {
+		t = new(waits)
+		s.tenants[tenant] = t
 	}
+	return t
 }
 
 // count counts what is in the inbox, unless it did so a moment ago.
@@ -280,55 +255,30 @@ func (s *inboxState) replace(counts []timer.InboxCount) {
 	clear(s.tenants)
 	s.bytes = 0
 	for _, c := range counts {
-		t := s.tenants[c.TenantID]
-		if t == nil {
-			t = new(waits)
-			s.tenants[c.TenantID] = t
-		}
+		t := s.of(c.TenantID)
 		t.messages += c.Messages
 		t.bytes += c.Bytes
 		s.bytes += c.Bytes
+		if c.Reason == timer.WaitFailed {
+			t.failed = c
+		}
 	}
 }
 
 // stuckTenants returns what is wrong, by tenant.
-func (s *inboxState) stuckTenants() []StuckTenant {
-	now := s.clock.Now()
+func (s *inboxState) stuckTenants() (stuck []StuckTenant) {
+	long := s.clock.Now().Add(-failingTime)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := make(map[timer.TenantID]*StuckTenant)
-	of := func(tenant timer.TenantID) *StuckTenant {
-		t := found[tenant]
-		if t == nil {
-			t = &StuckTenant{TenantID: tenant, Messages: cmp.Or(s.tenants[tenant], new(waits)).messages}
-			found[tenant] = t
+	for _, tenant := range slices.Sorted(maps.Keys(s.tenants)) {
+		t := s.tenants[tenant]
+		found := StuckTenant{TenantID: tenant, Messages: t.messages, Paused: s.paused[tenant] && s.full(tenant, 0)}
+		if t.failed.Messages > 0 && t.failed.Oldest.Before(long) {
+			found.Failing, found.Since = t.failed.Messages, t.failed.Oldest
 		}
-		return t
-	}
-	for tenant := range s.paused {
-		if s.full(tenant, 0) {
-			of(tenant).Paused = true
-		} else {
-			delete(s.paused, tenant)
+		if found.Paused || found.Failing > 0 || s.full(tenant, 0) {
+			stuck = append(stuck, found)
 		}
-	}
-	for tenant, t := range s.tenants {
-		if t.messages >= s.limit.Messages || t.bytes >= s.limit.Bytes*9/10 {
-			of(tenant)
-		}
-	}
-	for seq, r := range s.stuck {
-		if now.After(r.until) {
-			delete(s.stuck, seq)
-			continue
-		}
-		t := of(r.tenant)
-		t.Failing++
-		t.Error = r.err
-	}
-	stuck := make([]StuckTenant, 0, len(found))
-	for _, tenant := range slices.Sorted(maps.Keys(found)) {
-		stuck = append(stuck, *found[tenant])
 	}
 	return stuck
 }

@@ -25,8 +25,8 @@ var (
 		Do: "see the log for the error, and correct it, such as a permission on its topic of dead letters, or a middleware of the host; its commands go on by themselves then",
 	}
 	MessagesFail = Symptom{
-		Part: "inbox", Red: true, Text: "%d messages of tenant %s have failed more than ten times, such as by: %s%s",
-		Do: "correct what the error names: they wait in the inbox and are tried again every few minutes, until max_wait is over and each is a dead letter with the reason not_handled",
+		Part: "inbox", Red: true, Text: "handling %d messages of tenant %s fails, the first of them since %s%s",
+		Do: "see the log for the error, and correct it: they wait in the inbox and are tried again every few minutes, until max_wait is over and each is a dead letter with the reason not_handled",
 	}
 	InboxFull = Symptom{
 		Part: "inbox", Text: "%[2]d messages of tenant %[1]s wait in the inbox, as many as may%[3]s: its commands over a quota are dead letters",
