@@ -145,6 +145,7 @@ func (b *inbox) take(ctx context.Context, now time.Time) {
 	}
 	if next.IsZero() {
 		b.replace(nil)
+		b.takeNext(now.Add(idlePause))
 		return
 	}
 	if b.failed(b.count(ctx, now)) {
