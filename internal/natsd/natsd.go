@@ -62,12 +62,16 @@ func Build(ctx context.Context, dir string) (string, error) {
 // for the default.
 func Start(ctx context.Context, program, dir, sync string) (*Cluster, error) {
 	c := &Cluster{dir: dir, program: program, sync: sync}
+	taken := make(map[int]bool) // no server listens on them yet
 	for i := range c.servers {
 		for _, port := range []*int{&c.servers[i].port, &c.servers[i].monitor, &c.servers[i].route} {
-			var err error
-			if *port, err = freeport.Find(ctx); err != nil {
-				return nil, err
+			for *port == 0 || taken[*port] {
+				var err error
+				if *port, err = freeport.Find(ctx); err != nil {
+					return nil, err
+				}
 			}
+			taken[*port] = true
 		}
 	}
 	if err := c.start(ctx); err != nil {

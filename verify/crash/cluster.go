@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -33,8 +34,8 @@ func (r *run) url() string {
 	return r.opt.Broker.URL(r.port)
 }
 
-// beginCluster starts three servers and creates the stream with three replicas, which the
-// service leaves to an administrator.
+// beginCluster starts three servers and creates the stream with three replicas, as an
+// administrator does: the service creates streams with one.
 func (r *run) beginCluster(ctx context.Context) error {
 	program, err := natsd.Build(ctx, r.dir)
 	if err != nil {
@@ -48,6 +49,13 @@ func (r *run) beginCluster(ctx context.Context) error {
 		return err
 	}
 	r.broker = clusterServer{r.cluster}
+	if err := r.createStream(ctx); err != nil {
+		return errors.Join(err, r.broker.Kill())
+	}
+	return nil
+}
+
+func (r *run) createStream(ctx context.Context) error {
 	nc, err := connect(r.cluster.URL(), "timer-crash-administrator")
 	if err != nil {
 		return err
@@ -67,12 +75,12 @@ func (r *run) beginCluster(ctx context.Context) error {
 	})
 }
 
-// wholeTimeout is how long a server may take until it has everything again. One that led and
-// was cut off may have to wait until its successor makes a snapshot, for more than a minute.
+// wholeTimeout is how long a server may take until it has everything again. A leader that was
+// cut off took more than a minute: it could not catch up until its successor made a snapshot.
 const wholeTimeout = 3 * time.Minute
 
 // hitServer does to a server of the cluster what the mode says, and waits until each server
-// has everything: one that lost what it stored needs the others.
+// has everything again. Three replicas survive the loss of one, not of two at once.
 func (r *run) hitServer(ctx context.Context) error {
 	if err := r.harmServer(ctx, r.rand.IntN(natsd.Size)); err != nil {
 		return err

@@ -128,8 +128,10 @@ func (o Options) checkServers() error {
 	switch m := o.Mode; {
 	case o.Servers != 1 && o.Servers != natsd.Size:
 		return fmt.Errorf("there are 1 or %d servers of NATS", natsd.Size)
-	case o.Servers == 1 && (m.hitsCluster() || o.Sync != ""):
-		return fmt.Errorf("mode %s needs %d servers of %s, as does a sync interval", m, natsd.Size, NATS)
+	case o.Servers == 1 && m.hitsCluster():
+		return fmt.Errorf("mode %s needs %d servers of %s", m, natsd.Size, NATS)
+	case o.Servers == 1 && o.Sync != "":
+		return fmt.Errorf("a sync interval needs %d servers of %s", natsd.Size, NATS)
 	case o.Servers > 1 && (o.Broker != NATS || m.embeds() || m.cutsPower() || m == Both || m == EmptyBroker):
 		return fmt.Errorf("mode %s on %s can't have %d servers", m, o.Broker, o.Servers)
 	}
