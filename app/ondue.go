@@ -125,10 +125,10 @@ var atWork = struct {
 	apps map[string][]*App
 }{apps: make(map[string][]*App)}
 
-// enter returns an error if another app of this process runs on the database and one of the
-// two has a handler, which would get events of the other. Only the process can know of both,
-// since they may share a handle and other processes may run instances. The caller must call
-// leave at the end.
+// enter returns an error if another app of this process runs on the database, and that belongs to
+// one app, or one of the two has a handler, which would get events of the other. Only the process
+// can know of both, since they may share a handle and other processes may run instances. The
+// caller must call leave at the end.
 func (a *App) enter(ctx context.Context) (leave func(), err error) {
 	id, name, err := a.store.Identity(ctx)
 	if err != nil {
@@ -136,11 +136,12 @@ func (a *App) enter(ctx context.Context) (leave func(), err error) {
 	}
 	place := id + " " + name
 	handles := func(a *App) bool { return len(a.handling) > 0 }
+	alone := handles(a) || a.store.Shared() == nil
 	atWork.Lock()
 	defer atWork.Unlock()
 	others := atWork.apps[place]
-	if handles(a) && len(others) > 0 || slices.ContainsFunc(others, handles) {
-		return func() {}, fmt.Errorf("another app of this process runs on %s, and events of one would go to the handler of the other: make one app for both, "+
+	if alone && len(others) > 0 || slices.ContainsFunc(others, handles) {
+		return func() {}, fmt.Errorf("another app of this process runs on %s, and each would take events of the other: make one app for both, "+
 			"whose handlers tell them apart by prefixes of their service call ids, or give each a database, on PostgreSQL a schema, of its own", name)
 	}
 	atWork.apps[place] = append(others, a)

@@ -3,7 +3,7 @@ package symptom
 // Start are the messages of a service that does not start.
 var Start = []Symptom{
 	{Text: "`… mistakes in the configuration:`", Cause: "Wrong or unknown settings, in a file, a flag or a variable.", Do: "Correct each; check with `timer-service config`"},
-	{Text: "`the database … belongs to another process (…): stop that one, or set another db_path`", Cause: "Another service has the SQLite file open.", Do: "`kill PID`, with the pid in brackets; or give this service a file of its own: `--db-path other.db`"},
+	{Text: "`the database … is in use (…): stop the owner, or use another file`", Cause: "Another service, or a program that embeds one, runs on the SQLite file.", Do: "`kill PID`, with the pid in brackets; or give this service a file of its own: `--db-path other.db`"},
 	{Text: "`create the database: …` with `there is no folder …`", Cause: "The folder above that of `TIMER_DB_PATH` is missing, too, or may not be written to. The service makes the last folder only.", Do: "`mkdir -p /var/lib/timer-service`"},
 	{Text: "`the schema of the database has version …, this binary knows …: use a newer binary`", Cause: "The database was migrated by a newer version.", Do: "Install that version, or [restore](recovery.md#restore) an older backup"},
 	{Text: "`the server has fsync = off: a loss of power may take the whole database`", Cause: "PostgreSQL does not sync its disk.", Do: "`ALTER SYSTEM SET fsync = on`, or `TIMER_DURABILITY=relaxed`"},

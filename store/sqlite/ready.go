@@ -138,7 +138,11 @@ func (s *Store) Lock(ctx context.Context) (unlock func() error, err error) {
 // intact returns an error that wraps [timer.ErrFatal] if another file is at the path of the
 // database, or another process has its lock.
 func (s *Store) intact(r *readiness) error {
-	return errors.Join(r.file.check(), s.lock.Load().check())
+	err := r.file.check()
+	if err == nil {
+		err = s.lock.Load().check()
+	}
+	return err
 }
 
 // Prepare checks the database before the first use: the schema of a host's

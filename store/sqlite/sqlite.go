@@ -22,9 +22,9 @@
 // # Safety
 //
 // One process at a time runs on the file: a [Lock] keeps others away, and names the owner. [Open]
-// takes it, and with [New] the app that runs. If the file is unlinked or replaced while it is open, or another
-// process has the lock, every write fails with [timer.ErrFatal], since what it would commit
-// could be gone.
+// takes it, and with [New] the app that runs. If the file is unlinked or replaced while it is
+// open, or another process has the lock, every write fails with [timer.ErrFatal], since what it
+// would commit could be gone.
 package sqlite
 
 import (
