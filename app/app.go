@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/handlers"
@@ -92,7 +93,7 @@ type App struct {
 	hooks     allHooks
 	started   atomic.Bool
 	running   chan struct{}
-	asked     struct{ store, broker question } // see Checks
+	asked     singleflight.Group // shares the answers of Checks
 }
 
 // New assembles an App. It starts nothing and touches no network: call

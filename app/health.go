@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/symptom"
@@ -43,23 +42,20 @@ func (a *App) Status() Status { return Status{a.poller.Status(), a.forwarder.Sta
 // Checks returns how each part is, in the order of the flow. It asks the database
 // and the broker at the same time, writes nothing, and takes at most a second.
 func (a *App) Checks(ctx context.Context) []Check {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
 	var store, broker error
-	var left atomic.Pointer[leftEvents]
+	var left *leftEvents
 	var asking sync.WaitGroup
 	asking.Go(func() {
-		store = a.asked.store.inTime(ctx, func(ctx context.Context) error {
-			err := a.store.Check(ctx)
-			if err == nil && len(a.handling) > 0 {
-				var found leftEvents
-				found, err = a.leftEvents(ctx)
-				left.Store(&found)
+		left, store = a.ask(ctx, "store", func(ctx context.Context) (*leftEvents, error) {
+			if err := a.store.Check(ctx); err != nil || len(a.handling) == 0 {
+				return nil, err
 			}
-			return err
+			return a.leftEvents(ctx)
 		})
 	})
-	asking.Go(func() { broker = a.asked.broker.inTime(ctx, a.broker.Ready) })
+	asking.Go(func() {
+		_, broker = a.ask(ctx, "broker", func(ctx context.Context) (*leftEvents, error) { return nil, a.broker.Ready(ctx) })
+	})
 	asking.Wait()
 	return []Check{
 		foundIf(store != nil, symptom.StoreFails, store),
@@ -69,7 +65,7 @@ func (a *App) Checks(ctx context.Context) []Check {
 		a.checkInbox(),
 		a.checkPoller(),
 		a.checkClock(),
-		a.checkForwarder(left.Load()),
+		a.checkForwarder(left),
 	}
 }
 
@@ -80,31 +76,33 @@ type leftEvents struct {
 	unclaimed []timer.ServiceCallID
 }
 
-func (a *App) leftEvents(ctx context.Context) (l leftEvents, err error) {
-	if l.parked, err = a.store.Timers().Parked(ctx, "", 0, 1); err != nil {
-		return l, err
+func (a *App) leftEvents(ctx context.Context) (*leftEvents, error) {
+	parked, err := a.store.Timers().Parked(ctx, "", 0, 1)
+	if err != nil {
+		return nil, err
 	}
-	l.unclaimed, err = a.store.Timers().Unclaimed(ctx, maxUnclaimed)
-	return l, err
+	unclaimed, err := a.store.Timers().Unclaimed(ctx, maxUnclaimed)
+	return &leftEvents{parked, unclaimed}, err
 }
 
-// A question is asked by one goroutine at a time, since a database or broker may hang.
-type question struct{ asked atomic.Bool }
-
-// inTime returns the error of ask, or one that says that there is none in time.
-func (q *question) inTime(ctx context.Context, ask func(context.Context) error) error {
-	answer := make(chan error, 1)
-	if q.asked.CompareAndSwap(false, true) {
-		go func() {
-			defer q.asked.Store(false)
-			answer <- ask(ctx)
-		}()
-	}
+// ask returns the answer of a part, or an error that says that there was none in time.
+// Concurrent callers share an answer, whichever of them gives up: a database or a broker may
+// hang, and then one goroutine waits for it.
+func (a *App) ask(ctx context.Context, part string, ask func(context.Context) (*leftEvents, error)) (*leftEvents, error) {
+	shared := context.WithoutCancel(ctx)
+	answer := a.asked.DoChan(part, func() (any, error) {
+		ctx, cancel := context.WithTimeout(shared, checkTimeout)
+		defer cancel()
+		return ask(ctx)
+	})
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
 	select {
-	case err := <-answer:
-		return err
+	case r := <-answer:
+		left, _ := r.Val.(*leftEvents)
+		return left, r.Err
 	case <-ctx.Done():
-		return fmt.Errorf("no answer within %v", checkTimeout)
+		return nil, fmt.Errorf("no answer within %v", checkTimeout)
 	}
 }
 

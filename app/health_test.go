@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,9 +23,12 @@ type sick struct {
 	hangs atomic.Pointer[chan struct{}]
 }
 
-func (s *sick) Check(context.Context) error {
+func (s *sick) Check(ctx context.Context) error {
 	if c := s.hangs.Load(); c != nil {
 		<-*c
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 	}
 	if text := s.found.Load(); text != nil {
 		return errors.New(*text)
@@ -90,6 +94,38 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 		fails.Store(false)
 		time.Sleep(time.Minute)
 		wants("with a store that works again", nil)
+	})
+}
+
+// TestConcurrentChecksShareAnAnswer has a page, a probe and a scrape ask at once, of which the
+// first gives up before the store answers.
+func TestConcurrentChecksShareAnAnswer(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		s := &sick{Store: b.store}
+		a := b.app(s, app.Options{})
+		b.handle("", app.OnDueOptions{})(a.Timers())
+		b.run(a)
+		hang := make(chan struct{})
+		s.hangs.Store(&hang)
+		gone, giveUp := context.WithCancel(b.Context())
+		var asking sync.WaitGroup
+		asking.Go(func() { a.Checks(gone) })
+		synctest.Wait()
+		for range 3 {
+			asking.Go(func() {
+				began := time.Now()
+				for _, c := range a.Checks(b.Context()) {
+					if c.Red || time.Since(began) > 500*time.Millisecond {
+						b.Errorf("after %v: %+v", time.Since(began), c)
+					}
+				}
+			})
+		}
+		synctest.Wait()
+		giveUp()
+		time.Sleep(500 * time.Millisecond)
+		close(hang)
+		asking.Wait()
 	})
 }
 
