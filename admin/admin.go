@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	_ "net/http/pprof" // adds the profiles to http.DefaultServeMux
 	"net/netip"
 	"os"
 	"slices"
@@ -34,10 +33,10 @@ type Options struct {
 	Origin   string         // URL through a proxy, such as https://timers.example; default as requested
 	Proxies  []netip.Prefix // whose X-Forwarded-For is believed; default none
 	Token    string         // needed by all requests except /livez and /readyz; default none
-	Pprof    bool           // /debug/pprof/ is answered, to the token of all tenants
 	ReadOnly bool           // refuse requests that would change something, unless they come by Socket
 	Monitor  *Monitor       // the health of the service; required
 	Metrics  http.Handler   // answers /metrics; default 404
+	Profiles http.Handler   // answers below /debug/pprof/, to the token of all tenants; default 404
 	Timers   timer.Reader   // served by the JSON API below /v1 and the dashboard; default neither
 	History  *History       // how late events were, for the dashboard; default not shown
 	Broker   broker.Broker  // where commands are published; default the API only reads
@@ -97,11 +96,11 @@ func New(log *slog.Logger, opt Options) *Server {
 	s.routes.handle("GET /login", public, s.showLogin)
 	s.routes.handle("POST /login", public, s.login)
 	s.routes.handle("POST /logout", public, s.logout)
-	if opt.Pprof {
+	if opt.Profiles != nil {
 		s.routes.handle("GET /debug/pprof", adminToken, func(w http.ResponseWriter, r *http.Request) { // the mux would drop the prefix
 			http.Redirect(w, r, opt.Prefix+"/debug/pprof/", http.StatusTemporaryRedirect)
 		})
-		s.routes.handle("GET /debug/pprof/", adminToken, http.DefaultServeMux.ServeHTTP)
+		s.routes.handle("GET /debug/pprof/", adminToken, opt.Profiles.ServeHTTP)
 	}
 	if opt.Metrics != nil {
 		s.routes.handle("GET /metrics", adminToken, opt.Metrics.ServeHTTP)

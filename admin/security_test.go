@@ -188,14 +188,20 @@ func TestTenantTokensAreOfOneTenant(t *testing.T) {
 	}
 }
 
-// TestPprofIsOffUntilItIsOn.
-func TestPprofIsOffUntilItIsOn(t *testing.T) {
+// TestProfilesAreOffUntilTheyAreOn: the handler that is given sees the paths without the prefix.
+func TestProfilesAreOffUntilTheyAreOn(t *testing.T) {
 	t.Parallel()
-	for on, want := range map[bool]int{false: 404, true: 200} {
-		s := admin.New(quiet, admin.Options{Monitor: watched(t), Pprof: on, Prefix: "/timers"})
+	profiles := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/debug/pprof/") {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	for want, opt := range map[int]admin.Options{404: {}, 200: {Profiles: profiles}} {
+		opt.Monitor, opt.Prefix = watched(t), "/timers"
+		s := admin.New(quiet, opt)
 		for _, path := range []string{"/timers/debug/pprof/", "/timers/debug/pprof/heap", "/timers/debug/pprof/cmdline"} {
 			if code, _ := get(s, path); code != want {
-				t.Errorf("%v: %s: %d", on, path, code)
+				t.Errorf("%s: %d, want %d", path, code, want)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -210,6 +211,31 @@ func TestTheWayOfATimerExists(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join("..", folder, path.Base(f[1]))); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// ofGlobalMux are packages that add handlers to http.DefaultServeMux when they are imported.
+var ofGlobalMux = regexp.MustCompile(`^(net/http/pprof|expvar|golang\.org/x/net/trace)$`)
+
+// addsHandlers are packages that import such a package: the program and its assembly, and those
+// where the server of NATS or the exporters of OpenTelemetry do, as docs/embedding.md says.
+var addsHandlers = regexp.MustCompile(`^(service|timertest|telemetry|broker/nats/embedded)$|^(cmd|examples)/`)
+
+// TestImportsAddNoHandlers to http.DefaultServeMux, which a host may serve to everyone.
+func TestImportsAddNoHandlers(t *testing.T) {
+	t.Parallel()
+	packages := make(map[string]bool)
+	for _, s := range read(t) {
+		packages["../"+s.pkg] = !s.test && !addsHandlers.MatchString(s.pkg) || packages["../"+s.pkg]
+	}
+	maps.DeleteFunc(packages, func(_ string, imported bool) bool { return !imported })
+	args := append([]string{"list", "-deps"}, slices.Sorted(maps.Keys(packages))...)
+	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	must(t, err)
+	for _, name := range strings.Fields(string(out)) {
+		if ofGlobalMux.MatchString(name) {
+			t.Errorf("a package brings %s to the program that imports it", name)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,5 +128,22 @@ func TestHealthNamesALogThatGrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "word of the log", func() bool { return strings.Contains(line(), cfg.DBPath+"-wal, has 300 MiB") })
+	r.stops()
+}
+
+// TestProfilesAreServedIfAskedFor with TIMER_HTTP_PPROF.
+func TestProfilesAreServedIfAskedFor(t *testing.T) {
+	t.Parallel()
+	r := run(t, load(t, "TIMER_HTTP_ADDR=127.0.0.1:0", "TIMER_HTTP_PPROF=true"))
+	address, _, _ := strings.Cut(r.line("http"), ",")
+	r.line("ready")
+	answer, err := http.Get(address + "/debug/pprof/heap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if profile, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK || len(profile) == 0 {
+		t.Errorf("status %d, %d bytes, %v", answer.StatusCode, len(profile), err)
+	}
 	r.stops()
 }
