@@ -82,6 +82,8 @@ type App struct {
 	poller    *poller.Poller
 	forwarder *outbox.Forwarder
 	handling  []outbox.Handler // of OnDue; events go to the broker if there is none
+	from      []string         // who registered each of them
+	mistakes  []error          // of handlers that can't work
 	retention *store.Retention
 	owner     *owner
 	recovery  *recovery

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -22,12 +23,19 @@ type Handler struct {
 	Handle   func(ctx context.Context, e timer.DueTimeReached) error
 	HandleTx func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error
 	Options  OnDueOptions
+
+	from string // who provides it
 }
 
 // ProvideHandler provides the [Handler] that a constructor returns, so that each module of an
-// application brings its own handlers. The constructor may take [*Timers].
+// application brings its own handlers. The constructor may take [*Timers]. Errors of the start
+// name the caller of ProvideHandler.
 func ProvideHandler(constructor any) fx.Option {
-	return fx.Provide(fx.Annotate(constructor, fx.ResultTags(`group:"timer_handlers"`)))
+	from := caller()
+	return fx.Module("timer handler",
+		fx.Provide(constructor, fx.Private),
+		fx.Provide(fx.Annotate(func(on Handler) Handler { on.from = from; return on }, fx.ResultTags(`group:"timer_handlers"`))),
+	)
 }
 
 // handlersOf has the handlers that the modules of the application provide.
@@ -63,11 +71,8 @@ func Module(opt Options) fx.Option {
 		fx.Provide(func(h host) (*App, error) { return New(h.Store, h.Broker, h.Log, opt) }, (*App).Timers),
 		fx.Invoke(func(a *App, h host, handlers handlersOf) {
 			for _, on := range handlers.All {
-				if on.HandleTx != nil {
-					a.Timers().OnDueTx(on.Prefix, on.HandleTx, on.Options)
-					continue
-				}
-				a.Timers().OnDue(on.Prefix, on.Handle, on.Options)
+				on.from = cmp.Or(on.from, `in the group "timer_handlers"`)
+				a.register(on)
 			}
 			KeepRunning(h.Lifecycle, h.Shutdowner, h.Log, "timer service", a.Run, a.Running(), opt.StopTimeout())
 		}),

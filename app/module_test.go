@@ -193,3 +193,48 @@ func TestSecondAppOnAFileIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestHandlersThatCanNotWorkAreErrorsAtTheStart: it names each, by the line of its module.
+func TestHandlersThatCanNotWorkAreErrorsAtTheStart(t *testing.T) {
+	t.Parallel()
+	handle := func(context.Context, timer.DueTimeReached) error { return nil }
+	handleTx := func(context.Context, *sql.Tx, timer.DueTimeReached) error { return nil }
+	provide := func(all ...app.Handler) fx.Option {
+		var options []fx.Option
+		for _, on := range all {
+			options = append(options, fx.Module("module", app.ProvideHandler(func() app.Handler { return on })))
+		}
+		return fx.Options(options...)
+	}
+	invoke := func(register func(*app.Timers)) fx.Option { return fx.Invoke(register) }
+	const here = "TestHandlersThatCanNotWorkAreErrorsAtTheStart"
+	for name, test := range map[string]struct {
+		program fx.Option
+		want    []string
+	}{
+		"without a function":        {provide(app.Handler{Prefix: "order-"}), []string{`"order-"`, "no function", here, "module_test.go:"}},
+		"with both functions":       {provide(app.Handler{Prefix: "order-", Handle: handle, HandleTx: handleTx}), []string{`"order-"`, "both Handle and HandleTx", here}},
+		"a second one":              {provide(app.Handler{Handle: handle}, app.Handler{HandleTx: handleTx}), []string{`""`, "already", here}},
+		"with an impossible prefix": {provide(app.Handler{Prefix: "no prefix", Handle: handle}), []string{`"no prefix"`, here}},
+		"two that are wrong":        {provide(app.Handler{Prefix: "a-"}, app.Handler{Prefix: "b-"}), []string{`"a-"`, `"b-"`}},
+		"provided without ProvideHandler": {
+			fx.Supply(fx.Annotate(app.Handler{Prefix: "order-"}, fx.ResultTags(`group:"timer_handlers"`))), []string{`"order-"`, "no function"},
+		},
+		"OnDue without a function":   {invoke(func(timers *app.Timers) { timers.OnDue("x", nil, app.OnDueOptions{}) }), []string{`"x"`, "no function", here}},
+		"OnDueTx without a function": {invoke(func(timers *app.Timers) { timers.OnDueTx("x", nil, app.OnDueOptions{}) }), []string{`"x"`, "no function", here}},
+		"OnDue beside a module's": {
+			fx.Options(provide(app.Handler{Prefix: "x", Handle: handle}), invoke(func(timers *app.Timers) { timers.OnDue("x", handle, app.OnDueOptions{}) })),
+			[]string{`"x"`, "already", here},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			err := fx.New(h.module(), test.program).Start(t.Context())
+			for _, want := range test.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("Start: %v, want %q", err, want)
+				}
+			}
+		})
+	}
+}

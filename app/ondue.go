@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -31,8 +31,9 @@ type OnDueOptions struct {
 // handled in this process, straight from the outbox. Of several handlers the one with the
 // longest prefix gets an event; the prefix "" matches all events. Once there is a handler
 // no event goes to the broker: an event that matches no handler is kept, and reported by
-// [App.Checks], until the app starts with a handler for it. OnDue panics after the start,
-// if the prefix has a handler already, and if no service call id can begin with it.
+// [App.Checks], until the app starts with a handler for it. [App.Run] returns an error if handle
+// is nil, if the prefix has a handler already, or if no service call id can begin with it. OnDue
+// panics after the start.
 //
 // An event is deleted after handle has returned nil. After an error or a panic, or if the
 // process ends before that, it is handled again: each event is handled at least once, and
@@ -42,9 +43,8 @@ type OnDueOptions struct {
 // order, with the trace of the event in its context. A stop waits for calls at work,
 // at most [Options].DrainTimeout; then their context ends.
 func (t *Timers) OnDue(prefix string, handle func(ctx context.Context, e timer.DueTimeReached) error, opt OnDueOptions) {
-	t.app.onDue(prefix, func(ctx context.Context, e timer.DueTimeReached, _ outbox.Place) (deleted bool, err error) {
-		return false, handle(ctx, e)
-	}, opt)
+	t.app.beforeStart()
+	t.app.register(Handler{Prefix: prefix, Handle: handle, Options: opt, from: caller()})
 }
 
 // OnDueTx is as OnDue, with a transaction: what handle writes in it is committed
@@ -56,9 +56,8 @@ func (t *Timers) OnDue(prefix string, handle func(ctx context.Context, e timer.D
 // it should only read and write the database. An attempt begins with the transaction: the
 // wait for it, or for the database, does not count as one.
 func (t *Timers) OnDueTx(prefix string, handle func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error, opt OnDueOptions) {
-	OnDueTx(t, ofSQL{t.app.store}, prefix, func(ctx context.Context, tx *sql.Tx, _ Joined, e timer.DueTimeReached) error {
-		return handle(ctx, tx, e)
-	}, opt)
+	t.app.beforeStart()
+	t.app.register(Handler{Prefix: prefix, HandleTx: handle, Options: opt, from: caller()})
 }
 
 // within is the context key of the Timers whose OnDueTx runs the handler, so that a call
@@ -88,17 +87,58 @@ var (
 	errAgain   = errors.New("an App runs once: make another one with New")
 )
 
-// onDue registers handle for events with a prefix. Its row is the place of the event.
-func (a *App) onDue(prefix string, handle func(ctx context.Context, e timer.DueTimeReached, row outbox.Place) (deleted bool, err error), opt OnDueOptions) {
-	switch {
-	case a.started.Load():
+// beforeStart panics after the start, when no handler can be registered any more.
+func (a *App) beforeStart() {
+	if a.started.Load() {
 		panic("app: OnDue after the start")
-	case slices.ContainsFunc(a.handling, func(h outbox.Handler) bool { return h.Prefix == prefix }):
-		panic("app: OnDue twice with the prefix " + strconv.Quote(prefix))
+	}
+}
+
+// caller names the code that called the caller's caller: its function and line.
+func caller() string {
+	pc, file, line, _ := runtime.Caller(2)
+	return fmt.Sprintf("of %s (%s:%d)", runtime.FuncForPC(pc).Name(), file, line)
+}
+
+// register registers a handler that has either function.
+func (a *App) register(on Handler) {
+	switch {
+	case on.Handle != nil && on.HandleTx != nil:
+		a.mistaken(on.from, on.Prefix, "has both Handle and HandleTx: set one of them")
+	case on.HandleTx != nil:
+		onDueTx(a.timers, ofSQL{a.store}, on.from, on.Prefix, func(ctx context.Context, tx *sql.Tx, _ Joined, e timer.DueTimeReached) error {
+			return on.HandleTx(ctx, tx, e)
+		}, on.Options)
+	case on.Handle != nil:
+		a.onDue(on.from, on.Prefix, func(ctx context.Context, e timer.DueTimeReached, _ outbox.Place) (deleted bool, err error) {
+			return false, on.Handle(ctx, e)
+		}, on.Options)
+	default:
+		a.mistaken(on.from, on.Prefix, "has no function")
+	}
+}
+
+// mistaken has the start fail, since a handler can't work.
+func (a *App) mistaken(from, prefix, what string) {
+	a.mistakes = append(a.mistakes, fmt.Errorf("the handler %s for service calls with the prefix %q %s", from, prefix, what))
+}
+
+// onDue registers handle for events with a prefix. Its row is the place of the event, and from
+// says who registers it.
+func (a *App) onDue(
+	from, prefix string, handle func(ctx context.Context, e timer.DueTimeReached, row outbox.Place) (deleted bool, err error), opt OnDueOptions,
+) {
+	other := slices.IndexFunc(a.handling, func(h outbox.Handler) bool { return h.Prefix == prefix })
+	switch {
+	case other >= 0:
+		a.mistaken(from, prefix, "is one too many: the handler "+a.from[other]+" has that prefix already")
+		return
 	case prefix != "" && timer.ValidatePrefix("prefix", prefix) != nil:
-		panic("app: OnDue with a prefix that no service call id has: " + strconv.Quote(prefix))
+		a.mistaken(from, prefix, "gets no event, since no service call id can begin so")
+		return
 	}
 	opt = opt.withDefaults()
+	a.from = append(a.from, from)
 	a.handling = append(a.handling, outbox.Handler{
 		Prefix: prefix, Concurrency: opt.Concurrency, Attempts: opt.Attempts, MinDelay: opt.MinDelay, MaxDelay: opt.MaxDelay, Timeout: opt.Timeout,
 		Handle: func(ctx context.Context, row outbox.Row) (bool, error) {

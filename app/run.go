@@ -19,12 +19,16 @@ const (
 // flow: the intake first, then the poller, then the forwarder when the outbox is empty or
 // DrainTimeout has passed. It returns within [Options.StopTimeout] after the end of ctx,
 // with an error if a part died or did not end in time. It returns an error at once if
-// another app runs on the database and that is a SQLite file, or if both run in this process and
-// one of them has a handler of OnDue. With [Options].RunBroker it runs the broker, too; a broker
-// that is away delays the start by a second. An App runs once.
+// a handler of OnDue can't work, if another app runs on the database and that is a SQLite file,
+// or if both run in this process and one of them has a handler of OnDue. With
+// [Options].RunBroker it runs the broker, too; a broker that is away delays the start by a
+// second. An App runs once.
 func (a *App) Run(ctx context.Context) error {
 	if a.started.Swap(true) {
 		return errAgain
+	}
+	if err := errors.Join(a.mistakes...); err != nil {
+		return err
 	}
 	if a.broker == (noBroker{}) && len(a.handling) == 0 {
 		return errNowhere

@@ -50,10 +50,21 @@ func Tx[T any](ctx context.Context, t *Timers, db Transactor[T], fn func(tx T, i
 func OnDueTx[T any](
 	t *Timers, db Transactor[T], prefix string, handle func(ctx context.Context, tx T, in Joined, e timer.DueTimeReached) error, opt OnDueOptions,
 ) {
+	t.app.beforeStart()
+	if from := caller(); handle == nil {
+		t.app.mistaken(from, prefix, "has no function")
+	} else {
+		onDueTx(t, db, from, prefix, handle, opt)
+	}
+}
+
+func onDueTx[T any](
+	t *Timers, db Transactor[T], from, prefix string, handle func(ctx context.Context, tx T, in Joined, e timer.DueTimeReached) error, opt OnDueOptions,
+) {
 	opt = opt.withDefaults()
 	handling := opt.Timeout
 	opt.Timeout *= 2 // of both: to wait for the transaction, and to handle the event
-	t.app.onDue(prefix, func(ctx context.Context, e timer.DueTimeReached, row outbox.Place) (deleted bool, err error) {
+	t.app.onDue(from, prefix, func(ctx context.Context, e timer.DueTimeReached, row outbox.Place) (deleted bool, err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		waiting := time.AfterFunc(handling, cancel)

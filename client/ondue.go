@@ -44,9 +44,13 @@ func IsInvalid(err error) bool { return errors.Is(err, timer.ErrInvalid) }
 // ByPrefix returns a handle for [OnDue] that calls the one with the longest prefix of the
 // event's service call id, such as "order-", of several on one subscription; "" is for all
 // that no other one has. An event that none has is not for this program: it is acked, as
-// messages of other types are. It panics if no service call id can begin with a prefix.
+// messages of other types are. It panics if no service call id can begin with a prefix, or if a
+// prefix has no handle.
 func ByPrefix(handles map[string]func(ctx context.Context, e timer.DueTimeReached) error) func(ctx context.Context, e timer.DueTimeReached) error {
-	for prefix := range handles {
+	for prefix, handle := range handles {
+		if handle == nil {
+			panic("client: ByPrefix without a function for the prefix " + timer.Quote(prefix))
+		}
 		if prefix != "" && timer.ValidatePrefix("prefix", prefix) != nil {
 			panic("client: ByPrefix with a prefix that no service call id has: " + timer.Quote(prefix))
 		}

@@ -345,10 +345,17 @@ func TestByPrefixHandsAnEventToTheLongestPrefix(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
-	defer func() {
-		if recover() == nil {
-			t.Error("a prefix that no service call has does not panic")
-		}
-	}()
-	client.ByPrefix(map[string]func(context.Context, timer.DueTimeReached) error{"order ": nil})
+	for prefix, handle := range map[string]func(context.Context, timer.DueTimeReached) error{
+		"order ": func(context.Context, timer.DueTimeReached) error { return nil }, // which no service call has
+		"order-": nil,
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("the prefix %q does not panic", prefix)
+				}
+			}()
+			client.ByPrefix(map[string]func(context.Context, timer.DueTimeReached) error{prefix: handle})
+		}()
+	}
 }

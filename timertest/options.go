@@ -81,6 +81,10 @@ func NATS() Option { return func(o *options) { o.serve = serveNATS } }
 func OnDue(prefix string, handle func(ctx context.Context, e timer.DueTimeReached) error, opt app.OnDueOptions) Option {
 	return func(o *options) {
 		o.before = append(o.before, func(p *process) {
+			if handle == nil {
+				p.app.Timers().OnDue(prefix, nil, opt) // the start says so
+				return
+			}
 			p.app.Timers().OnDue(prefix, func(ctx context.Context, e timer.DueTimeReached) error {
 				ctx, end := alive(ctx, p.killed)
 				defer end()
