@@ -20,6 +20,7 @@ import (
 type Counters struct {
 	mu        sync.Mutex
 	commands  map[handlers.Result]int64
+	failures  map[string]int64 // of handlers, by prefix
 	forwarded int64
 	lateness  Lateness
 	worst     time.Duration // since TakeWorst
@@ -50,6 +51,14 @@ func (c *Counters) Reached() int64 { return c.eventsReached.Load() }
 
 // Expired returns how many timers expired.
 func (c *Counters) Expired() int64 { return c.eventsExpired.Load() }
+
+// HandlerFailures returns how many calls of handlers of [Timers.OnDue] failed, by the prefix of
+// the handler.
+func (c *Counters) HandlerFailures() map[string]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.failures)
+}
 
 // Forwarded returns how many events the broker acked.
 func (c *Counters) Forwarded() int64 {
@@ -100,6 +109,16 @@ func (c *Counters) handled(r handlers.Result) {
 		c.commands = make(map[handlers.Result]int64)
 	}
 	c.commands[r]++
+}
+
+// handlerFailed counts failed calls of the handler with a prefix.
+func (c *Counters) handlerFailed(prefix string, calls int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failures == nil {
+		c.failures = make(map[string]int64)
+	}
+	c.failures[prefix] += calls
 }
 
 func (c *Counters) reached(events []timer.DueTimeReached) {

@@ -139,6 +139,7 @@ func (a *App) onDue(
 	}
 	opt = opt.withDefaults()
 	a.from = append(a.from, from)
+	a.opt.Counters.handlerFailed(prefix, 0) // so that the first failure is an increase
 	a.handling = append(a.handling, outbox.Handler{
 		Prefix: prefix, Concurrency: opt.Concurrency, Attempts: opt.Attempts, MinDelay: opt.MinDelay, MaxDelay: opt.MaxDelay, Timeout: opt.Timeout,
 		Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
@@ -151,7 +152,12 @@ func (a *App) onDue(
 			}
 			ctx, end := a.opt.Tracing.Due(ctx, e)
 			deleted, err := false, errors.New("panic") // unless it is known better
-			defer func() { end(err) }()
+			defer func() {
+				end(err)
+				if err != nil && !errors.Is(err, outbox.ErrNotBegun) {
+					a.opt.Counters.handlerFailed(prefix, 1)
+				}
+			}()
 			deleted, err = handle(ctx, e, row.Place)
 			return deleted, err
 		},

@@ -31,7 +31,8 @@ func TestOnDueTxTakesEffectOnce(t *testing.T) {
 		must(b, err)
 		tries, began := 0, time.Now()
 		var timers *app.Timers
-		a, _ := b.serve(app.Options{PollingInterval: time.Hour}, handleTx(func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
+		counters := new(app.Counters)
+		a, _ := b.serve(app.Options{PollingInterval: time.Hour, Counters: counters}, handleTx(func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
 			tries++
 			id := fmt.Sprintf("%s at %v", e.ServiceCallID, e.DueAt.Sub(began).Round(time.Second))
 			if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id) VALUES (?)`, id); err != nil {
@@ -58,6 +59,9 @@ func TestOnDueTxTakesEffectOnce(t *testing.T) {
 		}
 		if e, err := timers.Get(b.Context(), keyOf("order-1-reminder")); err != nil || e.ReachedAt.Sub(e.DueAt) > 10*time.Millisecond || b.stats().Outbox != 0 {
 			b.Errorf("%+v, %v: want it on time, of %+v", e, err, b.stats())
+		}
+		if failures := counters.HandlerFailures()[""]; failures != 2 {
+			b.Errorf("%d failures are counted, want 2", failures)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -192,7 +191,9 @@ func (c call) handle() {
 	defer func() { // also after runtime.Goexit
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: %v", errPanic, r)
-			p.log.ErrorContext(ctx, "the handler of an event panicked", about(row.Message, "seq", row.Seq, "panic", r, "stack", string(debug.Stack()))...)
+			if stack := p.logs.stacks.add(); stack != "" {
+				p.log.ErrorContext(ctx, "the handler of an event panicked", about(row.Message, "seq", row.Seq, "panic", r, "stack", stack)...)
+			}
 		}
 		if next, waits := h.slots.release(c.destination); waits {
 			go next.handle()

@@ -33,7 +33,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
@@ -251,7 +250,7 @@ type Forwarder struct {
 	log    *slog.Logger
 	opt    Options
 	ready  chan struct{} // closed when own is set for the first time
-	parked *digest.Digest
+	logs   logs
 
 	interval time.Duration // pause between two polls for rows that are due again
 
@@ -278,10 +277,7 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 	}
 	f := &Forwarder{
 		outbox: o, pub: pub, topic: topic, clock: clock, log: log,
-		parked: digest.New(func(attrs ...any) {
-			log.Error("events were parked, see the table timer_outbox_parked", attrs...)
-		}),
-		ready: make(chan struct{}), interval: retryInterval,
+		logs: newLogs(log), ready: make(chan struct{}), interval: retryInterval,
 	}
 	if len(opt.Handlers) > 0 {
 		f.interval = time.Second
@@ -306,7 +302,7 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 // [StopTimeout] and returns nil. It returns an error only if that wraps
 // [timer.ErrFatal].
 func (f *Forwarder) Run(ctx context.Context) error {
-	defer f.parked.Flush()
+	defer f.logs.flush()
 	if f.outbox.shards != nil {
 		return f.runShards(ctx)
 	}

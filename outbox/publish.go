@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -100,15 +99,16 @@ func (p *pipeline) dispatch(rows []Row) (toBroker []Row, messages []broker.Messa
 	for _, row := range rows {
 		switch topic, h := p.topic(row.Message), p.handler(row); {
 		case row.Err != nil: // a person has to repair or delete it
-			o.deferred = append(o.deferred, deferral(now, row, "damaged", readable(row.Err), retry.Publish))
+			p.refuse(&o, now, row, "damaged", readable(row.Err))
 		case h != nil:
 			p.handOver(now, h, row)
 		case len(p.opt.Handlers) > 0 && !IsReceipt(row.Message):
+			p.logs.unhandled.Note(1, []any{"error", unclaimed}, about(row.Message)...)
 			o.deferred = append(o.deferred, Deferral{
 				Place: row.Place, Destination: row.Message.Metadata.Get(envelope.HeaderServiceCallID), Reason: unclaimed, RetryAt: now, Untried: true, Unclaimed: true,
 			})
 		case !row.Deferred && p.unanswered.has(now, topic):
-			o.deferred = append(o.deferred, deferral(now, row, topic, "the topic did not answer in time", retry.Publish))
+			p.refuse(&o, now, row, topic, "the topic did not answer in time")
 		default:
 			toBroker, messages = append(toBroker, row), append(messages, broker.Message{Topic: topic, Message: row.Message})
 		}
@@ -117,6 +117,12 @@ func (p *pipeline) dispatch(rows []Row) (toBroker []Row, messages []broker.Messa
 		p.end(now, 0, o)
 	}
 	return toBroker, messages
+}
+
+// refuse defers a row that is not published, and logs why.
+func (p *pipeline) refuse(o *outcome, now time.Time, row Row, destination, reason string) {
+	p.logs.failed(row, nil, destination, reason)
+	o.deferred = append(o.deferred, deferral(now, row, destination, reason, retry.Publish))
 }
 
 // deferral returns when a row that failed once more is tried again, by a policy.
@@ -173,19 +179,22 @@ func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Han
 			p.failing.note(now, now, row, nil)
 		}
 	case errors.Is(err, broker.ErrUnavailable) && h == nil, errors.Is(err, ErrNotBegun):
-		o.unsent, o.away, o.first = append(o.unsent, row.Place), err, cmp.Or(o.first, row.Message)
+		o.unsent, o.away = append(o.unsent, row.Place), err
+		if h != nil {
+			p.logs.failed(row, h, "", readable(err))
+		}
 	case h != nil && (errors.Is(err, timer.ErrInvalid) || row.Attempts+1 >= h.Attempts),
 		h == nil && errors.Is(err, broker.ErrRefused) && p.refused(row.Seq) >= p.opt.MaxAttempts:
 		p.failing.note(now, now, row, nil) // its row is parked
-		o.parked = append(o.parked, refusal{row: row, err: err, handled: h != nil})
+		o.parked = append(o.parked, refusal{row: row, err: err, handler: h})
 	default:
-		o.first = cmp.Or(o.first, row.Message)
 		to, policy := destination(topic, err), retry.Publish
 		if h != nil {
 			to, policy = h.destination(row), h.policy()
 		}
 		d := deferral(now, row, to, readable(err), policy)
 		p.failing.note(now, d.RetryAt, row, err)
+		p.logs.failed(row, h, to, d.Reason)
 		o.deferred = append(o.deferred, d)
 	}
 }

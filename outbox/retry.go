@@ -124,13 +124,11 @@ func (s *sender) awaitDeferred(ctx context.Context) {
 	}
 }
 
-// A report logs rows that could not be published, now and then, and when the
-// broker is back.
+// A report logs that the broker is unavailable, now and then, and when it is back.
 type report struct {
-	mu       sync.Mutex
-	last     time.Time
-	deferred int       // since then
-	away     time.Time // since when the broker was unavailable; zero if it is not
+	mu    sync.Mutex
+	last  time.Time
+	since time.Time // since when the broker was unavailable; zero if it is not
 }
 
 const reportInterval = 10 * time.Second
@@ -140,30 +138,13 @@ func (r *report) add(log *slog.Logger, now time.Time, o outcome) {
 	defer r.mu.Unlock()
 	switch {
 	case o.handled:
-	case o.away != nil && r.away.IsZero():
-		r.away = now
-	case o.away == nil && len(o.acked) > 0 && !r.away.IsZero():
-		log.Info("the broker is available again, events are published", "unavailable_for", now.Sub(r.away).Round(time.Millisecond))
-		r.away, r.last = time.Time{}, time.Time{}
-	}
-	r.deferred += len(o.deferred)
-	if len(o.deferred) == 0 && o.away == nil || now.Sub(r.last).Abs() < reportInterval {
-		return
-	}
-	var first []any
-	if o.first != nil {
-		first = about(o.first)
-	}
-	switch {
-	case o.away != nil && o.handled:
-		log.Warn("events can't be handed over, will retry each", append(first, "error", o.away)...)
-	case o.away != nil:
+	case o.away == nil && len(o.acked) > 0 && !r.since.IsZero():
+		log.Info("the broker is available again, events are published", "unavailable_for", now.Sub(r.since).Round(time.Millisecond))
+		r.since, r.last = time.Time{}, time.Time{}
+	case o.away != nil && now.Sub(r.last).Abs() >= reportInterval:
 		log.Warn("the broker is unavailable, events wait in the outbox", "error", o.away)
-	case o.handled:
-		log.Warn("events could not be handled, will retry each", append(first, "failures", r.deferred, "error", o.deferred[0].Reason)...)
-	default:
-		d := o.deferred[0]
-		log.Warn("events can't be published, will retry each", append(first, "publishes", r.deferred, "destination", d.Destination, "error", d.Reason)...)
+		if r.last = now; r.since.IsZero() {
+			r.since = now
+		}
 	}
-	r.last, r.deferred = now, 0
 }

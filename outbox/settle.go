@@ -25,7 +25,6 @@ type outcome struct {
 	unsent   []Place            // no longer in flight, and not settled either
 	away     error              // why the broker, or the handler, could take nothing at all
 	deferred []Deferral
-	first    *message.Message // the first event that failed or is unsent, for the log; nil if it can't be read
 	parked   []refusal
 	handled  bool // the rows went to a handler of this process, not to the broker
 }
@@ -34,7 +33,7 @@ type outcome struct {
 type refusal struct {
 	row     Row
 	err     error
-	handled bool // a handler of this process refused it, not the broker
+	handler *Handler // the handler that refused it; nil: the broker did
 }
 
 // settlePublished settles the outcomes of the head until the channel is closed.
@@ -76,7 +75,7 @@ func (s *sender) settle(o outcome) {
 	}
 }
 
-// park parks a row that failed for the last time. Of a tenant the log names the first row of a
+// park parks a row that failed for the last time. Of a tenant and handler the log names the first row of a
 // minute, and counts the others.
 func (s *sender) park(p refusal) {
 	now, reason := s.clock.Now(), readable(p.err)
@@ -85,12 +84,12 @@ func (s *sender) park(p refusal) {
 	}
 	s.forget(p.row.Place)
 	s.opt.Settled(now, s.topic(p.row.Message), p.row, p.err)
-	by := "the broker"
-	if p.handled {
-		by = "its handler"
+	kind := []any{"refused_by", "the broker"}
+	if p.handler != nil {
+		kind = []any{"refused_by", "its handler", "prefix", p.handler.Prefix}
 	}
 	named := about(p.row.Message, "seq", p.row.Seq, "attempts", p.row.Attempts+1, "error", reason)
-	s.parked.Note(1, append([]any{"refused_by", by}, named[:2]...), named[2:]...)
+	s.logs.parked.Note(1, append(kind, named[:2]...), named[2:]...)
 }
 
 // unmovedFor is the time after which rows that could not be moved are published again.

@@ -111,7 +111,7 @@ func TestAHandlerThatCannotBeginNamesItsEvent(t *testing.T) {
 		f.Appended(1)
 		l.emptied()
 		stop()
-		want := `msg="events can't be handed over, will retry each" tenant_id=acme service_call_id=order-1 correlation_id="" event_id=id-1 error=`
+		want := `msg="events could not be handled, will retry each" prefix="" count=1 tenant_id=acme service_call_id=order-1 correlation_id="" event_id=id-1 error=`
 		if got := log.String(); strings.Count(got, want) != 1 {
 			t.Errorf("want one line with %s, got\n%s", want, got)
 		}

@@ -133,6 +133,11 @@ var ofCounters = []observed[*app.Counters]{
 	{counter, "timer.events.reached", "{event}", "Timers that fired.", func(c *app.Counters, to put) { to(float64(c.Reached())) }},
 	{counter, "timer.events.expired", "{event}", "Timers that expired before they could fire.", func(c *app.Counters, to put) { to(float64(c.Expired())) }},
 	{counter, "timer.events.published", "{event}", "Events that the broker acked.", func(c *app.Counters, to put) { to(float64(c.Forwarded())) }},
+	{counter, "timer.handler.failures", "{call}", "Calls of handlers of OnDue that failed, by the prefix of the handler.", func(c *app.Counters, to put) {
+		for prefix, n := range c.HandlerFailures() {
+			to(float64(n), "prefix", prefix)
+		}
+	}},
 	{counter, "timer.events.parked", "{event}", "Events that the broker refused for good, since the start.", func(c *app.Counters, to put) { to(float64(c.Parked())) }},
 }
 

@@ -42,6 +42,11 @@ func served(t *testing.T) *telemetry.Telemetry {
 	if err != nil {
 		t.Fatal(err)
 	}
+	hosted, err := app.New(s, nil, quiet, app.Options{Counters: counters}) // does not run
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosted.Timers().OnDue("order-", func(context.Context, timer.DueTimeReached) error { return nil }, app.OnDueOptions{})
 	a, err := app.New(s, b, quiet, app.Options{Counters: counters, Hooks: []app.Hooks{tel.Hooks()}, Quotas: quotas})
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ var Running = []Symptom{
 	{Text: "`the broker is unavailable, events wait in the outbox`", Cause: "The broker is down. Nothing is lost.", Do: "Start the broker"},
 	{Text: "`events can't be published, will retry each`", Cause: "One topic, partition or queue fails; `destination` names it. All others go on.", Do: "Repair it"},
 	{Text: "`events were parked, see the table timer_outbox_parked`", Cause: "The broker refuses events for good (too large, or a topic that is not allowed), or their handler does.", Do: "[Parked events](operations.md#parked-events)"},
-	{Text: "`events could not be handled, will retry each`", Cause: "The handler of a program that embeds the service (`OnDue`) returns errors; `error` is the latest, and the line names the event.", Do: "Repair the handler, or what it needs"},
+	{Text: "`events could not be handled, will retry each`", Cause: "The handler of a program that embeds the service (`OnDue`) returns errors or panics; `prefix` names it, and the line names an event and its error. The stack of a panic is in the log once.", Do: "Repair the handler, or what it needs"},
 	{Text: "`firing is paused: events that fired before wait in the outbox`", Cause: "The broker, or the handler of `OnDue`, takes events more slowly than timers become due.", Do: "Wait for `firing goes on`. If it lasts, that is too slow or down"},
 	{Text: "`clock jumped forward, firing is paused`", Cause: "The clock of the machine jumped by more than a minute. Firing waits until broker or database confirm it, 5 s at most.", Do: "`timedatectl`, `chronyc tracking`"},
 	{Text: "`clock disagrees with the reference, firing is paused`", Cause: "The clock is wrong: broker or database have another time. Nothing fires.", Do: "Set the clock, run NTP"},
