@@ -115,8 +115,9 @@ type Inspection struct {
 	Owner   Owner         // owner of the commands
 	Keeps   string        // how the server keeps messages, for people
 	MaxAge  time.Duration // how long it keeps them; 0 means for ever, or unknown
-	Limit   int64         // most bytes that it takes; 0 means no limit, or unknown
-	Used    int64         // bytes that are used of Limit
+	Limit   int64         // its limit that is closest, mostly in bytes; 0 means no limit, or unknown
+	Used    int64         // how much of Limit is used
+	Limited string        // name of that limit, for people
 	Oldest  time.Time     // commands that arrived since then are still there
 	Rereads bool          // whether the server keeps messages that were acked, so that a lost database can be recovered
 }

@@ -37,8 +37,9 @@ type Log struct {
 	First     int64     // the lowest number that the log can hold: all below were removed
 	Last      int64     // the highest number in the log; 0 if it never held a message
 	Oldest    time.Time // of commands: when the oldest one that it holds was stored; zero if it holds none
-	Bytes     int64     // bytes that are used of MaxBytes
-	MaxBytes  int64     // most bytes of the log, or of its disk; 0 if unlimited or unknown
+	Bytes     int64     // what is used of MaxBytes
+	MaxBytes  int64     // the limit of what can stop publishes that is closest, mostly in bytes; 0 if unlimited or unknown
+	Limit     string    // name of that limit, for people
 }
 
 // A Stored is a message that a log holds.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
@@ -104,10 +102,10 @@ func (x *examination) limits(b broker.Inspection) (all []app.Check) {
 		text += ", kept for " + config.FormatDuration(b.MaxAge)
 	}
 	if b.Limit > 0 {
-		used, limit := 100*b.Used/b.Limit, humanize.IBytes(uint64(b.Limit)) //nolint:gosec // it is positive
-		text += fmt.Sprintf(", %d %% of %s used", used, limit)
+		used := 100 * b.Used / b.Limit
+		text += fmt.Sprintf(", %d %% of the %s used", used, b.Limited)
 		if used >= nearlyFull {
-			all = append(all, found(symptom.StreamFull, used, limit))
+			all = append(all, found(symptom.StreamFull, b.Limited, used))
 		}
 	}
 	if x.cfg.Broker == config.NATS && (b.MaxAge == 0 || b.MaxAge >= x.cfg.Retention) {

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"log/slog"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/telemetry"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -31,8 +31,8 @@ type unprotected struct {
 	store countedStore
 	log   *slog.Logger
 	last  atomic.Pointer[timer.Unprotected]
-	full  atomic.Uint64 // bits of how full the broker is
-	said  time.Time     // when it was last logged that the broker fills
+	full  atomic.Pointer[telemetry.Limit] // how full the broker is
+	said  time.Time                       // when it was last logged that the broker fills
 }
 
 // keepUnprotected counts the timers that only a backup protects, until the stop.
@@ -93,22 +93,26 @@ const fullInterval = time.Hour
 
 // noteFull records how full the broker is, judged by its fullest log.
 func (u *unprotected) noteFull(ctx context.Context, logs []broker.Log) {
-	most := 0.0
+	var most telemetry.Limit
 	for _, l := range logs {
-		if l.MaxBytes > 0 {
-			most = max(most, float64(l.Bytes)/float64(l.MaxBytes))
+		if used := float64(l.Bytes) / float64(l.MaxBytes); l.MaxBytes > 0 && used >= most.Used {
+			most = telemetry.Limit{Name: l.Limit, Used: used}
 		}
 	}
-	u.full.Store(math.Float64bits(most))
-	if now := time.Now(); 100*most >= nearlyFull && now.Sub(u.said) >= fullInterval {
+	u.full.Store(&most)
+	if now := time.Now(); 100*most.Used >= nearlyFull && now.Sub(u.said) >= fullInterval {
 		u.said = now
-		u.log.WarnContext(ctx, "the broker is nearly full: raise its limit, or have it forget sooner", "used_percent", int(100*most))
+		u.log.WarnContext(ctx, "the broker is nearly full: raise its limit, or have it forget sooner", "limit", most.Name, "used_percent", int(100*most.Used))
 	}
 }
 
-// Full returns which part of the broker's limit is used, from 0 to 1; 0 if it has no known
-// limit.
-func (u *unprotected) Full() float64 { return math.Float64frombits(u.full.Load()) }
+// Full returns the limit of the broker that is closest, which has no name if none is known.
+func (u *unprotected) Full() telemetry.Limit {
+	if full := u.full.Load(); full != nil {
+		return *full
+	}
+	return telemetry.Limit{}
+}
 
 // A countedStore is a store whose timers are counted.
 type countedStore interface {

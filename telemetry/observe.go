@@ -27,14 +27,18 @@ type Sources struct {
 	Inbox func(context.Context, timer.TenantID) ([]timer.InboxCount, error)
 
 	Unprotected func() timer.Unprotected // timers that only a backup protects; nil if that is not known
-	// Full returns which part of the broker's limit is used, from 0 to 1; nil if that is not
-	// known.
-	Full func() float64
+	Full        func() Limit             // the limit of the broker that is closest to be reached; nil if that is not known
 	// Disk returns which part of the database's file system is used, from 0 to 1; nil if that
 	// is not known.
 	Disk    func() float64
 	Log     func() int64   // size of the log of a SQLite database, in bytes; nil if there is none
 	Backups func() Backups // copies of the database; nil if none are made
+}
+
+// A Limit is a limit of the broker.
+type Limit struct {
+	Name string  // for people; empty if none is known
+	Used float64 // which part of it is used, from 0 to 1
 }
 
 // Backups describe the copies of a database.
@@ -68,8 +72,8 @@ func (t *Telemetry) Observe(s Sources) error {
 		observe(t.meter, stats, ofStats),
 		observe(t.meter, waiting(s), ofInbox),
 		observe(t.meter, asked(s.Unprotected), ofUnprotected),
-		observe(t.meter, asked(s.Full), []observed[float64]{
-			{gauge, "timer.broker.used", "1", "How much of what the broker takes at most is used: 1 is full, 0 also stands for no limit.", func(full float64, to put) { to(full) }},
+		observe(t.meter, asked(s.Full), []observed[Limit]{
+			{gauge, "timer.broker.used", "1", "How much of what the broker takes at most is used, by its limit that is closest: 1 is full, 0 also stands for no limit.", func(l Limit, to put) { to(l.Used, "limit", l.Name) }},
 		}),
 		observe(t.meter, asked(s.Disk), []observed[float64]{
 			{gauge, "timer.database.disk.used", "1", "How much of the file system of the database is used: 1 is full.", func(used float64, to put) { to(used) }},

@@ -60,7 +60,7 @@ func (b *Broker) Logs(ctx context.Context, role string) (logs []broker.Log, err 
 		}
 		disk := b.fullestDisk(ctx, admin)
 		for i := range logs {
-			logs[i].Bytes, logs[i].MaxBytes = disk.used, disk.size
+			logs[i].Bytes, logs[i].MaxBytes, logs[i].Limit = disk.used, disk.size, "disk of a server"
 		}
 		return nil
 	})

@@ -28,6 +28,7 @@ type session struct {
 	js      jetstream.JetStream
 	unacked *semaphore.Weighted // messages sent and not acked
 	batches atomic.Bool         // the stream takes atomic batches and they are faster
+	hidden  atomic.Bool         // the server does not show the account
 }
 
 // lost reports whether the connection is lost. It does not ask the client library.

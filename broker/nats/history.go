@@ -94,9 +94,10 @@ func (b *Broker) Logs(ctx context.Context, role string) (logs []broker.Log, err 
 		if command <= floor {
 			floor = max(floor, state.LastSeq)
 		}
+		full := fullest(b.limits(ctx, s, stream))
 		log := broker.Log{
 			Name: b.logOf(stream.Created), First: number(max(1, state.FirstSeq)), Last: number(state.LastSeq),
-			Bytes: number(state.Bytes), MaxBytes: max(0, stream.Config.MaxBytes),
+			Bytes: full.used, MaxBytes: full.most, Limit: full.name,
 		}
 		for _, log.Kind = range []broker.Kind{broker.Commands, broker.Events, broker.DeadLetter} {
 			log.Floor, log.Delivered, log.Oldest = log.Last, 0, time.Time{}

@@ -24,7 +24,8 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 		}
 		c := info.Config
 		found.Now = info.TimeStamp
-		found.MaxAge, found.Limit, found.Used = c.MaxAge, max(c.MaxBytes, 0), number(info.State.Bytes)
+		full := fullest(b.limits(ctx, s, info))
+		found.MaxAge, found.Limit, found.Used, found.Limited = c.MaxAge, full.most, full.used, full.name
 		found.Keeps = fmt.Sprintf("stream %s: retention %s, storage %s, discard %s, duplicate window %v, %d replicas",
 			c.Name, word(c.Retention), word(c.Storage), word(c.Discard), c.Duplicates, max(c.Replicas, 1))
 		if found.Oldest, err = b.oldestCommand(ctx, s); err != nil {

@@ -17,6 +17,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 func TestSubjectsThatMayBeSubscribedTo(t *testing.T) {
@@ -68,7 +70,9 @@ func TestStreamsThatCouldLoseAreNamed(t *testing.T) {
 		{"", func(c *jetstream.StreamConfig) { c.Subjects = []string{"svc.*.*", "timer.*"} }},
 		{"", func(c *jetstream.StreamConfig) { c.Discard, c.MaxBytes = jetstream.DiscardOld, -1 }},
 		{"", func(c *jetstream.StreamConfig) { c.MaxAge = 24 * time.Hour }},
-		{"", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject, c.DiscardNewPerSubject = 10, true }},
+		{"", func(c *jetstream.StreamConfig) { c.MaxMsgSize = largestEvent }},
+		{"max_msg_size", func(c *jetstream.StreamConfig) { c.MaxMsgSize = largestEvent - 1 }},
+		{"max_msgs_per_subject", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject, c.DiscardNewPerSubject = 10, true }},
 		{"retention", func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }},
 		{"retention", func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy }},
 		{"storage", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }},
@@ -255,5 +259,31 @@ func TestBrokenHeadersFillNoLog(t *testing.T) {
 	b.asyncError(nil, &natsgo.Subscription{Subject: "a"}, natsgo.ErrSlowConsumer)
 	if !strings.Contains(log.String(), "slow consumer") || !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("logs %q of a slow consumer", &log)
+	}
+}
+
+// TestLargestEvent is smaller than what a stream must take.
+func TestLargestEvent(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+	e := timer.DueTimeReached{
+		Key:           timer.Key{TenantID: timer.TenantID(strings.Repeat("t", 64)), ServiceCallID: timer.ServiceCallID(strings.Repeat("c", 128))},
+		CorrelationID: strings.Repeat("\\", 128), DueAt: at, ReachedAt: at, ExpiresAt: at, Data: `"` + strings.Repeat("x", 4094) + `"`,
+		Trace: timer.Trace{Parent: strings.Repeat("0", 55), State: strings.Repeat("s", 512)},
+	}
+	size := 0
+	for _, f := range []envelope.Format{{}, {CloudEvents: true, Source: strings.Repeat("s", 256)}} {
+		msg := message.NewMessage(envelope.EventID(e), f.Reached(e))
+		for name, value := range f.HeadersOf(e) {
+			msg.Metadata.Set(name, value)
+		}
+		out, err := marshal(DefaultRouting().EventsOf(e.TenantID), msg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size = max(size, out.Size())
+	}
+	if size > largestEvent || size < largestEvent/2 {
+		t.Errorf("it has %d bytes, and largestEvent is %d", size, largestEvent)
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
 )
 
 // errFull says that the stream takes no more.
@@ -15,15 +18,71 @@ var errFull = errors.New("the stream is full")
 // change.
 const ours = "timer-service"
 
-// checkLimit returns an error while the stream is full, that is, has no room for the
-// largest message. Such a stream is read all the same, since consumed messages can be
-// removed.
-func checkLimit(info *jetstream.StreamInfo) *error {
-	limit, used := info.Config.MaxBytes, number(info.State.Bytes)
-	if limit > 0 && limit-used < min(1<<20, limit/16) {
-		err := fmt.Errorf("%w: stream %s has %d of the %d bytes of its max_bytes: raise nats_max_bytes and start again, or have the stream forget sooner (nats_max_age)",
-			errFull, info.Config.Name, used, limit)
-		return &err
+// largestEvent is more than the bytes of the largest event, with its headers.
+const largestEvent = 8 << 10
+
+// A limit stops publishes when it is reached.
+type limit struct {
+	name       string // for people
+	used, most int64  // most is not positive if there is no limit
+	margin     int64  // it counts as reached when less than this is left
+	cure       string
+}
+
+func (l limit) ratio() float64 { return float64(l.used) / float64(l.most) }
+
+// limits returns the limits of the stream that the server shows: its own, that of the account
+// or its tier, and the disk of an embedded server. What else a server has, such as the size of
+// its whole store, shows when a publish is refused.
+func (b *Broker) limits(ctx context.Context, s *session, info *streamInfo) []limit {
+	stream, bytes := info.Config.Name, number(info.State.Bytes)
+	account := b.account(ctx, s, max(info.Config.Replicas, 1))
+	all := []limit{
+		{"max_bytes of stream " + stream, bytes, info.Config.MaxBytes, 1 << 20, "raise nats_max_bytes and start again, or have the stream forget sooner (nats_max_age)"},
+		{"max_msgs of stream " + stream, number(info.State.Msgs), info.Config.MaxMsgs, 1, "raise it (nats stream edit), or have the stream forget sooner (nats_max_age)"},
+		{"storage of the account", number(account.Store), account.Limits.MaxStore, 1 << 20, "raise it (max_file of its jetstream), or have its streams forget sooner"},
+	}
+	if b.opt.Server != nil {
+		all = append(all, limit{"disk of the embedded server", bytes, b.opt.Server.Capacity() / 3 * 4, 1 << 20, "make room on it"})
+	}
+	return slices.DeleteFunc(all, func(l limit) bool { return l.most <= 0 })
+}
+
+// account returns what the account, or its tier for streams of so many replicas, has and may
+// have. It is empty if the server does not show it.
+func (b *Broker) account(ctx context.Context, s *session, replicas int) jetstream.Tier {
+	var info jetstream.AccountInfo
+	if s.hidden.Load() {
+		return info.Tier
+	}
+	err := b.ask(ctx, s, "INFO", struct{}{}, &info)
+	if errors.Is(err, broker.ErrDenied) {
+		s.hidden.Store(true)
+		b.log.InfoContext(ctx, "it is not known how full the account is: permit $JS.API.INFO", "error", err)
+	}
+	if len(info.Tiers) > 0 {
+		return info.Tiers[fmt.Sprint("R", replicas)]
+	}
+	return info.Tier
+}
+
+// fullest returns the limit that is closest to be reached; its name is empty if there is none.
+func fullest(limits []limit) (most limit) {
+	for _, l := range limits {
+		if most.name == "" || l.ratio() > most.ratio() {
+			most = l
+		}
+	}
+	return most
+}
+
+// full returns an error while a limit is reached, that is, leaves no room for the largest
+// message. Such a stream is read all the same, since consumed messages can be removed.
+func full(limits []limit) *error {
+	for _, l := range limits {
+		if l.most-l.used < max(min(l.margin, l.most/16), 1) {
+			return new(fmt.Errorf("%w: %d of %d of the %s are used: %s", errFull, l.used, l.most, l.name, l.cure))
+		}
 	}
 	return nil
 }

@@ -134,6 +134,7 @@ type Broker struct {
 	obstacles *digest.Digest    // reasons why consumed messages can't be removed
 	stream    streamLog
 	full      atomic.Pointer[error] // why the stream takes no more, by the last lookup; or nil
+	refusing  atomic.Pointer[error] // the same, by the last publish
 	trimming  atomic.Bool           // consumed messages are being removed
 
 	// Only the goroutine of the keeper uses these.
@@ -193,8 +194,8 @@ func (b *Broker) Ready(ctx context.Context) error {
 	if err := b.keeper.Ready(ctx); err != nil {
 		return err
 	}
-	if full := b.full.Load(); full != nil {
-		return *full
+	if why := cmp.Or(b.full.Load(), b.refusing.Load()); why != nil {
+		return *why
 	}
 	return b.failures.Err()
 }

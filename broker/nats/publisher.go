@@ -61,10 +61,32 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 		}
 	}
 	p.verifyDuplicates(ctx, s, duplicates)
-	if slices.ContainsFunc(results, func(err error) bool { return errors.Is(err, errFull) || errors.Is(err, jetstream.ErrNoStreamResponse) }) {
-		p.keeper.Recheck()
-	}
+	p.notice(results)
 	return results
+}
+
+// refusedFor is how long a refusal stands without another publish. Events that wait are
+// published again sooner.
+const refusedFor = time.Minute
+
+// notice notes whether the server refuses messages since something is full, which the limits
+// that can be seen need not tell, and has the stream looked up soon if it refuses any.
+func (p publisher) notice(results []error) {
+	for _, err := range results {
+		switch {
+		case err == nil:
+			p.refusing.Store(nil)
+		case errors.Is(err, errFull):
+			why := new(fmt.Errorf("publishes are refused: %w", err))
+			p.refusing.Store(why)
+			time.AfterFunc(refusedFor, func() { p.refusing.CompareAndSwap(why, nil) })
+			p.keeper.Recheck()
+			return
+		case errors.Is(err, jetstream.ErrNoStreamResponse):
+			p.keeper.Recheck()
+			return
+		}
+	}
 }
 
 // send publishes messages without waiting between them, waits for all acks, and sets the
@@ -144,6 +166,7 @@ func (s *session) result(ctx context.Context, err error) error {
 
 // Codes of JetStream errors for which the client library has no names.
 const (
+	codeAccount         = 10002
 	codeResources       = 10023
 	codeMessageTooLarge = 10054
 	codeStoreFailed     = 10077
@@ -157,7 +180,7 @@ func result(err error) error {
 		switch {
 		case api.ErrorCode == codeMessageTooLarge, api.ErrorCode == codeHeadersTooLarge:
 			return refused(err)
-		case api.ErrorCode == codeResources,
+		case api.ErrorCode == codeAccount, api.ErrorCode == codeResources,
 			api.ErrorCode == codeStoreFailed && (strings.HasPrefix(api.Description, "maximum bytes") || strings.HasPrefix(api.Description, "maximum messages exceeded")):
 			return unavailable(fmt.Errorf("%w: %w", errFull, err))
 		}

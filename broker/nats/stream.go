@@ -44,6 +44,9 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	if err := modern(s.conn.ConnectedServerVersion()); err != nil {
 		return err
 	}
+	if most := s.conn.MaxPayload(); most < largestEvent {
+		return fmt.Errorf("%w: the server takes messages of %d bytes, so that not every event can be published: set its max_payload to at least %d", errUnfit, most, largestEvent)
+	}
 	info, err := b.lookUpStream(ctx, s)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		switch {
@@ -64,7 +67,10 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 		b.applyLimits(ctx, s, &info.StreamInfo)
 	}
 	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
-	b.full.Store(checkLimit(&info.StreamInfo))
+	is := full(b.limits(ctx, s, info))
+	if was := b.full.Swap(is); was != nil && is == nil {
+		b.refusing.Store(nil)
+	}
 	if needsTrim(&info.StreamInfo) {
 		b.trim(s)
 	}
@@ -190,7 +196,8 @@ func verify(c jetstream.StreamConfig, r broker.Routing, minAge time.Duration) er
 		{c.Retention != jetstream.LimitsPolicy, fmt.Sprintf("retention is %v, which removes messages that others still need", c.Retention), "limits"},
 		{c.Storage != jetstream.FileStorage, "storage is memory, which loses messages at a restart", "file"},
 		{c.Discard == jetstream.DiscardOld && limited, "discard is old with a limit, which drops messages that were not consumed yet", "new, or no limits"},
-		{c.MaxMsgsPerSubject > 0 && !c.DiscardNewPerSubject, "max_msgs_per_subject drops older messages of a tenant", "no such limit"},
+		{c.MaxMsgsPerSubject > 0, "max_msgs_per_subject drops older messages of a tenant, or takes no newer ones", "no such limit"},
+		{c.MaxMsgSize > 0 && c.MaxMsgSize < largestEvent, fmt.Sprintf("max_msg_size is %d, so that not every event can be published", c.MaxMsgSize), fmt.Sprintf("at least %d, or no limit", largestEvent)},
 		{c.MaxAge > 0 && c.MaxAge < minAge, fmt.Sprintf("max_age is %v, which drops messages that were not consumed in time", c.MaxAge), "at least " + minAge.String()},
 		{c.Duplicates < minDuplicates, fmt.Sprintf("duplicate_window is %v, too short to drop repeated messages", c.Duplicates), "at least " + minDuplicates.String()},
 		{c.AllowMsgTTL, "allow_msg_ttl lets any producer have its commands dropped before they are read", "false"},

@@ -61,8 +61,8 @@ var Alerts = []Symptom{
 			"2. Or have the broker keep messages for longer: [how long a timer is protected](recovery.md#how-long-a-timer-is-protected).",
 	},
 	{
-		ID: "TimerBrokerFull", Cause: "More than 80 % of what the broker takes is used: of the stream on NATS, of the fullest disk on Kafka. A full stream takes no commands and no events.",
-		Do: "1. NATS: `nats stream info svc`. Raise `nats_max_bytes` and restart; for a stream that you made, `nats stream edit svc --max-bytes=16GiB`.\n" +
+		ID: "TimerBrokerFull", Cause: "More than 80 % of what the broker takes is used: of the stream or its account on NATS, of the fullest disk on Kafka. The label `limit` names it. A full stream takes no commands and no events.",
+		Do: "1. NATS: `nats stream info svc`, `nats account info`. Raise `nats_max_bytes` and restart; for a stream that you made, `nats stream edit svc --max-bytes=16GiB`; for an account, `max_file` of its `jetstream`.\n" +
 			"2. The service [removes what is consumed](brokers/nats.md#what-is-at-the-server). The log names what stands in the way: `no more can be removed from it`.\n" +
 			"3. Kafka: `kafka-log-dirs.sh --describe` shows which topic takes the disk. Enlarge it, or shorten `retention.ms` of that topic.",
 	},

@@ -36,8 +36,8 @@ var (
 	NotProvisioned = Symptom{Part: "stream", Red: true, Text: "%s is missing", Do: "an administrator makes it with: `timer-service provision`"}
 	Unfit          = Symptom{Part: "stream", Red: true, Text: "%s", Do: "set it as the message says, or name another stream, topic or queue"}
 	StreamFull     = Symptom{
-		Part: "limits", Red: true, Text: "the stream has %d %% of its %s",
-		Do: "raise max_bytes of the stream, or find the consumer that does not keep up: a full stream refuses commands and events",
+		Part: "limits", Red: true, Text: "of the %s %d %% are used",
+		Do: "raise it, or find the consumer that does not keep up: a full stream refuses commands and events",
 	}
 	KeepsLonger = Symptom{
 		Part: "limits", Text: "the stream keeps commands for longer than retention, %s: one that is delivered again after its timer was deleted would make the timer again",
