@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"net/http"
@@ -14,7 +15,7 @@ import (
 
 // A DeadLetter is a dead letter in an answer.
 type DeadLetter struct {
-	ID            string         `json:"id"`
+	ID            string         `json:"id" doc:"Where the broker can seek, it ends with @ and the place of the dead letter, by which it is found at once. Without that it is found, too, but slowly if there are many."`
 	TenantID      timer.TenantID `json:"tenantId" doc:"_ if it names no valid tenant."`
 	Reason        timer.Reason   `json:"reason,omitempty" doc:"For machines, such as beyond_horizon."`
 	Detail        string         `json:"detail,omitempty" doc:"For people."`
@@ -46,7 +47,7 @@ func showBody(body []byte) Body {
 
 func showDeadLetter(m deadletter.Message) DeadLetter {
 	return DeadLetter{
-		ID: m.ID, TenantID: m.Tenant, Reason: m.Reason, Detail: m.Detail, Topic: m.Topic, Position: m.Position, OriginalID: m.OriginalID,
+		ID: m.Ref(), TenantID: m.Tenant, Reason: m.Reason, Detail: m.Detail, Topic: m.Topic, Position: m.Position, OriginalID: m.OriginalID,
 		FirstAt: stamp(m.FirstAt), LastAt: stamp(m.LastAt), Count: m.Count, Replays: m.Replays, Truncated: m.Truncated,
 		CorrelationID: m.CorrelationID, Bytes: len(m.Body),
 	}
@@ -66,7 +67,7 @@ type DeadLetterOwner struct {
 // A DeadLetterPath is the part of a path that names a dead letter.
 type DeadLetterPath struct {
 	DeadLetterOwner
-	ID string `path:"id" maxLength:"128" pattern:"^[!-~]+$" example:"31b57e33-eb4d-5b11-a6d2-6a5b2d2ffb2c"`
+	ID string `path:"id" maxLength:"160" pattern:"^[!-~]+$" example:"31b57e33-eb4d-5b11-a6d2-6a5b2d2ffb2c"`
 }
 
 // A DeadLetterQuery selects dead letters.
@@ -75,6 +76,22 @@ type DeadLetterQuery struct {
 	Reason        string  `query:"reason" enum:"too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota,not_handled" doc:"Only those with this reason."`
 	Since         instant `query:"since" doc:"Only dead letters from then on, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
 	CorrelationID string  `query:"correlationId" maxLength:"128" doc:"Only dead letters with this correlation id."`
+	ID            string  `query:"id" maxLength:"160" doc:"Only the dead letter with this id."`
+}
+
+// A RemovedDeadLetter says what became of a dead letter.
+type RemovedDeadLetter struct {
+	ID       string         `json:"id"`
+	TenantID timer.TenantID `json:"tenantId"`
+	Reason   timer.Reason   `json:"reason,omitempty"`
+	Result   string         `json:"result" enum:"replayed,discarded,refused"`
+	Why      string         `json:"why,omitempty" doc:"Why it was refused, and stays."`
+}
+
+// RemovedDeadLetters say what became of some of the selected dead letters.
+type RemovedDeadLetters struct {
+	DeadLetters []RemovedDeadLetter `json:"deadLetters" nullable:"false"`
+	Next        string              `json:"next,omitempty" doc:"There may be more: ask again, with this as after."`
 }
 
 type (
@@ -84,6 +101,7 @@ type (
 	}
 	allDeadLettersInput struct{ DeadLetterQuery }
 	deadLettersOutput   struct{ Body DeadLetters }
+	removedOutput       struct{ Body RemovedDeadLetters }
 	deadLetterInput     struct{ DeadLetterPath }
 	deadLetterOutput    struct{ Body DeadLetter }
 )
@@ -104,8 +122,7 @@ func (a *api) addDeadLetters() {
 	register(a, read(path+"/{id}", "get-dead-letter", "A dead letter, with the body of its original"), tenantToken, a.deadLetter)
 	removes := func(how removal) func(context.Context, *deadLetterInput) (*struct{}, error) {
 		return func(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
-			_, err := a.actions.remove(ctx, how, selection{Tenant: timer.TenantID(in.Tenant), ID: in.ID})
-			return nil, err
+			return nil, a.actions.removeOne(ctx, how, timer.TenantID(in.Tenant), in.ID)
 		}
 	}
 	change(a, huma.Operation{
@@ -114,11 +131,44 @@ func (a *api) addDeadLetters() {
 	change(a, huma.Operation{
 		OperationID: "discard-dead-letter", Method: http.MethodDelete, Path: path + "/{id}", Summary: "Remove a dead letter for good",
 	}, tenantToken, removes(discard))
+	for _, how := range []removal{replay, discard} {
+		change(a, huma.Operation{
+			OperationID: how.Verb + "-dead-letters", Method: http.MethodPost, Path: path + ":" + how.Verb, Summary: "Of a tenant: " + how.Verb + " dead letters, the oldest first",
+		}, tenantToken, func(ctx context.Context, in *deadLettersInput) (*removedOutput, error) {
+			return a.removeDeadLetters(ctx, how, timer.TenantID(in.Tenant), in.DeadLetterQuery)
+		})
+		change(a, huma.Operation{
+			OperationID: how.Verb + "-all-dead-letters", Method: http.MethodPost, Path: "/v1/dead-letters:" + how.Verb, Summary: "Of all tenants: " + how.Verb + " dead letters, the oldest first",
+		}, adminToken, func(ctx context.Context, in *allDeadLettersInput) (*removedOutput, error) {
+			return a.removeDeadLetters(ctx, how, "", in.DeadLetterQuery)
+		})
+	}
+}
+
+// selection returns the selection of a query.
+func (q DeadLetterQuery) selection(tenant timer.TenantID) selection {
+	return selection{Tenant: tenant, Reason: q.Reason, Correlation: q.CorrelationID, From: q.Since.Time, ID: q.ID}
+}
+
+func (a *api) removeDeadLetters(ctx context.Context, how removal, tenant timer.TenantID, q DeadLetterQuery) (*removedOutput, error) {
+	s, out := q.selection(tenant), &removedOutput{RemovedDeadLetters{DeadLetters: []RemovedDeadLetter{}}}
+	f := s.letters()
+	f.After, f.Limit = q.After, q.Limit
+	sum, err := a.actions.remove(ctx, how, s, f, func(r deadletter.Result) {
+		removed := RemovedDeadLetter{ID: r.Message.Ref(), TenantID: r.Message.Tenant, Reason: r.Message.Reason, Result: r.Did}
+		if r.Why != nil {
+			removed.Why = r.Why.Error()
+		}
+		out.Body.DeadLetters = append(out.Body.DeadLetters, removed)
+	})
+	if out.Body.Next = sum.Next; sum.Done > 0 && err != nil { // the next call has the error, if it lasts
+		out.Body.Next, err = cmp.Or(q.After, "@"), nil
+	}
+	return out, err
 }
 
 func (a *api) deadLetters(ctx context.Context, tenant timer.TenantID, q DeadLetterQuery) (*deadLettersOutput, error) {
-	s := selection{Tenant: tenant, Reason: q.Reason, Correlation: q.CorrelationID, From: q.Since.Time}
-	page, next, err := a.actions.deadLetters(ctx, s.letters(), q.After, q.Limit)
+	page, next, err := a.actions.deadLetters(ctx, q.selection(tenant).letters(), q.After, q.Limit)
 	return &deadLettersOutput{DeadLetters{all(page, showDeadLetter), next}}, err
 }
 

@@ -122,15 +122,52 @@ func TestDeadLettersAreListedReplayedAndDiscarded(t *testing.T) {
 	}
 }
 
+// TestDeadLettersAreRemovedPageByPage, each with its result, until there are no more.
+func TestDeadLettersAreRemovedPageByPage(t *testing.T) {
+	t.Parallel()
+	b := channel(t)
+	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: b})
+	for i := range 7 {
+		refuse(t, b, "acme", fmt.Sprintf("a-%d", i), "bad_field", `{"n":1}`, i%4)
+	}
+	refuse(t, b, "globex", "g-1", "not_json", "", 0)
+	remove := func(target string) (results []string) {
+		for after := ""; ; {
+			code, got, _ := ask(t, s, "POST", target+"&after="+url.QueryEscape(after))
+			page, _ := got["deadLetters"].([]any)
+			if code != 200 || len(page) > 2 {
+				t.Fatalf("%s: %d %v", target, code, got)
+			}
+			for _, d := range page {
+				results = append(results, fmt.Sprint(d.(map[string]any)["id"], " ", d.(map[string]any)["result"]))
+			}
+			if after, _ = got["next"].(string); after == "" {
+				return results
+			}
+		}
+	}
+	for _, test := range []struct{ target, want string }{
+		{"/v1/tenants/acme/dead-letters:replay?limit=2", "a-0 replayed, a-1 replayed, a-2 replayed, a-3 refused, a-4 replayed, a-5 replayed, a-6 replayed"},
+		{"/v1/dead-letters:discard?limit=2&reason=not_json", "g-1 discarded"},
+		{"/v1/tenants/globex/dead-letters:discard?limit=2", ""},
+		{"/v1/tenants/acme/dead-letters:discard?limit=1&id=unknown", ""},
+		{"/v1/dead-letters:discard?limit=2", "a-3 discarded"},
+	} {
+		if got := strings.Join(remove(test.target), ", "); got != test.want {
+			t.Errorf("%s: %s, want %s", test.target, got, test.want)
+		}
+	}
+}
+
 // unlisted is a broker that can't list its topics.
 type unlisted struct{ broker.Broker }
 
 // VisitDeadLetters visits one tenant only.
-func (u unlisted) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, visit func(*message.Message) (bool, error)) error {
+func (u unlisted) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, from string, visit broker.DeadLetterVisit) error {
 	if tenant == "" {
 		return broker.ErrNameTenant
 	}
-	return u.Broker.VisitDeadLetters(ctx, tenant, visit)
+	return u.Broker.VisitDeadLetters(ctx, tenant, from, visit)
 }
 
 // TestDeadLettersOfBrokersThatCannot answers what to do.

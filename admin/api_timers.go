@@ -95,7 +95,7 @@ func (p TimerPath) key() timer.Key {
 // A PageQuery bounds a page.
 type PageQuery struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
-	After string `query:"after" maxLength:"128" doc:"The page after this one: next of the page before."`
+	After string `query:"after" maxLength:"160" doc:"The page after this one: next of the page before."`
 }
 
 type (

@@ -29,30 +29,55 @@ var (
 	discard = removal{"discard", "discarded", (*deadletter.Service).Discard}
 )
 
-// remove removes the selected dead letters, as far as there is time, and says how many. There
-// is a line for each that was refused and stays.
-func (a *actions) remove(ctx context.Context, how removal, s selection) (text string, err error) {
-	var refused []string
+// remove removes dead letters that fit a filter, which people know as the selection, and tells
+// what became of each. The summary says where the next call goes on if there was no time for all.
+func (a *actions) remove(ctx context.Context, how removal, s selection, f deadletter.Filter, tell func(deadletter.Result)) (sum deadletter.Summary, err error) {
 	err = a.do(ctx, how.Verb+" dead letters", s.Tenant, s.String(), func() (string, error) {
-		var sum deadletter.Summary
 		err := a.visit(ctx, func(ctx context.Context, letters *deadletter.Service) (err error) {
-			sum, err = how.work(letters, ctx, s.letters(), func(r deadletter.Result) {
-				if r.Why != nil {
-					refused = append(refused, string(r.Message.Tenant)+" "+timer.Quote(r.Message.ID)+" stays: "+r.Why.Error())
-				}
-			})
-			return err
+			sum, err = how.work(letters, ctx, f, tell)
+			return inPart(f, sum, err)
 		})
-		if err == nil && s.ID != "" && sum.Done == 0 {
-			if len(refused) > 0 {
-				return "", conflict(http.StatusConflict, "refused", refused[0])
-			}
-			return "", errNoDeadLetter
-		}
-		text = count(int64(sum.Done), "dead letter") + " " + how.Did + ", " + num(int64(len(refused))) + " refused."
-		return text, partly(sum.Done, err)
+		return how.did(sum), partly(sum.Done, err)
 	})
-	return strings.Join(append([]string{text}, refused[:min(len(refused), shownRefused)]...), "\n"), err
+	return sum, err
+}
+
+// did says what became of dead letters.
+func (r removal) did(sum deadletter.Summary) string {
+	return count(int64(sum.Done), "dead letter") + " " + r.Did + ", " + num(int64(sum.Refused)) + " refused."
+}
+
+// removeOne removes the dead letter of a tenant with an id.
+func (a *actions) removeOne(ctx context.Context, how removal, tenant timer.TenantID, id string) error {
+	s, why := selection{Tenant: tenant, ID: id}, error(nil)
+	sum, err := a.remove(ctx, how, s, s.letters(), func(r deadletter.Result) { why = r.Why })
+	switch {
+	case err != nil:
+		return err
+	case sum.Refused > 0:
+		return conflict(http.StatusConflict, "refused", string(tenant)+" "+timer.Quote(id)+" stays: "+why.Error())
+	case sum.Done == 0:
+		return errNoDeadLetter
+	}
+	return nil
+}
+
+// removeSelected removes the selected dead letters, as far as there is time, and says how many.
+// There is a line for each that was refused and stays.
+func (a *actions) removeSelected(ctx context.Context, how removal, s selection) (text string, err error) {
+	var refused []string
+	sum, err := a.remove(ctx, how, s, s.letters(), func(r deadletter.Result) {
+		if r.Why != nil && len(refused) < shownRefused {
+			refused = append(refused, string(r.Message.Tenant)+" "+timer.Quote(r.Message.ID)+" stays: "+r.Why.Error())
+		}
+	})
+	switch {
+	case err == nil && s.ID != "" && sum.Done+sum.Refused == 0:
+		err = errNoDeadLetter
+	case err == nil && sum.Next != "":
+		err = errMore
+	}
+	return strings.Join(append([]string{how.did(sum)}, refused...), "\n"), err
 }
 
 // countLetters counts the selected dead letters for people.

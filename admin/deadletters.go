@@ -17,40 +17,34 @@ const visitTimeout = 10 * time.Second
 // pageTimeouts are the timeouts of pages that take longer than [readTimeout].
 var pageTimeouts = map[string]time.Duration{"/dead-letters": visitTimeout, "/do/{deed}": visitTimeout}
 
-// errFull ends a visit.
-var errFull = errors.New("the page is full")
-
-// deadLetters returns a page of the dead letters that fit a filter, oldest first, after the
-// one with an id. next is the id after which the next page begins, or "" if there is none. A
-// slow broker may end a page early.
+// deadLetters returns a page of the dead letters that fit a filter, oldest first, behind the one
+// that after names. next is after of the next page, or "" if there is none. A slow broker may end
+// a page early.
 func (a *actions) deadLetters(ctx context.Context, f deadletter.Filter, after string, limit int) (page []deadletter.Message, next string, err error) {
-	some := false
+	f.After, f.Limit = after, limit
 	err = a.visit(ctx, func(ctx context.Context, s *deadletter.Service) error {
-		behind := after == ""
-		_, err := s.List(ctx, f, func(m deadletter.Message) error {
-			some = true
-			switch {
-			case !behind:
-				behind = m.ID == after
-				return nil
-			case len(page) == limit:
-				return errFull
-			}
+		sum, err := s.List(ctx, f, func(m deadletter.Message) error {
 			page = append(page, m)
 			return nil
 		})
-		if err == nil && !behind {
-			return huma.Error404NotFound("the dead letter of after is gone: begin again with the first page")
-		}
-		return err
+		next = sum.Next
+		return inPart(f, sum, err)
 	})
-	if len(page) > 0 && (errors.Is(err, errFull) || errors.Is(err, context.DeadlineExceeded)) {
-		return page, page[len(page)-1].ID, nil
+	return page, next, err
+}
+
+// inPart returns nil if there was no time for all of a call, but for a part: the next call goes
+// on. Other errors stay.
+func inPart(f deadletter.Filter, sum deadletter.Summary, err error) error {
+	switch {
+	case errors.Is(err, deadletter.ErrGone):
+		return huma.Error404NotFound(err.Error())
+	case !errors.Is(err, context.DeadlineExceeded) || sum.Seen == 0:
+		return err
+	case sum.Next == f.After: // the broker was too slow to get there
+		return errManyDeadLetters
 	}
-	if some && errors.Is(err, context.DeadlineExceeded) { // the broker was too slow to get to after
-		return nil, "", errManyDeadLetters
-	}
-	return page, "", err
+	return nil
 }
 
 // deadLetter returns the dead letter of a tenant with an id.
@@ -76,7 +70,7 @@ func (a *actions) visit(ctx context.Context, do func(context.Context, *deadlette
 	ctx, cancel := context.WithTimeout(ctx, visitTimeout)
 	defer cancel()
 	err := do(ctx, deadletter.New(a.broker))
-	if code, _ := explain(err); err == nil || code != 0 || errors.Is(err, errFull) {
+	if code, _ := explain(err); err == nil || code != 0 {
 		return err
 	}
 	a.log.WarnContext(ctx, "dead letters were not read", "error", err)

@@ -23,7 +23,7 @@ type slow struct {
 	letters int
 }
 
-func (s slow) VisitDeadLetters(ctx context.Context, _ timer.TenantID, visit func(*message.Message) (bool, error)) error {
+func (s slow) VisitDeadLetters(ctx context.Context, _ timer.TenantID, _ string, visit broker.DeadLetterVisit) error {
 	for i := range s.letters {
 		select {
 		case <-time.After(1100 * time.Millisecond):
@@ -33,7 +33,7 @@ func (s slow) VisitDeadLetters(ctx context.Context, _ timer.TenantID, visit func
 		m := message.NewMessage(fmt.Sprint("letter-", i), nil)
 		m.Metadata.Set(envelope.HeaderTenantID, "acme")
 		m.Metadata.Set(envelope.HeaderMessageID, m.UUID)
-		if _, err := visit(m); err != nil {
+		if _, err := visit([]*message.Message{m}); err != nil {
 			return err
 		}
 	}

@@ -125,7 +125,9 @@ func bulkDeed(d deed, found, do func(*actions, context.Context, selection) (stri
 // lettersDeed returns a deed that removes dead letters.
 func lettersDeed(how removal, d deed) deed {
 	d.Back = "/dead-letters"
-	return bulkDeed(d, (*actions).countLetters, func(a *actions, ctx context.Context, s selection) (string, error) { return a.remove(ctx, how, s) })
+	return bulkDeed(d, (*actions).countLetters, func(a *actions, ctx context.Context, s selection) (string, error) {
+		return a.removeSelected(ctx, how, s)
+	})
 }
 
 // parkedDeed returns a deed that changes parked events.

@@ -98,10 +98,14 @@ func (r rule) check(who access, tenant string) huma.StatusError {
 }
 
 // verbPath returns the path under which the mux registers a path that ends with a verb, as
-// {id}:replay does: the mux matches whole segments only. Other paths stay as they are.
+// {id}:replay does: the mux matches whole segments only, and splitVerb can't tell paths apart.
+// Other paths stay as they are.
 func verbPath(path string) string {
 	if before, verb, ok := strings.Cut(path, "}:"); ok {
 		return before + "}/:" + verb
+	}
+	if before, found := strings.CutSuffix(path, ":replay"); found {
+		return before + "/:replay"
 	}
 	return path
 }

@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
@@ -24,7 +22,7 @@ type held struct {
 	release chan struct{}
 }
 
-func (h held) VisitDeadLetters(ctx context.Context, _ timer.TenantID, _ func(*message.Message) (bool, error)) error {
+func (h held) VisitDeadLetters(ctx context.Context, _ timer.TenantID, _ string, _ broker.DeadLetterVisit) error {
 	select {
 	case <-h.release:
 		return nil

@@ -62,7 +62,7 @@ func (noBroker) Claim(context.Context, string, broker.Owner, bool) (broker.Owner
 }
 
 // VisitDeadLetters visits none.
-func (noBroker) VisitDeadLetters(context.Context, timer.TenantID, func(*message.Message) (bool, error)) error {
+func (noBroker) VisitDeadLetters(context.Context, timer.TenantID, string, broker.DeadLetterVisit) error {
 	return nil
 }
 

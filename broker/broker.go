@@ -97,14 +97,40 @@ type Change struct {
 
 // DeadLetters gives access to the dead letters that wait at a broker.
 type DeadLetters interface {
-	// VisitDeadLetters calls visit with each dead letter of a tenant that exists when the
-	// visit begins, oldest first. Where tenants share a topic it calls visit with those of the
-	// others, too: [Routing.DeadLetterOf] tells whose they are. If visit returns true the dead
-	// letter is removed for good. The caller has validated the tenant: see [ValidateVisit]. The
-	// tenant "" means all; the error is [ErrNameTenant] if the broker can't visit all.
-	// Run must be running. The visit ends at the first error, of ctx, the broker or visit,
-	// and returns it. Dead letters that were not removed stay.
-	VisitDeadLetters(ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error)) error
+	// VisitDeadLetters calls visit with the dead letters of a tenant that exist when the
+	// visit begins, oldest first, in batches of some hundred. Where tenants share a topic it
+	// calls visit with those of the others, too: [Routing.DeadLetterOf] tells whose they are.
+	// What visit returns is removed for good, also if it returns an error, too. With from, the
+	// [MetaSeek] of a dead letter, the visit begins with that one, or behind it if it is gone;
+	// an empty from is the first one, and a driver that sets no MetaSeek ignores it. The caller
+	// has validated the tenant: see [ValidateVisit]. The tenant "" means all; the error is
+	// [ErrNameTenant] if the broker can't visit all. Run must be running. The visit ends at the
+	// first error, of ctx, the broker or visit, and returns it. Dead letters that were not
+	// removed stay.
+	VisitDeadLetters(ctx context.Context, tenant timer.TenantID, from string, visit DeadLetterVisit) error
+}
+
+// A DeadLetterVisit gets a batch of dead letters and returns those to be removed.
+type DeadLetterVisit func(batch []*message.Message) (remove []*message.Message, err error)
+
+// EachDeadLetter returns a visit that calls visit with one dead letter after the other, until it
+// returns an error or ctx is done. A dead letter is removed if visit returns true and no error.
+func EachDeadLetter(ctx context.Context, visit func(deadLetter *message.Message) (remove bool, err error)) DeadLetterVisit {
+	return func(batch []*message.Message) (remove []*message.Message, err error) {
+		for _, m := range batch {
+			if err := ctx.Err(); err != nil {
+				return remove, err
+			}
+			removed, err := visit(m)
+			if err != nil {
+				return remove, err
+			}
+			if removed {
+				remove = append(remove, m)
+			}
+		}
+		return remove, nil
+	}
 }
 
 // An Inspection has the facts that Inspect of a driver has found out about a server. Unknown

@@ -16,6 +16,7 @@ import (
 const (
 	MetaTopic    = "broker_topic"    // topic that the message was published to, such as a NATS subject
 	MetaPosition = "broker_position" // position in the topic's log, such as a sequence; unique there
+	MetaSeek     = "broker_seek"     // where a visit to dead letters can begin with this one; absent if the broker can't seek
 	MetaDelivery = "broker_delivery" // count of deliveries, from "1"; absent if it is not counted
 	MetaNoID     = "broker_no_id"    // "true" if the message had no id, so that its UUID is made up
 )
@@ -38,7 +39,7 @@ func Received(id, topic string, body []byte) *message.Message {
 // IsMeta reports whether a name is a name of metadata of this process. A driver neither
 // publishes these nor reads them from headers.
 func IsMeta(name string) bool {
-	return name == MetaTopic || name == MetaPosition || name == MetaDelivery || name == MetaNoID
+	return name == MetaTopic || name == MetaPosition || name == MetaSeek || name == MetaDelivery || name == MetaNoID
 }
 
 // IsHeader reports whether a name is a token by RFC 9110, section 5.6.2, which every

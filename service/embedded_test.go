@@ -31,7 +31,7 @@ func TestSecretOfTheEmbeddedServer(t *testing.T) {
 		r := run(t, cfg)
 		r.line("ready")
 		owner := connected(t, cfg)
-		if err := owner.(broker.DeadLetters).VisitDeadLetters(t.Context(), "", func(*message.Message) (bool, error) { return false, nil }); err != nil {
+		if err := owner.(broker.DeadLetters).VisitDeadLetters(t.Context(), "", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) { return false, nil })); err != nil {
 			t.Errorf("the owner sees no dead letters: %v", err)
 		}
 		info, err := os.Stat(secret)

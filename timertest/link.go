@@ -92,11 +92,11 @@ func (l *link) Claim(ctx context.Context, role string, owner broker.Owner, takeo
 }
 
 // VisitDeadLetters fails while the broker is down.
-func (l *link) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, visit func(*message.Message) (bool, error)) error {
+func (l *link) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, from string, visit broker.DeadLetterVisit) error {
 	if err := l.away(); err != nil {
 		return err
 	}
-	return l.Broker.VisitDeadLetters(ctx, tenant, visit)
+	return l.Broker.VisitDeadLetters(ctx, tenant, from, visit)
 }
 
 // CatchUp fails when the broker goes down meanwhile.

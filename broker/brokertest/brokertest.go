@@ -122,6 +122,7 @@ func promises(t *testing.T, f Features, open Open, lacks map[string]string, time
 
 		{"A visit sees the dead letters of its tenant, oldest first, as they were", false, true, visitsInOrder},
 		{"A visit removes for good what its function says, and only that", false, true, visitRemoves},
+		{"A visit begins with a dead letter that was found before, or behind it", false, true, visitBegins},
 		{"A dead letter that comes during a visit is for the next one", false, true, visitEnds},
 		{"An error of a visit ends it, and so does its context; the rest stays", false, true, visitFails},
 		{"A visit sees the dead letters of all tenants, or asks for one", false, true, visitAll},

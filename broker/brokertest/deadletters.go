@@ -49,13 +49,13 @@ func keep(*message.Message) (bool, error) { return false, nil }
 // true.
 func (w *world) visit(n *node, t timer.TenantID, remove func(*message.Message) (bool, error)) (seen []*message.Message) {
 	w.Helper()
-	if err := n.VisitDeadLetters(w.Context(), t, func(m *message.Message) (bool, error) {
+	if err := n.VisitDeadLetters(w.Context(), t, "", broker.EachDeadLetter(w.Context(), func(m *message.Message) (bool, error) {
 		if whose, _ := w.Routing().DeadLetterOf(m.Metadata.Get(broker.MetaTopic), m); t != "" && whose != t {
 			return false, nil // the driver can't tell, since tenants share a topic
 		}
 		seen = append(seen, m)
 		return remove(m)
-	}); err != nil {
+	})); err != nil {
 		w.Fatalf("visit the dead letters of %s: %v", t, err)
 	}
 	return seen
@@ -104,6 +104,7 @@ func visitsInOrder(w *world) {
 		}
 		want[broker.MetaPosition] = m.Metadata.Get(broker.MetaPosition)
 		delete(m.Metadata, broker.MetaDelivery) // a driver may count
+		delete(m.Metadata, broker.MetaSeek)     // or seek
 		if diff := cmp.Diff(want, m.Metadata); diff != "" {
 			w.Errorf("metadata of letter %d (-want +got):\n%s", i, diff)
 		}
@@ -129,6 +130,32 @@ func visitRemoves(w *world) {
 	wantBodies(w, "when all are removed", w.visit(w.node, a, keep))
 }
 
+func visitBegins(w *world) {
+	t := tenant()
+	w.deadLetter(t, "1", "2", "3", "4")
+	var from string
+	w.visit(w.node, t, func(m *message.Message) (bool, error) {
+		if string(m.Payload) == "3" {
+			from = m.Metadata.Get(broker.MetaSeek)
+		}
+		return false, nil
+	})
+	if from == "" {
+		return // the driver can't seek
+	}
+	for _, want := range [][]string{{"3", "4"}, {"4"}} { // the second time behind the one that is gone
+		var seen []*message.Message
+		if err := w.VisitDeadLetters(w.Context(), t, from, broker.EachDeadLetter(w.Context(), func(m *message.Message) (bool, error) {
+			seen = append(seen, m)
+			return string(m.Payload) == "3", nil
+		})); err != nil {
+			w.Fatal(err)
+		}
+		wantBodies(w, "from "+from, seen, want...)
+	}
+	wantBodies(w, "what is left", w.visit(w.node, t, keep), "1", "2", "4")
+}
+
 func visitEnds(w *world) {
 	t := tenant()
 	w.deadLetter(t, "1", "2", "3")
@@ -147,12 +174,12 @@ func visitFails(w *world) {
 	w.deadLetter(t, "1", "2", "3")
 	enough := errors.New("enough")
 	seen := 0
-	err := w.VisitDeadLetters(w.Context(), t, func(m *message.Message) (bool, error) {
+	err := w.VisitDeadLetters(w.Context(), t, "", broker.EachDeadLetter(w.Context(), func(m *message.Message) (bool, error) {
 		if seen++; string(m.Payload) == "2" {
 			return true, enough // an error removes nothing
 		}
 		return true, nil
-	})
+	}))
 	if !errors.Is(err, enough) || seen != 2 {
 		w.Errorf("an error of visit: %v after %d letters, want it after 2", err, seen)
 	}
@@ -161,20 +188,20 @@ func visitFails(w *world) {
 	ctx, cancel := context.WithCancel(w.Context())
 	defer cancel()
 	seen = 0
-	err = w.VisitDeadLetters(ctx, t, func(*message.Message) (bool, error) {
+	err = w.VisitDeadLetters(ctx, t, "", broker.EachDeadLetter(ctx, func(*message.Message) (bool, error) {
 		seen++
 		cancel()
 		return false, nil
-	})
+	}))
 	if !errors.Is(err, context.Canceled) || seen != 1 {
 		w.Errorf("the end of ctx: %v after %d letters, want it after 1", err, seen)
 	}
-	if err := w.VisitDeadLetters(ctx, t, keep); !errors.Is(err, context.Canceled) {
+	if err := w.VisitDeadLetters(ctx, t, "", broker.EachDeadLetter(ctx, keep)); !errors.Is(err, context.Canceled) {
 		w.Errorf("ctx that is done: %v", err)
 	}
 	wantBodies(w, "after the end of ctx", w.visit(w.node, t, keep), "2", "3")
 	if w.features.Durable {
-		if err := w.server.Broker().VisitDeadLetters(w.Context(), t, keep); err == nil {
+		if err := w.server.Broker().VisitDeadLetters(w.Context(), t, "", broker.EachDeadLetter(w.Context(), keep)); err == nil {
 			w.Error("a visit through a broker that does not run")
 		}
 	}
@@ -187,7 +214,7 @@ func visitAll(w *world) {
 	third := w.deadLetter(timer.NoTenant, "nobody's")
 	fourth := w.deadLetter(a, "a 2")
 	if !w.features.AllTenants {
-		if err := w.VisitDeadLetters(w.Context(), "", keep); !errors.Is(err, broker.ErrNameTenant) {
+		if err := w.VisitDeadLetters(w.Context(), "", "", broker.EachDeadLetter(w.Context(), keep)); !errors.Is(err, broker.ErrNameTenant) {
 			w.Errorf("a visit to all tenants: %v, want ErrNameTenant", err)
 		}
 	} else {

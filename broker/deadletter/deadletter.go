@@ -21,6 +21,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,7 @@ const (
 	Replayed  = "replayed"  // published again, and removed
 	Discarded = "discarded" // removed
 	Refused   = "refused"   // left where it is
+	listed    = "listed"    // shown
 )
 
 // A Result is the outcome of a dead letter.
@@ -81,13 +83,26 @@ type Result struct {
 type Summary struct {
 	Done    int // dead letters listed, replayed or discarded
 	Refused int // dead letters that were left where they are
+	Seen    int // dead letters that were compared with the filter
+
+	// Next is [Filter.After] of the call that goes on, if this one has ended at its limit or with
+	// its context; empty if there are no more dead letters.
+	Next string
 }
 
 // List calls show with each dead letter that fits the filter, oldest first, and changes
 // nothing. It ends at the first error, of ctx, the broker or show, and returns it.
 func (s *Service) List(ctx context.Context, f Filter, show func(Message) error) (Summary, error) {
-	return s.each(ctx, f, false, nil, func(m Message) (Result, error) {
-		return Result{Message: m}, show(m)
+	return s.each(ctx, f, false, nil, func(batch []Message) []Result {
+		results := make([]Result, 0, len(batch))
+		for _, m := range batch {
+			err := show(m)
+			if results = append(results, Result{Message: m, Did: listed, Why: err}); err != nil {
+				results[len(results)-1].Did = ""
+				break
+			}
+		}
+		return results
 	})
 }
 
@@ -99,25 +114,33 @@ func (s *Service) List(ctx context.Context, f Filter, show func(Message) error) 
 // error, of ctx or the broker, and returns it, together with the summary until then. Tell
 // is called once for each dead letter that fits, and may be nil.
 func (s *Service) Replay(ctx context.Context, f Filter, tell func(Result)) (Summary, error) {
-	return s.each(ctx, f, true, tell, func(m Message) (Result, error) {
-		topic, err := s.destination(m)
-		if err != nil {
-			return Result{Message: m, Did: Refused, Why: err}, nil
+	return s.each(ctx, f, true, tell, func(batch []Message) []Result {
+		results := make([]Result, len(batch))
+		var messages []broker.Message
+		var of []*Result // the results of messages
+		for i, m := range batch {
+			r := &results[i]
+			topic, err := s.destination(m)
+			if err != nil {
+				*r = Result{Message: m, Did: Refused, Why: err}
+				continue
+			}
+			msg := m.replay()
+			*r = Result{Message: m, Did: Replayed, Topic: topic, ID: msg.UUID}
+			messages, of = append(messages, broker.Message{Topic: topic, Message: msg}), append(of, r)
 		}
-		msg := m.replay()
-		done := Result{Message: m, Did: Replayed, Topic: topic, ID: msg.UUID}
-		switch err := s.broker.Publisher().Publish(ctx, broker.Message{Topic: topic, Message: msg})[0]; {
-		case errors.Is(err, broker.ErrRefused):
-			return Result{Message: m, Did: Refused, Why: err}, nil
-		case err != nil:
-			return Result{}, fmt.Errorf("replay %s, which stays: %w", timer.Quote(m.ID), err)
+		for i, err := range s.publish(ctx, messages) {
+			switch r := of[i]; {
+			case errors.Is(err, broker.ErrRefused):
+				*r = Result{Message: r.Message, Did: Refused, Why: err}
+			case err != nil:
+				*r = Result{Message: r.Message, Why: fmt.Errorf("replay %s, which stays: %w", timer.Quote(r.Message.ID), err)}
+			}
 		}
 		marking, stop := pause.Outlive(ctx, 0, removeTimeout)
 		defer stop()
-		if err := leaveOriginal(marking, s.broker, m, MarkReplayed); err != nil {
-			return Result{}, fmt.Errorf("replay %s, which stays though it was published: %w", timer.Quote(m.ID), err)
-		}
-		return done, nil
+		s.mark(marking, results, MarkReplayed, "replay %s, which stays though it was published: %w")
+		return results
 	})
 }
 
@@ -127,12 +150,44 @@ func (s *Service) Replay(ctx context.Context, f Filter, tell func(Result)) (Summ
 // together with the summary until then. Tell is called once for each dead letter that
 // fits, and may be nil.
 func (s *Service) Discard(ctx context.Context, f Filter, tell func(Result)) (Summary, error) {
-	return s.each(ctx, f, true, tell, func(m Message) (Result, error) {
-		if err := leaveOriginal(ctx, s.broker, m, MarkDiscarded); err != nil {
-			return Result{}, fmt.Errorf("discard %s, which stays: %w", timer.Quote(m.ID), err)
+	return s.each(ctx, f, true, tell, func(batch []Message) []Result {
+		results := make([]Result, len(batch))
+		for i, m := range batch {
+			results[i] = Result{Message: m, Did: Discarded}
 		}
-		return Result{Message: m, Did: Discarded}, nil
+		s.mark(ctx, results, MarkDiscarded, "discard %s, which stays: %w")
+		return results
 	})
+}
+
+// mark publishes a mark for the original of each dead letter that is replayed or discarded, if
+// its position is known and a recovery could read it. If that fails the result is an error.
+func (s *Service) mark(ctx context.Context, results []Result, mark Mark, format string) {
+	if kept, _ := s.broker.History(); kept == nil {
+		return
+	}
+	var marks []broker.Message
+	var of []*Result
+	for i, r := range results {
+		m := r.Message
+		if r.Did == "" || r.Did == Refused || m.Position == "" {
+			continue
+		}
+		marks, of = append(marks, broker.Message{Topic: s.routing.DeadLettersOf(m.Tenant), Message: markOfOriginal(m, mark)}), append(of, &results[i])
+	}
+	for i, err := range s.publish(ctx, marks) {
+		if err != nil {
+			*of[i] = Result{Message: of[i].Message, Why: fmt.Errorf(format, timer.Quote(of[i].Message.ID), err)}
+		}
+	}
+}
+
+// publish publishes messages, if there are any.
+func (s *Service) publish(ctx context.Context, messages []broker.Message) []error {
+	if len(messages) == 0 {
+		return nil
+	}
+	return s.broker.Publisher().Publish(ctx, messages...)
 }
 
 // destination returns the topic to which a dead letter is replayed, or why there is none.
@@ -160,10 +215,11 @@ func (s *Service) destination(m Message) (string, error) {
 // errLimit ends a visit at the limit of the filter.
 var errLimit = errors.New("the limit is reached")
 
-// each calls do with each dead letter that fits, and removes it if do replays or discards
-// it. It counts and reports a result only when the dead letter is known to be
-// removed: when the visit goes on, or has ended.
-func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Result), do func(Message) (Result, error)) (Summary, error) {
+// each calls do with the dead letters that fit, in batches, and removes those that do replays or
+// discards. Do returns results for the first ones of a batch at least; one that has done nothing
+// has an error, and ends the visit. Each counts and reports a result only when the dead letter is
+// known to be removed: when the visit goes on, or has ended.
+func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Result), do func([]Message) []Result) (Summary, error) {
 	if err := broker.ValidateVisit(f.Tenant); err != nil {
 		return Summary{}, err
 	}
@@ -173,37 +229,45 @@ func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Res
 		visiting, stop = pause.Outlive(ctx, 0, removeTimeout)
 	}
 	defer stop()
-	err := s.broker.VisitDeadLetters(visiting, f.Tenant, func(msg *message.Message) (bool, error) {
+	search := f.search()
+	var failed, failure error // of the visit, which has removed what it should; of a dead letter
+	err := s.broker.VisitDeadLetters(visiting, f.Tenant, search.from, func(batch []*message.Message) (removed []*message.Message, err error) {
 		count.settle()
+		defer func() { failed = err }()
 		if err := ctx.Err(); err != nil {
-			return false, err
+			return nil, err
 		}
-		if f.Limit > 0 && count.fitting == f.Limit {
-			return false, errLimit
+		letters, of, end := search.find(s.routing, batch)
+		var gone []int
+		for i, r := range do(letters) {
+			if r.Did == "" {
+				end = cmp.Or(failure, r.Why)
+				failure = end
+				continue
+			}
+			remove := change && r.Did != Refused
+			if count.add(r, remove); remove {
+				gone, removed = append(gone, i), append(removed, of[i])
+			}
 		}
-		if MarkOf(msg) != "" {
-			return false, nil
-		}
-		m := Read(s.routing, msg)
-		if !f.Fits(m) {
-			return false, nil
-		}
-		did, err := do(m)
-		if err != nil {
-			return false, err
-		}
-		remove := change && did.Did != Refused
-		count.add(did, remove)
-		return remove, nil
+		search.removed(gone)
+		count.Seen += len(search.examined)
+		return removed, end
 	})
-	switch {
-	case err == nil:
+	if err == nil || failed != nil && errors.Is(err, failed) {
 		count.settle()
+	}
+	if errors.Is(err, errLimit) && !search.only || ctx.Err() != nil {
+		count.Next = search.next()
+	}
+	switch {
+	case err == nil && search.missed():
+		err = ErrGone
 	case errors.Is(err, errLimit):
 		err = nil
 	case ctx.Err() != nil:
 		err = fmt.Errorf("%w%s", ctx.Err(), count.uncertain())
-	default:
+	case err != nil:
 		err = fmt.Errorf("%w%s", err, count.uncertain())
 	}
 	return count.Summary, err

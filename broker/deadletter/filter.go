@@ -11,13 +11,14 @@ import (
 // all dead letters of all tenants.
 type Filter struct {
 	Tenant      timer.TenantID // tenant; "" for all, [timer.NoTenant] for dead letters that name none
-	IDs         []string       // one of these ids; empty for all
+	IDs         []string       // one of these ids, or of [Message.Ref]; empty for all
 	Reasons     []timer.Reason // one of these reasons; empty for all
 	Correlation string         // correlation id; empty for all
 	// Since selects messages that last became dead letters then or later; zero selects all.
 	// A message without that time counts as older.
 	Since time.Time
-	Limit int // most dead letters, oldest first; 0 for all
+	Limit int    // most dead letters, oldest first; 0 for all
+	After string // only those behind this one: Next of a [Summary], [Message.Ref] or an id; empty for all
 }
 
 // Fits reports whether a dead letter is selected.

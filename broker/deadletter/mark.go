@@ -83,22 +83,19 @@ func Leave(ctx context.Context, b Broker, d timer.Decision) error {
 	return leave(ctx, b, cmp.Or(d.TenantID, timer.NoTenant), mark, headers)
 }
 
-// leaveOriginal publishes a mark that names the original of a dead letter, unless its position
-// is not known.
-func leaveOriginal(ctx context.Context, b Broker, m Message, mark Mark) error {
-	if m.Position == "" {
-		return nil
-	}
-	return leave(ctx, b, m.Tenant, mark, map[string]string{
-		envelope.HeaderDeadLetterTopic: m.Topic, envelope.HeaderDeadLetterPosition: m.Position, envelope.HeaderDeadLetterOriginalID: m.OriginalID,
-	})
-}
-
 // leave publishes a mark with more headers.
 func leave(ctx context.Context, b Broker, tenant timer.TenantID, mark Mark, headers map[string]string) error {
 	if kept, _ := b.History(); kept == nil {
 		return nil
 	}
+	if err := broker.Join(b.Publisher().Publish(ctx, broker.Message{Topic: b.Routing().DeadLettersOf(tenant), Message: markOf(tenant, mark, headers)})); err != nil {
+		return fmt.Errorf("tell the broker, for a recovery: %w", err)
+	}
+	return nil
+}
+
+// markOf returns the message of a mark.
+func markOf(tenant timer.TenantID, mark Mark, headers map[string]string) *message.Message {
 	// The body is not empty, since Kafka takes a message without one for a deletion.
 	msg := message.NewMessage(uuid.NewString(), []byte("{}"))
 	for name, value := range headers {
@@ -110,8 +107,12 @@ func leave(ctx context.Context, b Broker, tenant timer.TenantID, mark Mark, head
 	if tenant != timer.NoTenant {
 		msg.Metadata.Set(envelope.HeaderTenantID, string(tenant))
 	}
-	if err := broker.Join(b.Publisher().Publish(ctx, broker.Message{Topic: b.Routing().DeadLettersOf(tenant), Message: msg})); err != nil {
-		return fmt.Errorf("tell the broker, for a recovery: %w", err)
-	}
-	return nil
+	return msg
+}
+
+// markOfOriginal returns the message of a mark that names the original of a dead letter.
+func markOfOriginal(m Message, mark Mark) *message.Message {
+	return markOf(m.Tenant, mark, map[string]string{
+		envelope.HeaderDeadLetterTopic: m.Topic, envelope.HeaderDeadLetterPosition: m.Position, envelope.HeaderDeadLetterOriginalID: m.OriginalID,
+	})
 }

@@ -35,6 +35,17 @@ type Message struct {
 	CorrelationID string      // correlation id of the original, if it has one
 	Trace         timer.Trace // trace of the original, if it has one
 	Body          []byte      // body of the original, byte for byte unless Truncated
+
+	Seek string // where a visit can begin with it, see [broker.MetaSeek]; empty if the broker can't seek
+}
+
+// Ref returns a text that names the dead letter: its id, and where the broker has it if a visit
+// can begin there, so that it is found at once.
+func (m Message) Ref() string {
+	if m.Seek == "" {
+		return m.ID
+	}
+	return m.ID + "@" + m.Seek
 }
 
 // Read decodes a message of [broker.DeadLetters]. The result refers to the body of the
@@ -58,6 +69,7 @@ func Read(routing broker.Routing, msg *message.Message) Message {
 		CorrelationID: envelope.CorrelationFrom(get),
 		Trace:         envelope.TraceFrom(get),
 		Body:          msg.Payload,
+		Seek:          get(broker.MetaSeek),
 	}
 	if n, err := strconv.Atoi(get(envelope.HeaderDeadLetterCount)); err == nil && n > 0 {
 		m.Count = n

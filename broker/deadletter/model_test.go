@@ -31,6 +31,8 @@ type model struct {
 	published []sent
 	publish   func(topic string, msg *message.Message) error // may be nil
 	remove    func(ctx context.Context) error                // may be nil
+	seeks     bool
+	visited   int // dead letters
 }
 
 type sent struct {
@@ -44,10 +46,10 @@ func (s *model) Routing() broker.Routing { return s.routing }
 func (s *model) History() (broker.History, string) { return nil, "the model keeps nothing" }
 func (s *model) Publisher() broker.Publisher       { return s }
 
-func (s *model) Publish(_ context.Context, messages ...broker.Message) []error {
+func (s *model) Publish(ctx context.Context, messages ...broker.Message) []error {
 	results := make([]error, len(messages))
 	for i, m := range messages {
-		if s.publish != nil {
+		if results[i] = ctx.Err(); results[i] == nil && s.publish != nil {
 			results[i] = s.publish(m.Topic, m.Message)
 		}
 		if results[i] == nil {
@@ -59,20 +61,42 @@ func (s *model) Publish(_ context.Context, messages ...broker.Message) []error {
 
 // VisitDeadLetters visits the dead letters of all tenants, as a broker does where they share a
 // topic.
-func (s *model) VisitDeadLetters(ctx context.Context, _ timer.TenantID, visit func(*message.Message) (bool, error)) error {
-	for _, kept := range slices.Clone(s.kept) {
+func (s *model) VisitDeadLetters(ctx context.Context, _ timer.TenantID, from string, visit broker.DeadLetterVisit) error {
+	first := 0
+	if s.seeks && from != "" {
+		first = slices.IndexFunc(s.kept, func(m *message.Message) bool {
+			at, _ := strconv.Atoi(m.Metadata.Get(broker.MetaPosition))
+			begin, _ := strconv.Atoi(from)
+			return at >= begin
+		})
+		if first < 0 {
+			return nil
+		}
+	}
+	for part := range slices.Chunk(slices.Clone(s.kept[first:]), 3) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		remove, err := visit(kept.Copy())
-		if err == nil && remove && s.remove != nil {
-			err = s.remove(ctx)
+		batch := make([]*message.Message, len(part))
+		for i, kept := range part {
+			s.visited++
+			if batch[i] = kept.Copy(); s.seeks {
+				batch[i].Metadata[broker.MetaSeek] = kept.Metadata.Get(broker.MetaPosition)
+			}
 		}
-		if err != nil {
-			return err
+		removed, visitErr := visit(batch)
+		if len(removed) > 0 && s.remove != nil {
+			if err := s.remove(ctx); err != nil {
+				return err
+			}
 		}
-		if remove {
-			s.kept = slices.DeleteFunc(s.kept, func(m *message.Message) bool { return m == kept })
+		for i, kept := range part {
+			if slices.Contains(removed, batch[i]) {
+				s.kept = slices.DeleteFunc(s.kept, func(m *message.Message) bool { return m == kept })
+			}
+		}
+		if visitErr != nil {
+			return visitErr
 		}
 	}
 	return nil

@@ -10,41 +10,46 @@ import (
 type counter struct {
 	Summary
 	tell    func(Result)
-	fitting int     // dead letters that fit the filter
-	last    *Result // result of a dead letter that is being removed
+	pending []Result // of dead letters that are being removed, and of others behind them
 }
 
-// add notes the result of a dead letter that fits. If the dead letter is to be removed,
+// add notes the result of a dead letter. If the dead letter, or one before it, is to be removed,
 // the next settle counts the result.
 func (c *counter) add(r Result, remove bool) {
-	c.fitting++
-	c.last = &r
-	if !remove {
-		c.settle()
-	}
-}
-
-// settle counts and reports the last result. Its dead letter was removed, or stays.
-func (c *counter) settle() {
-	r := c.last
-	if r == nil {
+	if remove || len(c.pending) > 0 {
+		c.pending = append(c.pending, r)
 		return
 	}
-	c.last = nil
+	c.count(r)
+}
+
+// settle counts and reports the pending results. Their dead letters were removed.
+func (c *counter) settle() {
+	for _, r := range c.pending {
+		c.count(r)
+	}
+	c.pending = nil
+}
+
+func (c *counter) count(r Result) {
 	if r.Did == Refused {
 		c.Refused++
 	} else {
 		c.Done++
 	}
 	if c.tell != nil {
-		c.tell(*r)
+		c.tell(r)
 	}
 }
 
-// uncertain returns a text about a dead letter that may or may not be removed.
+// uncertain returns a text about dead letters that may or may not be removed.
 func (c *counter) uncertain() string {
-	if c.last == nil {
+	if len(c.pending) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%s was %s, but may still be there)", timer.Quote(c.last.Message.ID), c.last.Did)
+	first, others := c.pending[0], ""
+	if n := len(c.pending) - 1; n > 0 {
+		others = fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf(" (%s%s: %s, but may still be there)", timer.Quote(first.Message.ID), others, first.Did)
 }

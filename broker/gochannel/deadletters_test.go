@@ -23,11 +23,11 @@ func TestOldestDeadLettersAreDropped(t *testing.T) {
 		}
 		for range 2 {
 			var seen []string
-			if err := b.VisitDeadLetters(t.Context(), "", func(deadLetter *message.Message) (bool, error) {
+			if err := b.VisitDeadLetters(t.Context(), "", "", broker.EachDeadLetter(t.Context(), func(deadLetter *message.Message) (bool, error) {
 				seen = append(seen, fmt.Sprint(deadLetter.UUID, deadLetter.Payload))
 				deadLetter.Payload[0] = 99 // changes nothing for others
 				return false, nil
-			}); err != nil {
+			})); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([]string{"2[2]", "3[3]", "4[4]"}, seen); diff != "" {

@@ -18,10 +18,9 @@ const removeTimeout = 20 * time.Second
 
 // VisitDeadLetters visits the dead letters of a tenant, see [broker.DeadLetters]. It
 // removes one with a tombstone, a record with its key and no value. Then the dead letter
-// is not visited again, and Kafka frees its space when it compacts the topic.
-func (b *Broker) VisitDeadLetters(
-	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
-) error {
+// is not visited again, and Kafka frees its space when it compacts the topic. A visit begins
+// with the first one: which dead letters were removed is known at the end only.
+func (b *Broker) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, _ string, visit broker.DeadLetterVisit) error {
 	err := b.visit(ctx, tenant, visit)
 	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return fmt.Errorf("visit dead letters: %w", classify(err))
@@ -31,9 +30,7 @@ func (b *Broker) VisitDeadLetters(
 
 // visit reads the topics twice. The tombstones come after the dead letters that they
 // remove, and dead letters are too long to keep in memory.
-func (b *Broker) visit(
-	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
-) error {
+func (b *Broker) visit(ctx context.Context, tenant timer.TenantID, visit broker.DeadLetterVisit) error {
 	extents, err := b.extents(ctx, b.opt.Routing.DeadLettersOf(cmp.Or(tenant, anyTenant)))
 	if err != nil {
 		return err
@@ -55,19 +52,24 @@ func (b *Broker) visit(
 		return err
 	}
 	return b.read(ctx, broker.DeadLetter, extents, func(batch []storedRecord) error {
+		records := make(map[*message.Message]*kgo.Record)
+		letters := make([]*message.Message, 0, len(batch))
 		for _, r := range batch {
-			if offset, there := last[idOf(r.Record)]; !there || offset != r.Offset {
-				continue
-			}
-			remove, err := visit(unmarshal(r.Record))
-			if err == nil && remove {
-				err = b.remove(ctx, remover, r.Record)
-			}
-			if err = cmp.Or(err, ctx.Err()); err != nil {
-				return err
+			if offset, there := last[idOf(r.Record)]; there && offset == r.Offset {
+				letters = append(letters, unmarshal(r.Record))
+				records[letters[len(letters)-1]] = r.Record
 			}
 		}
-		return nil
+		if len(letters) == 0 {
+			return nil
+		}
+		removed, err := visit(letters)
+		tombstones := make([]*kgo.Record, len(removed))
+		for i, m := range removed {
+			r := records[m]
+			tombstones[i] = &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: []byte(idOf(r).key)}
+		}
+		return cmp.Or(b.remove(ctx, remover, tombstones), err, ctx.Err())
 	})
 }
 
@@ -90,13 +92,12 @@ func idOf(r *kgo.Record) recordID {
 	return recordID{id, string(r.Key)}
 }
 
-// remove publishes a tombstone, into the partition of the dead letter.
-func (b *Broker) remove(ctx context.Context, remover *kgo.Client, r *kgo.Record) error {
+// remove publishes tombstones, each into the partition of its dead letter.
+func (b *Broker) remove(ctx context.Context, remover *kgo.Client, tombstones []*kgo.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	tombstone := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: []byte(idOf(r).key)}
-	if err := remover.ProduceSync(ctx, tombstone).FirstErr(); err != nil {
-		return fmt.Errorf("remove the dead letter at %s: %w", position(r), err)
+	if err := remover.ProduceSync(ctx, tombstones...).FirstErr(); err != nil {
+		return fmt.Errorf("remove dead letters: %w", err)
 	}
 	return nil
 }

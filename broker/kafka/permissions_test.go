@@ -150,7 +150,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	if _, err := service.Used(t.Context(), "timer-service"); err != nil {
 		t.Errorf("whether it is used: %v", err)
 	}
-	if err := service.VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) { return false, nil }); err != nil {
+	if err := service.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) { return false, nil })); err != nil {
 		t.Errorf("dead letters, for the service: %v", err)
 	}
 	for _, of := range []string{"timer.commands", "service.events", deadLetters, kafka.DefaultReceipts} {
@@ -175,10 +175,10 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	operator := ready(t, as("operator", true))
 	for want := range 2 {
 		seen := 0
-		if err := operator.VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) {
+		if err := operator.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) {
 			seen++
 			return true, nil
-		}); err != nil || seen != 1-want {
+		})); err != nil || seen != 1-want {
 			t.Errorf("visit %d: %d dead letters, %v", want, seen, err)
 		}
 	}
@@ -210,10 +210,10 @@ func TestTopicsThatMayNotBeReadAreAnError(t *testing.T) {
 	}
 	publish(t, ready(t, as("service")), deadLetters, "dead letter")
 	onlooker := ready(t, as("onlooker"))
-	visited := onlooker.VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) {
+	visited := onlooker.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) {
 		t.Error("a dead letter was visited")
 		return false, nil
-	})
+	}))
 	_, tailed := onlooker.Tail().Subscribe(t.Context(), deadLetters)
 	for _, err := range []error{visited, tailed} {
 		if !errors.Is(err, kerr.TopicAuthorizationFailed) || !errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), "Read on topic "+deadLetters) {

@@ -108,7 +108,7 @@ func TestReplayEndsWhereNoRecordIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	publish(t, b, letters, "first", "second")
-	if err := b.VisitDeadLetters(t.Context(), "acme", func(m *message.Message) (bool, error) { return string(m.Payload) == "second", nil }); err != nil {
+	if err := b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) { return string(m.Payload) == "second", nil })); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, b, letters, "third", "fourth")

@@ -168,10 +168,10 @@ func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 	}
 	visit := func(remove string) (bodies string) {
 		t.Helper()
-		if err := b.VisitDeadLetters(t.Context(), "acme", func(m *message.Message) (bool, error) {
+		if err := b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) {
 			bodies += string(m.Payload) + "."
 			return string(m.Payload) == remove, nil
-		}); err != nil {
+		})); err != nil {
 			t.Fatal(err)
 		}
 		return bodies
@@ -204,10 +204,10 @@ func TestNewDeadLettersAreVisited(t *testing.T) {
 	visitor, service := ready(t, opt), ready(t, opt)
 	visited := func() (n int) {
 		t.Helper()
-		if err := visitor.VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) {
+		if err := visitor.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) {
 			n++
 			return false, nil
-		}); err != nil {
+		})); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -245,10 +245,10 @@ func TestForeignDeadLettersAreRemoved(t *testing.T) {
 	slices.Sort(want)
 	for _, removed := range []bool{false, true} {
 		var got []string
-		if err := b.VisitDeadLetters(t.Context(), "foreign", func(m *message.Message) (bool, error) {
+		if err := b.VisitDeadLetters(t.Context(), "foreign", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) {
 			got = append(got, string(m.Payload))
 			return !removed, nil
-		}); err != nil {
+		})); err != nil {
 			t.Fatal(err)
 		}
 		slices.Sort(got)

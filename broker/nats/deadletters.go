@@ -10,31 +10,38 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // VisitDeadLetters calls visit with each dead letter of a tenant, or of all, that the
-// stream has when the visit begins, oldest first. If visit returns true the dead letter
-// is deleted. See [broker.DeadLetters] for the contract.
+// stream has when the visit begins, oldest first, and deletes those that visit returns. See
+// [broker.DeadLetters] for the contract.
 //
 // It makes no consumer, so that it needs no more permissions than to read and delete
 // messages of the stream.
-func (b *Broker) VisitDeadLetters(
-	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
-) error {
-	return b.readTopic(ctx, b.opt.Routing.DeadLettersOf(cmp.Or(tenant, "*")), nil, nil, func(batch []broker.Stored) error {
-		for _, m := range batch {
-			remove, err := visit(m.Message)
-			if err == nil && remove {
-				err = b.remove(ctx, m.Number)
-			}
-			if err = cmp.Or(err, ctx.Err()); err != nil {
-				return err
-			}
+func (b *Broker) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, from string, visit broker.DeadLetterVisit) error {
+	var after map[string]int64
+	if first, _ := strconv.ParseInt(from, 10, 64); first > 1 {
+		err := b.withSession(ctx, func(ctx context.Context, s *session) error {
+			info, err := b.lookUpStream(ctx, s)
+			after = map[string]int64{b.logOf(info.Created): first - 1}
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		return nil
+	}
+	return b.readTopic(ctx, b.opt.Routing.DeadLettersOf(cmp.Or(tenant, "*")), after, nil, func(batch []broker.Stored) error {
+		letters := make([]*message.Message, len(batch))
+		for i, m := range batch {
+			letters[i] = m.Message
+			letters[i].Metadata[broker.MetaSeek] = letters[i].Metadata[broker.MetaPosition]
+		}
+		removed, err := visit(letters)
+		return cmp.Or(b.remove(ctx, removed), err, ctx.Err())
 	})
 }
 
@@ -46,24 +53,44 @@ func (m stored) message() *message.Message {
 	return msg
 }
 
-// remove deletes a message of the stream. It returns nil if it was deleted meanwhile.
-func (b *Broker) remove(ctx context.Context, number int64) error {
+// removeAtOnce is how many messages are deleted at once.
+const removeAtOnce = 64
+
+// remove deletes messages of the stream.
+func (b *Broker) remove(ctx context.Context, letters []*message.Message) error {
+	if len(letters) == 0 {
+		return nil
+	}
 	s, err := b.current()
 	if err != nil {
 		return err
 	}
-	if _, err := b.lookUpStream(ctx, s); err != nil { // in another stream another message has the number
+	if _, err := b.lookUpStream(ctx, s); err != nil { // in another stream other messages have the numbers
+		return err
+	}
+	var removals errgroup.Group
+	removals.SetLimit(removeAtOnce)
+	for _, m := range letters {
+		removals.Go(func() error { return b.removeOne(ctx, s, m.Metadata[broker.MetaSeek]) })
+	}
+	return removals.Wait()
+}
+
+// removeOne deletes a message of the stream. It returns nil if it was deleted meanwhile.
+func (b *Broker) removeOne(ctx context.Context, s *session, number string) error {
+	sequence, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
 		return err
 	}
 	err = b.ask(ctx, s, "STREAM.MSG.DELETE."+b.opt.Stream, struct {
 		Sequence int64 `json:"seq"`
 		NoErase  bool  `json:"no_erase"` // the bytes on disk need not be overwritten
-	}{number, true}, new(struct{}))
+	}{sequence, true}, new(struct{}))
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeSequenceNotFound {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("remove %d: %w", number, err)
+		return fmt.Errorf("remove %s: %w", number, err)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestRequestThatIsDeniedFailsNoOther(t *testing.T) {
 		})
 	}
 	for began := time.Now(); time.Since(began) < 3*time.Second && !t.Failed(); {
-		if err := b.VisitDeadLetters(ctx, "acme", func(*message.Message) (bool, error) { return false, nil }); err != nil && !errors.Is(err, context.Canceled) {
+		if err := b.VisitDeadLetters(ctx, "acme", "", broker.EachDeadLetter(ctx, func(*message.Message) (bool, error) { return false, nil })); err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("what is permitted: %v", err)
 		}
 	}

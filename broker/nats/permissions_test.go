@@ -179,7 +179,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 
 func visits(t testing.TB, b *nats.Broker, remove bool) (n int) {
 	t.Helper()
-	if err := b.VisitDeadLetters(t.Context(), "", func(*message.Message) (bool, error) { n++; return remove, nil }); err != nil {
+	if err := b.VisitDeadLetters(t.Context(), "", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) { n++; return remove, nil })); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -359,7 +359,7 @@ func TestWhatIsDeniedIsAnErrorAtOnce(t *testing.T) {
 			t.Errorf("publish of %d: %v", n, err)
 		}
 	}
-	if err := c.VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) { return false, nil }); !errors.Is(err, broker.ErrDenied) {
+	if err := c.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) { return false, nil })); !errors.Is(err, broker.ErrDenied) {
 		t.Errorf("dead letters: %v", err)
 	}
 	for range 20 { // the library may notify of it later than it answers

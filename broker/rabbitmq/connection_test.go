@@ -12,6 +12,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
@@ -111,12 +112,12 @@ func TestVisitEndsWithTheConnection(t *testing.T) {
 	b := r.ready(r.opt)
 	deadLetters := r.opt.Routing.DeadLettersOf("acme")
 	publish(t, b, deadLetters, "1", "2", "3")
-	err := b.VisitDeadLetters(t.Context(), "acme", func(m *message.Message) (bool, error) {
+	err := b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) {
 		if string(m.Payload) == "2" {
 			r.proxy.Reset()
 		}
 		return false, nil
-	})
+	}))
 	if err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want an error about the connection", err)
 	}
@@ -124,10 +125,10 @@ func TestVisitEndsWithTheConnection(t *testing.T) {
 	var all []string
 	until(t, "the dead letters that the server requeues", func() bool {
 		all = nil
-		_ = b.VisitDeadLetters(t.Context(), "acme", func(m *message.Message) (bool, error) {
+		_ = b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) {
 			all = append(all, string(m.Payload))
 			return false, nil
-		})
+		}))
 		return len(all) == 3
 	})
 	if strings.Join(all, "") != "123" {

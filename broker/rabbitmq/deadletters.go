@@ -23,14 +23,12 @@ import (
 const returnTimeout = time.Second
 
 // VisitDeadLetters visits the dead letters in the queue of a tenant. It takes them from
-// the queue one by one. When it ends, for any reason, it gives the others
+// the queue in batches, always from the first one on. When it ends, for any reason, it gives the others
 // back: they are in the queue as before, marked as redelivered. Until then another
 // reader does not see the visited ones. The position of a dead letter is its number in
 // the queue when the visit began. The tenant "" is possible only if all tenants share a
 // queue.
-func (b *Broker) VisitDeadLetters(
-	ctx context.Context, tenant timer.TenantID, visit func(*message.Message) (remove bool, err error),
-) error {
+func (b *Broker) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, _ string, visit broker.DeadLetterVisit) error {
 	if tenant == "" && strings.Contains(b.opt.Routing.DeadLetters, "{tenant}") {
 		return broker.ErrNameTenant
 	}
@@ -73,7 +71,7 @@ func (b *Broker) VisitDeadLetters(
 type visitor struct {
 	channel *amqp.Channel
 	topic   string
-	visit   func(*message.Message) (remove bool, err error)
+	visit   broker.DeadLetterVisit
 	number  int // number of the last dead letter, from 1
 	left    int // dead letters behind the first, when the first was taken
 }
@@ -85,7 +83,7 @@ func (v *visitor) all(ctx context.Context) (err error) {
 	// consumers have given back (in rabbit_amqqueue_process.erl, 3.10, "stat" goes first). When the first
 	// message is taken from it, it has requeued them. So the number is asked for then.
 	for more := true; more && v.number <= v.left && err == nil && ctx.Err() == nil; {
-		more, err = v.next()
+		more, err = v.next(ctx)
 	}
 	switch {
 	case v.number == 0 && code(err) == amqp.NotFound: // no dead letter was published yet
@@ -98,24 +96,40 @@ func (v *visitor) all(ctx context.Context) (err error) {
 	return errors.Join(err, v.channel.Nack(0, true, true), v.channel.Close())
 }
 
-// next visits one dead letter. It returns false if there is none.
-func (v *visitor) next() (more bool, err error) {
-	in, ok, err := v.channel.Get(v.topic, false)
-	if err != nil || !ok {
-		return false, err
-	}
-	deadLetter := unmarshal(v.topic, &in)
-	if v.number++; v.number == 1 {
-		queue, err := v.channel.QueueDeclarePassive(v.topic, true, false, false, false, nil)
-		if err != nil {
+// batch is how many dead letters are visited at once.
+const batch = 100
+
+// next visits the next dead letters. It returns false if there are no more.
+func (v *visitor) next(ctx context.Context) (more bool, err error) {
+	var letters []*message.Message
+	tags := make(map[*message.Message]uint64)
+	for more = true; more && len(letters) < batch && v.number <= v.left && ctx.Err() == nil; {
+		in, ok, err := v.channel.Get(v.topic, false)
+		if more = ok; err != nil {
 			return false, err
 		}
-		v.left = queue.Messages
+		if !ok {
+			continue
+		}
+		if v.number++; v.number == 1 {
+			queue, err := v.channel.QueueDeclarePassive(v.topic, true, false, false, false, nil)
+			if err != nil {
+				return false, err
+			}
+			v.left = queue.Messages
+		}
+		m := unmarshal(v.topic, &in)
+		m.Metadata[broker.MetaPosition] = strconv.Itoa(v.number)
+		letters, tags[m] = append(letters, m), in.DeliveryTag
 	}
-	deadLetter.Metadata[broker.MetaPosition] = strconv.Itoa(v.number)
-	remove, err := v.visit(deadLetter)
-	if remove && err == nil {
-		err = v.channel.Ack(in.DeliveryTag, false)
+	if len(letters) == 0 {
+		return false, ctx.Err()
 	}
-	return true, err
+	removed, err := v.visit(letters)
+	for _, m := range removed {
+		if failed := v.channel.Ack(tags[m], false); failed != nil {
+			return false, failed
+		}
+	}
+	return more, err
 }

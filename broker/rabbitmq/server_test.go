@@ -237,7 +237,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 
 	publish(t, service, "svc.acme.dlq", "dead letter")
 	visits := func(b *rabbitmq.Broker) (n int, err error) {
-		err = b.VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) { n++; return false, nil })
+		err = b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) { n++; return false, nil }))
 		return n, err
 	}
 	if _, err := visits(verified); !errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), "svc.acme.dlq") {

@@ -200,7 +200,7 @@ func (b *Broker) History() (broker.History, string) {
 }
 
 // VisitDeadLetters returns [ErrDeadLetters].
-func (b *Broker) VisitDeadLetters(context.Context, timer.TenantID, func(*message.Message) (bool, error)) error {
+func (b *Broker) VisitDeadLetters(context.Context, timer.TenantID, string, broker.DeadLetterVisit) error {
 	return ErrDeadLetters
 }
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -36,39 +36,67 @@ type deadLetterFlags struct {
 	Correlation string  `placeholder:"ID" help:"Only those with this correlation id."`
 }
 
-// visit calls do with the dead letters that the flags and ids select, oldest first, without
-// their bodies, and at most limit of them unless that is 0. It tells people if there are none,
-// or may be more. The error says which ids have no dead letter.
-func (d deadLetterFlags) visit(ctx context.Context, e *env, c *apiclient.Client, ids []string, limit number, do func(admin.DeadLetter) error) error {
-	path := apiclient.Path("dead-letters")
+// path returns the path of the selected dead letters, with a verb behind it.
+func (d deadLetterFlags) path(verb string) string {
 	if d.Tenant != "" {
-		path = apiclient.Path("tenants", string(d.Tenant), "dead-letters")
+		return apiclient.Path("tenants", string(d.Tenant), "dead-letters") + verb
 	}
-	var found []admin.DeadLetter
-	for after, more := "", true; more; more = after != "" {
-		page, err := apiclient.Get[admin.DeadLetters](ctx, c, path+apiclient.Query(
-			"reason", d.Reason, "since", d.Since.text(), "correlationId", d.Correlation, "after", after, "limit", strconv.Itoa(timer.MaxPage)))
+	return apiclient.Path("dead-letters") + verb
+}
+
+// query returns the query for a page of at most limit selected dead letters.
+func (d deadLetterFlags) query(after string, limit int) string {
+	return apiclient.Query("reason", d.Reason, "since", d.Since.text(), "correlationId", d.Correlation, "after", after, "limit", strconv.Itoa(limit))
+}
+
+// visit calls do with the dead letters that the flags select, oldest first, without their bodies,
+// and at most limit of them unless that is 0. It asks for no more pages than do needs. It tells
+// people if there are none, or may be more.
+func (d deadLetterFlags) visit(ctx context.Context, e *env, c *apiclient.Client, limit number, do func(admin.DeadLetter) error) error {
+	for after, n := "", 0; ; {
+		page, err := apiclient.Get[admin.DeadLetters](ctx, c, d.path("")+d.query(after, pageOf(limit, n, timer.MaxPage)))
 		if err != nil {
 			return err
 		}
-		found, after = append(found, page.DeadLetters...), page.Next
+		for _, l := range page.DeadLetters {
+			if err := do(l); err != nil {
+				return err
+			}
+		}
+		n += len(page.DeadLetters)
+		switch after = page.Next; {
+		case after != "" && (limit == 0 || n < int(limit)):
+			continue
+		case after != "":
+			fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", limit)
+		case n == 0 && !e.out.json:
+			fmt.Fprintln(e.stderr, "no dead letters")
+		}
+		return nil
 	}
-	missing := slices.Clone(ids)
-	if len(ids) > 0 {
-		found = slices.DeleteFunc(found, func(l admin.DeadLetter) bool { return !slices.Contains(ids, l.ID) })
-		missing = slices.DeleteFunc(missing, func(id string) bool {
-			return slices.ContainsFunc(found, func(l admin.DeadLetter) bool { return l.ID == id })
-		})
+}
+
+// pageOf returns how many of at most limit (0: all) the next page has at most, after n.
+func pageOf(limit number, n, page int) int {
+	if limit == 0 {
+		return page
 	}
-	if limit > 0 && len(found) > int(limit) {
-		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", limit)
-		found = found[:limit]
-	}
-	if len(found) == 0 && len(ids) == 0 && !e.out.json {
-		fmt.Fprintln(e.stderr, "no dead letters")
-	}
-	for _, l := range found {
-		if err := do(l); err != nil {
+	return min(page, int(limit)-n)
+}
+
+// each calls do with the dead letters of ids. The error says which ids have no dead letter.
+func (d deadLetterFlags) each(ctx context.Context, c *apiclient.Client, ids []string, do func(admin.DeadLetter) error) error {
+	var missing []string
+	for _, id := range ids {
+		page, err := apiclient.Get[admin.DeadLetters](ctx, c, d.path("")+d.query("", 1)+"&id="+url.QueryEscape(id))
+		if err != nil {
+			return err
+		}
+		if len(page.DeadLetters) == 0 {
+			missing = append(missing, id)
+			continue
+		}
+		if err := do(page.DeadLetters[0]); err != nil {
 			return err
 		}
 	}
@@ -109,7 +137,7 @@ Examples:
 // Run prints the dead letters.
 func (d *dlqListCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
 	rows := e.out.rows("id", "tenant", "reason", "last at", "count", "detail", "when")
-	err := d.visit(ctx, e, c, nil, d.Limit, func(l admin.DeadLetter) (err error) {
+	err := d.visit(ctx, e, c, d.Limit, func(l admin.DeadLetter) (err error) {
 		if e.out.json { // the list has no bodies
 			l, err = apiclient.Get[admin.DeadLetter](ctx, c, deadLetterPath(l))
 		}
@@ -141,7 +169,7 @@ Examples:
 // Run prints the dead letters.
 func (d *dlqShowCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
 	flags, separator := deadLetterFlags{Tenant: d.Tenant}, ""
-	return flags.visit(ctx, e, c, d.IDs, 0, func(l admin.DeadLetter) error {
+	return flags.each(ctx, c, d.IDs, func(l admin.DeadLetter) error {
 		l, err := apiclient.Get[admin.DeadLetter](ctx, c, deadLetterPath(l))
 		if err == nil {
 			e.out.print(&shownDeadLetter{l, separator})
@@ -171,7 +199,7 @@ Examples:
 
 // Run replays the dead letters.
 func (d *dlqReplayCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	return d.run(ctx, e, c, deadletter.Replayed, http.MethodPost, ":replay")
+	return d.run(ctx, e, c, deadletter.Replayed, "replay")
 }
 
 type dlqDiscardCmd struct{ removeFlags }
@@ -190,7 +218,7 @@ Examples:
 
 // Run removes the dead letters.
 func (d *dlqDiscardCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	return d.run(ctx, e, c, deadletter.Discarded, http.MethodDelete, "")
+	return d.run(ctx, e, c, deadletter.Discarded, "discard")
 }
 
 // removeFlags are the flags of replay and discard.
@@ -214,53 +242,84 @@ func (r *removeFlags) Validate() error {
 	return nil
 }
 
-// run sends a request for each dead letter, with a method and a verb behind its path, and
-// prints a line for it.
-func (r *removeFlags) run(ctx context.Context, e *env, c *apiclient.Client, did, method, pathVerb string) error {
-	limiter := rate.NewLimiter(rate.Inf, 1)
-	if r.Rate > 0 {
-		limiter.SetLimit(rate.Limit(r.Rate))
-	}
-	var gone []string
-	refused := 0
-	err := r.visit(ctx, e, c, r.IDs, r.Limit, func(l admin.DeadLetter) error {
-		done := &removed{Result: did, DryRun: r.DryRun, ID: l.ID, TenantID: l.TenantID, Reason: l.Reason}
-		if !r.DryRun {
-			err := limiter.Wait(ctx)
-			if err == nil {
-				_, err = c.Send(ctx, method, deadLetterPath(l)+pathVerb, nil)
-			}
-			why, stays := errors.AsType[apiclient.Conflict](err)
-			switch {
-			case stays:
-				refused++
-				done.Result, done.Why = deadletter.Refused, string(why)
-			case errors.Is(err, timer.ErrNotFound): // by another operator
-				gone = append(gone, l.ID)
-				return nil
-			case ctx.Err() != nil:
-				return fmt.Errorf("%w; the other dead letters are unchanged", errInterrupted)
-			case err != nil:
-				return err
-			}
+// run replays or discards the dead letters, and prints a line for each.
+func (r *removeFlags) run(ctx context.Context, e *env, c *apiclient.Client, did, verb string) error {
+	if r.DryRun {
+		would := func(l admin.DeadLetter) error {
+			e.out.print(&removed{DryRun: true, RemovedDeadLetter: admin.RemovedDeadLetter{ID: l.ID, TenantID: l.TenantID, Reason: l.Reason, Result: did}})
+			return nil
 		}
-		e.out.print(done)
-		return e.out.failed() // an action that can't be reported must not be done
-	})
-	if err == nil && refused > 0 {
-		err = fmt.Errorf("%d dead letters were refused, and were not changed", refused)
+		if len(r.IDs) > 0 {
+			return r.each(ctx, c, r.IDs, would)
+		}
+		return r.visit(ctx, e, c, r.Limit, would)
 	}
-	return cmp.Or(err, noDeadLetters(gone))
+	var missing []string
+	refused, limiter := 0, rate.NewLimiter(rate.Inf, timer.MaxPage)
+	if r.Rate > 0 {
+		limiter = rate.NewLimiter(rate.Limit(r.Rate), max(1, min(int(r.Rate), timer.MaxPage)))
+	}
+	remove := func(after string, limit int, more string) (page admin.RemovedDeadLetters, err error) {
+		if err = limiter.WaitN(ctx, limit); err == nil {
+			page, err = apiclient.Do[admin.RemovedDeadLetters](ctx, c, http.MethodPost, r.path(":"+verb)+r.query(after, limit)+more, nil)
+		}
+		if ctx.Err() != nil {
+			return page, fmt.Errorf("%w; run it again for the other dead letters", errInterrupted)
+		}
+		for _, l := range page.DeadLetters {
+			if l.Result == deadletter.Refused {
+				refused++
+			}
+			e.out.print(&removed{RemovedDeadLetter: l})
+		}
+		return page, cmp.Or(err, e.out.failed())
+	}
+	for _, id := range r.IDs {
+		page, err := remove("", 1, "&id="+url.QueryEscape(id))
+		if err != nil {
+			return err
+		}
+		if len(page.DeadLetters) == 0 {
+			missing = append(missing, id)
+		}
+	}
+	if len(r.IDs) == 0 {
+		if err := r.pages(e, limiter.Burst(), remove); err != nil {
+			return err
+		}
+	}
+	if refused > 0 {
+		return fmt.Errorf("%d dead letters were refused, and were not changed", refused)
+	}
+	return noDeadLetters(missing)
+}
+
+// pages calls remove for page after page, of at most so many dead letters. The first pages are
+// small, since an action that can't be reported should not be done.
+func (r *removeFlags) pages(e *env, most int, remove func(after string, limit int, more string) (admin.RemovedDeadLetters, error)) error {
+	shown := newProgress(e, "dead letters")
+	for after, size := "", 1; ; size = min(2*size, most) {
+		page, err := remove(after, pageOf(r.Limit, shown.n, size), "")
+		if err != nil {
+			return err
+		}
+		shown.add(len(page.DeadLetters))
+		switch after = page.Next; {
+		case after != "" && (r.Limit == 0 || shown.n < int(r.Limit)):
+			continue
+		case after != "":
+			fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", r.Limit)
+		case shown.n == 0 && !e.out.json:
+			fmt.Fprintln(e.stderr, "no dead letters")
+		}
+		return nil
+	}
 }
 
 // A removed is what replay or discard did with a dead letter, or would do.
 type removed struct {
-	Result   string         `json:"result"`
-	DryRun   bool           `json:"dryRun,omitempty"`
-	ID       string         `json:"id"`
-	TenantID timer.TenantID `json:"tenantId"`
-	Reason   timer.Reason   `json:"reason,omitempty"`
-	Why      string         `json:"why,omitempty"` // why it was refused
+	DryRun bool `json:"dryRun,omitempty"`
+	admin.RemovedDeadLetter
 }
 
 func (r *removed) text() string {

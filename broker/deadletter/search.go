@@ -1,0 +1,122 @@
+package deadletter
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+// ErrGone says that there is no dead letter with the id of [Filter.After], so that it is not
+// known where to go on.
+var ErrGone = errors.New("the dead letter of after is gone: begin again with the first page")
+
+// A search finds the dead letters that fit a filter, among those of a visit.
+type search struct {
+	filter Filter
+	from   string // where the visit begins, see [broker.MetaSeek]
+	after  string // id of the dead letter behind which the search begins; empty once it has begun
+	only   bool   // the first dead letter ends the search
+
+	fitting  int        // dead letters that fit
+	examined []examined // of the last batch
+	last     Message    // the last one that was examined
+	stays    string     // id of the last one that was examined and stays
+}
+
+// An examined is a dead letter that was compared with the filter.
+type examined struct {
+	id    string
+	index int // among those that fit, -1 if it does not fit
+}
+
+// search returns a search for the dead letters that fit.
+func (f Filter) search() *search {
+	s := &search{}
+	s.after, s.from = cutRef(f.After)
+	if len(f.IDs) > 0 {
+		ids := make([]string, len(f.IDs))
+		for i, ref := range f.IDs {
+			var from string
+			if ids[i], from = cutRef(ref); from != "" && len(ids) == 1 {
+				s.from, s.only = from, true
+			}
+		}
+		f.IDs = ids
+	}
+	s.filter = f
+	return s
+}
+
+// cutRef returns the id in the text of [Message.Ref], or of Next in a [Summary], and where a
+// visit can begin with its dead letter.
+func cutRef(ref string) (id, from string) {
+	i := strings.LastIndexByte(ref, '@')
+	if i < 0 || strings.Trim(ref[i+1:], "0123456789") != "" {
+		return ref, ""
+	}
+	return ref[:i], ref[i+1:]
+}
+
+// find returns the dead letters of a batch that fit, and the messages that they are. The end of
+// the search is the error errLimit.
+func (s *search) find(routing broker.Routing, batch []*message.Message) (letters []Message, of []*message.Message, end error) {
+	s.examined = s.examined[:0]
+	for _, msg := range batch {
+		if MarkOf(msg) != "" {
+			continue
+		}
+		m := Read(routing, msg)
+		if s.after != "" && s.from == "" || s.after == m.ID {
+			if s.after == m.ID {
+				s.after = ""
+			}
+			s.examined = append(s.examined, examined{m.ID, -1})
+			continue
+		}
+		s.after = "" // it is gone, and the visit began behind it
+		fits := s.filter.Fits(m)
+		if fits && s.filter.Limit > 0 && s.fitting == s.filter.Limit {
+			return letters, of, errLimit
+		}
+		s.last = m
+		s.examined = append(s.examined, examined{m.ID, -1})
+		if fits {
+			s.fitting++
+			s.examined[len(s.examined)-1].index = len(letters)
+			letters, of = append(letters, m), append(of, msg)
+		}
+		if s.only = s.only || len(s.filter.IDs) > 0 && s.fitting == len(s.filter.IDs); s.only {
+			return letters, of, errLimit
+		}
+	}
+	return letters, of, nil
+}
+
+// removed notes which dead letters of the last batch are removed, by their index among those that
+// fit.
+func (s *search) removed(indexes []int) {
+	for _, e := range s.examined {
+		if e.index < 0 || !slices.Contains(indexes, e.index) {
+			s.stays = e.id
+		}
+	}
+}
+
+// missed reports whether the dead letter behind which the search begins was not found.
+func (s *search) missed() bool { return s.after != "" && s.from == "" }
+
+// next returns where the next search goes on. Where a visit can't begin with a dead letter, that
+// is behind the last one that stays.
+func (s *search) next() string {
+	switch {
+	case s.last.ID == "":
+		return s.filter.After
+	case s.last.Seek != "":
+		return s.last.Ref()
+	}
+	return s.stays + "@"
+}
