@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/digest"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -45,6 +47,7 @@ type Options struct {
 	Service  Service        // the running service to change; default it can't be changed
 	Quotas   *quota.Limiter // quotas of tenants; default none
 
+	Connections   int           // most over TCP, beside some for probes; default 1000
 	MaxClockAhead time.Duration // how far ahead of the clock commands may be; default 24 hours
 
 	// Waiting counts the messages that wait in the inbox, of a tenant or of all. By default
@@ -82,6 +85,9 @@ type Server struct {
 	stopping chan struct{} // closed when the server stops
 	address  string        // URL of the listener
 	sockets  []net.Listener
+
+	connections *connections
+	refused     *digest.Digest // that there were too many connections
 }
 
 // New returns a Server. It starts nothing: call [Server.Listen] and [Server.Run], or use it
@@ -89,6 +95,11 @@ type Server struct {
 func New(log *slog.Logger, opt Options) *Server {
 	s := &Server{opt: opt, log: log, tokens: newTokens(opt.Token), sessions: new(sessions), actions: newActions(log, opt), routes: newRoutes(), stopping: make(chan struct{})}
 	s.actions.stopping = s.stopping
+	s.connections = &connections{most: option.Positive(opt.Connections, defaultConnections), open: make(map[net.Conn]*connection)}
+	s.refused = digest.New(func(attrs ...any) {
+		log.Warn("there are too many connections over HTTP: those that have shown no token end first", attrs...)
+	})
+	s.connections.full = func() { s.refused.Note(1, []any{"http_connections", s.connections.most}) }
 	for _, method := range []string{"GET ", "OPTIONS "} { // some load balancers send OPTIONS
 		s.routes.handle(method+"/livez", public, s.livez)
 		s.routes.handle(method+"/readyz", public, s.readyz)
@@ -122,6 +133,7 @@ func New(log *slog.Logger, opt Options) *Server {
 	}
 	h := s.authorize(cross.Handler(s.routes))
 	h = s.checkHost(h)
+	h = onlyProbes(h)
 	h = safeHeaders(h)
 	if opt.Prefix != "" {
 		h = below(opt.Prefix, h)
@@ -173,7 +185,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for HTTP: %w; set http_addr to a free address, or to nothing for no HTTP", err)
 	}
-	s.sockets = append(s.sockets, socket)
+	s.sockets = append(s.sockets, s.bounded(socket))
 	host, port, _ := net.SplitHostPort(socket.Addr().String())
 	if asked, _, _ := net.SplitHostPort(s.opt.Addr); asked == "" || net.ParseIP(asked).IsUnspecified() {
 		host = "localhost"
@@ -205,6 +217,7 @@ func (s *Server) Address() string { return s.address }
 // Run answers requests until ctx is done, lets running requests finish for at most 200 ms,
 // and returns nil.
 func (s *Server) Run(ctx context.Context) error {
+	defer s.refused.Flush()
 	server := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: headerTimeout,
@@ -212,6 +225,8 @@ func (s *Server) Run(ctx context.Context) error {
 		WriteTimeout:      requestTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
+		ConnState:         s.connections.observe,
+		ConnContext:       s.connections.context,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, len(s.sockets))
@@ -262,8 +277,7 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 	names := []string{"localhost", nameOf(cmp.Or(asked, "localhost")), nameOf(outer)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := nameOf(r.Host)
-		probe := r.URL.Path == "/livez" || r.URL.Path == "/readyz"
-		if s.opt.Token == "" && s.opt.Addr != "" && !probe && net.ParseIP(name) == nil && !slices.Contains(names, name) {
+		if s.opt.Token == "" && s.opt.Addr != "" && !isProbe(r) && net.ParseIP(name) == nil && !slices.Contains(names, name) {
 			refuse(w, r, http.StatusMisdirectedRequest, "the host "+timer.Quote(name)+" is not this service: use localhost or an address, or set http_origin to where a proxy has it")
 			return
 		}

@@ -1,5 +1,7 @@
 package admin
 
+import "net"
+
 // Rules returns the rules of all routes, and those operations that are described and
 // have none.
 func (s *Server) Rules() (rules map[string]string, without []string) {
@@ -20,3 +22,6 @@ func (s *Server) Rules() (rules map[string]string, without []string) {
 	}
 	return rules, without
 }
+
+// ListenOn has Run answer the connections of a listener, as those over TCP.
+func (s *Server) ListenOn(l net.Listener) { s.sockets = append(s.sockets, s.bounded(l)) }

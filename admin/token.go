@@ -165,6 +165,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 			w.Header().Set("Retry-After", strconv.Itoa(int(1/wrongRate)))
 			refuse(w, r, status, "too many wrong tokens from this address: wait")
 		case status == http.StatusOK && right:
+			s.connections.loggedIn(r.Context())
 			if who.tenant = tenant; tenant != "" {
 				who.who += " with the token of " + string(tenant)
 			}

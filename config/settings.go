@@ -51,6 +51,7 @@ type Config struct {
 	HTTPAddr             string         // address of HTTP; empty: not served
 	HTTPToken            Secret         // token of HTTP requests
 	HTTPTenantTokensFile string         // tokens of single tenants; empty: none
+	HTTPConnections      int            // most connections of HTTP over TCP; 0: a quarter of the files that the process may open
 	HTTPPprof            bool           // whether profiles of the process are served
 	HTTPReadOnly         bool           // whether HTTP requests that would change something are refused
 	HTTPPrefix           string         // path below which HTTP is served; empty: "/"
@@ -137,6 +138,7 @@ func (c *Config) settings() []setting {
 		{"http_token", "", password(&c.HTTPToken), "Token that HTTP requests need (`Authorization: Bearer …`, or a login on `/login`), except for `/livez` and `/readyz`."},
 		{"http_tenant_tokens_file", "", path(&c.HTTPTenantTokensFile), "YAML file with tokens of tenants, see docs/api.md: each sees and changes its tenant only. It is loaded again when it changes. It needs `http_token`. Empty: none."},
 		{"http_read_only", "false", choice(&c.HTTPReadOnly, false, true), "`true`: HTTP requests that would change something are refused, unless they come by `http_socket`."},
+		{"http_connections", "0", integer(&c.HTTPConnections, 0, 1_000_000), "How many connections over TCP there are at most; some more are for `/livez` and `/readyz` alone. At the limit connections that have shown no token end first, the oldest before the others. 0: a quarter of the files that the process may open, at most 1000. `http_socket` is not limited."},
 		{"http_pprof", "false", choice(&c.HTTPPprof, false, true), "`true`: profiles of the process at `/debug/pprof/`, for `go tool pprof`. They show what the memory holds to everyone with `http_token`."},
 		{"http_prefix", "", text(&c.HTTPPrefix, "a path such as /timers", ", without a slash at its end", prefixPattern.MatchString), "Path in front of all paths of the HTTP server, such as `/timers`, for a proxy."},
 		{"http_origin", "", text(&c.HTTPOrigin, "an origin", ", such as https://timers.example", isOrigin), "Where browsers reach the service through a proxy, such as `https://timers.example`."},

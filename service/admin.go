@@ -100,6 +100,9 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 		Timers: what.App.Reader(), Operator: what.Store.Operator(), Service: what.App, Broker: what.Broker, MaxClockAhead: cfg.MaxClockAhead,
 		Waiting: what.Store.Inbox().InboxCounts, Unprotected: what.Unprotected.Last, Traced: what.Traces.Handler, Quotas: what.Quotas.limiter,
 	}
+	if opt.Connections = cfg.HTTPConnections; opt.Connections == 0 {
+		opt.Connections = min(openFiles()/4, 1000)
+	}
 	if cfg.HTTPPprof {
 		opt.Profiles = http.DefaultServeMux
 	}

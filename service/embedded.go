@@ -63,6 +63,7 @@ func startEmbedded(lc fx.Lifecycle, cfg config.Config, opt *nats.Options, log *s
 			Events:   r.EventsOf("*"),
 			Receipts: r.ReceiptsOf("*"),
 			Reserved: []string{nats.ConsumerName(roleName, r.Subscription())},
+			Guests:   openFiles() / 4,
 		},
 	}, log)
 	if err != nil {

@@ -24,6 +24,7 @@ type Access struct {
 	Events   string   // subject that guests may read; it may have wildcards
 	Receipts string   // subject that guests may read, too; empty if there are no receipts
 	Reserved []string // consumers that guests may not use
+	Guests   int      // most guests at once, each of which takes a handle of the process; 0: any number
 }
 
 // Owner is the name of the user that may do everything.
@@ -45,6 +46,7 @@ type door struct {
 	access *Access
 	ready  chan struct{}   // closed when the server has started, or can't
 	guests *server.Account // nil if the server can't start
+	server *server.Server
 }
 
 // open makes the account of guests.
@@ -63,7 +65,7 @@ func (d *door) open(n *server.Server) error {
 	if err != nil {
 		return fmt.Errorf("permissions of the embedded server: %w", err)
 	}
-	d.guests = guests
+	d.guests, d.server = guests, n
 	return nil
 }
 
@@ -77,6 +79,8 @@ func (d *door) Check(c server.ClientAuthentication) bool {
 	case given.Username == Owner && equal(given.Password, d.access.Password):
 	case given.Username == relayUser && equal(given.Password, d.access.Password):
 		c.RegisterUser(&server.User{Account: d.guests})
+	case d.access.Guests > 0 && d.server.NumClients() > d.access.Guests:
+		return false
 	case given.Username == "" && given.Password == "" && equal(given.Token, d.access.Token):
 		c.RegisterUser(&server.User{Account: d.guests, Permissions: d.access.permissions()})
 	default:

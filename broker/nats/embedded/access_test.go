@@ -53,6 +53,29 @@ func guarded(t *testing.T, token string) (*embedded.Server, jetstream.Stream) {
 	return s, stream
 }
 
+// TestGuestsLeaveHandlesToTheOwner: there are only so many of them at once.
+func TestGuestsLeaveHandlesToTheOwner(t *testing.T) {
+	t.Parallel()
+	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true, Access: &embedded.Access{
+		Password: secret, Stream: "svc", Commands: commands, Events: "svc.*.serviceCall", Guests: 10,
+	}}, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	guests := 0
+	for ; guests < 20 && err == nil; guests++ {
+		var guest *natsgo.Conn
+		if guest, err = natsgo.Connect(s.URL(), natsgo.Timeout(time.Minute)); err == nil {
+			t.Cleanup(guest.Close)
+		}
+	}
+	if !errors.Is(err, natsgo.ErrAuthorization) || guests > 11 {
+		t.Errorf("after %d guests: %v", guests, err)
+	}
+	connect(t, s.URL(), natsgo.UserInfo(embedded.Owner, secret))
+}
+
 type peer struct{ *natsgo.Conn }
 
 func connect(t *testing.T, url string, opt ...natsgo.Option) peer {

@@ -1,0 +1,185 @@
+package admin_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/admin"
+)
+
+// A pipeListener has connections in this process.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l pipeListener) Close() error   { close(l.closed); return nil }
+func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A caller is a client with a connection of its own, which it keeps open.
+type caller struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func (l pipeListener) dial(t *testing.T) caller {
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { _ = ours.Close() })
+	l.conns <- theirs
+	return caller{t, ours, bufio.NewReader(ours)}
+}
+
+// get returns the status of an answer, 0 if there is no connection any more.
+func (c caller) get(path, token string) int {
+	c.send(path, token)
+	return c.status()
+}
+
+func (c caller) send(path, token string) {
+	authorization := ""
+	if token != "" {
+		authorization = "Authorization: Bearer " + token + "\r\n"
+	}
+	_, _ = fmt.Fprintf(c.conn, "GET %s HTTP/1.1\r\nHost: timers\r\n%s\r\n", path, authorization) // closed: there is no status
+}
+
+func (c caller) status() int {
+	answer, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		return 0
+	}
+	_, _ = io.Copy(io.Discard, answer.Body)
+	_ = answer.Body.Close()
+	return answer.StatusCode
+}
+
+// isClosed reports whether the server has closed the connection.
+func (c caller) isClosed() bool {
+	_ = c.conn.SetReadDeadline(time.Now().Add(time.Nanosecond))
+	_, err := c.in.Peek(1)
+	_ = c.conn.SetReadDeadline(time.Time{})
+	return errors.Is(err, io.EOF)
+}
+
+const aToken = "a token that nobody guesses"
+
+// bounded serves HTTP with at most four connections beside those of probes.
+func bounded(t *testing.T, opt admin.Options) pipeListener {
+	opt.Connections, opt.Token = 4, aToken
+	opt.Monitor = admin.NewMonitor(nil, quiet)
+	s := admin.New(quiet, opt)
+	l := pipeListener{make(chan net.Conn), make(chan struct{})}
+	s.ListenOn(l)
+	during(t, s.Run)
+	return l
+}
+
+func open(callers []caller) (n int) {
+	for _, c := range callers {
+		if !c.isClosed() {
+			n++
+		}
+	}
+	return n
+}
+
+// TestConnectionsWithoutALoginMakeRoom for others: those that are idle, those that send a byte a
+// time, and those that send nothing.
+func TestConnectionsWithoutALoginMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bounded(t, admin.Options{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
+		scraper := l.dial(t)
+		if code := scraper.get("/metrics", aToken); code != 200 {
+			t.Fatalf("status %d", code)
+		}
+		var idle []caller
+		for i := range 300 {
+			c := l.dial(t)
+			switch i % 3 {
+			case 0:
+				if code := c.get("/livez", ""); code != 200 {
+					t.Fatalf("client %d: %d", i, code)
+				}
+			case 1:
+				_, _ = c.conn.Write([]byte("G"))
+			}
+			synctest.Wait()
+			idle = append(idle, c)
+		}
+		if n := open(idle); n != 3 {
+			t.Errorf("%d of 300 connections are open, want 3 beside that with a login", n)
+		}
+		if code := l.dial(t).get("/livez", ""); code != 200 {
+			t.Errorf("a probe: %d", code)
+		}
+		if code := scraper.get("/metrics", aToken); code != 200 {
+			t.Errorf("the connection with a login: %d", code)
+		}
+	})
+}
+
+// TestProbesHaveConnectionsOfTheirOwn while all others are at work.
+func TestProbesHaveConnectionsOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		l := bounded(t, admin.Options{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })})
+		var busy []caller
+		for range 4 {
+			busy = append(busy, l.dial(t))
+			busy[len(busy)-1].send("/metrics", aToken)
+			synctest.Wait()
+		}
+		for range 50 {
+			if code := l.dial(t).get("/livez", ""); code != 200 {
+				t.Fatalf("a probe: %d", code)
+			}
+		}
+		if code := l.dial(t).get("/metrics", aToken); code != 503 {
+			t.Errorf("one more request: %d", code)
+		}
+		close(release)
+		for i, c := range busy {
+			if code := c.status(); code != 200 {
+				t.Errorf("request %d that was at work: %d", i, code)
+			}
+		}
+	})
+}
+
+// TestIdleConnectionsWithoutALoginEnd after 15 seconds, and those with one after two minutes.
+func TestIdleConnectionsWithoutALoginEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bounded(t, admin.Options{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
+		without, with := l.dial(t), l.dial(t)
+		if a, b := without.get("/livez", ""), with.get("/metrics", aToken); a != 200 || b != 200 {
+			t.Fatal(a, b)
+		}
+		for _, test := range []struct {
+			after         time.Duration
+			without, with bool
+		}{{14 * time.Second, false, false}, {2 * time.Second, true, false}, {100 * time.Second, true, false}, {10 * time.Second, true, true}} {
+			time.Sleep(test.after)
+			synctest.Wait()
+			if a, b := without.isClosed(), with.isClosed(); a != test.without || b != test.with {
+				t.Errorf("after %v more: closed %v and %v, want %v and %v", test.after, a, b, test.without, test.with)
+			}
+		}
+	})
+}
