@@ -57,10 +57,10 @@ func TestReplayLeavesAMarkOfTheOriginal(t *testing.T) {
 	if _, err := deadletter.New(keeper{s}).Replay(t.Context(), deadletter.Filter{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.published) != 3 || len(s.kept) != 0 || s.published[1].topic != "svc.acme.dlq" {
+	if len(s.published) != 3 || len(s.kept) != 0 || s.published[2].topic != "svc.acme.dlq" {
 		t.Fatalf("published %+v, %d dead letters left", s.published, len(s.kept))
 	}
-	mark := s.published[1].Metadata
+	mark := s.published[2].Metadata
 	for header, want := range map[string]string{"operatorMark": "replayed", "deadLetterTopic": "timer.commands", "deadLetterPosition": "7", "tenantId": "acme"} {
 		if mark.Get(header) != want {
 			t.Errorf("%s is %q, want %q", header, mark.Get(header), want)

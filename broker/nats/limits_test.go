@@ -80,7 +80,7 @@ func TestEachLimitThatStopsPublishesIsRed(t *testing.T) {
 				t.Helper()
 				h, _ := b.History()
 				logs, err := h.Logs(t.Context(), role)
-				if err != nil || len(logs) != 1 {
+				if err != nil || len(logs) != 3 {
 					t.Fatalf("logs %+v, %v", logs, err)
 				}
 				return logs[0]
@@ -120,7 +120,7 @@ func TestAccountThatIsNotShownIsNoFailure(t *testing.T) {
 	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 	h, _ := b.History()
 	for range 2 {
-		if logs, err := h.Logs(t.Context(), role); err != nil || len(logs) != 1 || logs[0].MaxBytes != 1<<20 || logs[0].Limit != "max_bytes of stream svc" {
+		if logs, err := h.Logs(t.Context(), role); err != nil || len(logs) != 3 || logs[0].MaxBytes != 1<<20 || logs[0].Limit != "max_bytes of stream svc" {
 			t.Errorf("logs %+v, %v", logs, err)
 		}
 	}

@@ -38,6 +38,7 @@ func lacks(more map[string]string) map[string]string {
 		"A visit sees the dead letters of all tenants, or asks for one",
 		"A visit sees hostile dead letters, and can remove them",
 		"A visit sees many dead letters",
+		"A visit begins with a dead letter that was found before, or behind it",
 	} {
 		more[visit] = "a subscriber can't list or remove messages"
 	}
