@@ -176,21 +176,31 @@ func TestTimersThatWaitCanBeMovedAndCanceledAtTheLimit(t *testing.T) {
 		}
 		for i, step := range []struct {
 			body string
-			want bool
+			want []int // timers of acme, once what can be accepted is
 		}{
-			{order("acme", 0), true},
-			{order("acme", 1), true},
-			{order("acme", 2), false},
-			{cancel(0), true},
-			{order("acme", 3), true},
-			{order("acme", 4), false},
-			{order("acme", 1), true}, // moved
-			{order("acme", 4), false},
+			{order("acme", 0), []int{0}},
+			{order("acme", 1), []int{0, 1}},
+			{order("acme", 2), []int{0, 1}},
+			{order("acme", 1), []int{0, 1}}, // moved
+			{cancel(0), []int{1, 2}},
+			{order("acme", 3), []int{1, 2}},
+			{order("acme", 4), []int{1, 2}},
+			{cancel(1), []int{2, 3}},
 		} {
-			before := d.waits(t, "acme").overQuota
-			if acked, waits := d.deliver(step.body), d.waits(t, "acme").overQuota > before; !acked || waits == step.want {
-				t.Errorf("step %d: acked %t, waits %t, want it applied: %t", i, acked, waits, step.want)
+			acked := d.deliver(step.body)
+			synctest.Wait()
+			got := fakeStore{d: d}.waiting("acme")
+			for _, n := range step.want {
+				if !got[timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint("order-", n))}] {
+					t.Errorf("step %d: order %d is not accepted", i, n)
+				}
 			}
+			if !acked || len(got) != len(step.want) {
+				t.Errorf("step %d: acked %t, %d timers, want %d", i, acked, len(got), len(step.want))
+			}
+		}
+		if d.counted("scheduled") != 5 || d.waits(t, "acme").overQuota != 1 {
+			t.Errorf("counted %v, %+v; want order 1 twice, and order 4 to wait", d.results, d.waits(t, "acme"))
 		}
 	})
 }

@@ -181,10 +181,16 @@ func TestScheduleEndsWhenThereWillBeNoEvent(t *testing.T) {
 	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitFailure).says(t, "acme.order-1: ", "reached at 20")
 
 	waiting, stderr := make(chan int, 1), new(strings.Builder)
+	printed, out := io.Pipe()
 	go func() {
-		waiting <- run(t.Context(), []string{"schedule", "acme", "order-2", "--in", "1h", "--wait"}, environ, io.Discard, stderr)
+		waiting <- run(t.Context(), []string{"schedule", "acme", "order-2", "--in", "1h", "--wait"}, environ, out, stderr)
+		out.Close()
 	}()
-	await(t, environ, "order-2", "Scheduled")
+	lines := bufio.NewReader(printed)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(line, "scheduled") { // then it knows the timer
+		t.Fatalf("prints %q (%v), want that it is scheduled", line, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	do(t, environ, "cancel", "acme", "order-2").wants(t, exitOK)
 	if code := <-waiting; code != exitFailure || !strings.Contains(stderr.String(), "acme.order-2: a newer command replaced this one") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
