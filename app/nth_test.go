@@ -58,10 +58,10 @@ func TestAnyCallMayFail(t *testing.T) {
 			t.Parallel()
 			first, step := 1, 1
 			if !longtest.Wanted() {
-				step = 10
+				step = 25
 			}
 			if testing.Short() { // with the race detector
-				step = 30
+				step = 60
 			}
 			if step > 1 {
 				first = 1 + rand.IntN(step)
