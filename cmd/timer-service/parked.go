@@ -133,31 +133,30 @@ func (p *parkedDiscardCmd) Run(ctx context.Context, e *env, c *apiclient.Client)
 }
 
 // run sends a request for each event, with a method and a verb behind its path, and prints a
-// line for it.
+// line for it. With --all it goes from the newest to the oldest, so that it does not meet again
+// what is parked again.
 func (c *changeFlags) run(ctx context.Context, e *env, to *apiclient.Client, did, method, pathVerb string) error {
-	// All pages are read before any event is changed, since an event that is refused again is
-	// parked again.
-	for after := ""; c.All; {
-		page, err := c.list(ctx, to, c.Tenant, after, timer.MaxPage)
-		if err != nil {
-			return err
+	seqs, after, missing := c.Seqs, "", error(nil)
+	for more := true; more; more = after != "" {
+		if c.All {
+			page, err := c.list(ctx, to, c.Tenant, after, timer.MaxPage)
+			if err != nil {
+				return err
+			}
+			seqs, after = nil, page.Next
+			for _, event := range page.Parked {
+				seqs = append(seqs, event.Seq)
+			}
 		}
-		for _, event := range page.Parked {
-			c.Seqs = append(c.Seqs, event.Seq)
-		}
-		if after = page.Next; after == "" {
-			break
-		}
-	}
-	var missing error
-	for _, seq := range c.Seqs {
-		switch _, err := to.Send(ctx, method, parkedPath(seq)+pathVerb, nil); {
-		case errors.Is(err, timer.ErrNotFound):
-			missing = errors.Join(missing, noParked(err, seq))
-		case err != nil:
-			return err
-		default:
-			e.out.print(&changedEvent{did, seq})
+		for _, seq := range seqs {
+			switch _, err := to.Send(ctx, method, parkedPath(seq)+pathVerb, nil); {
+			case errors.Is(err, timer.ErrNotFound):
+				missing = errors.Join(missing, noParked(err, seq))
+			case err != nil:
+				return err
+			default:
+				e.out.print(&changedEvent{did, seq})
+			}
 		}
 	}
 	return missing
