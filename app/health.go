@@ -140,8 +140,12 @@ func (a *App) checkIntake() Check {
 	return foundIf(!closed(a.handlers.Running()), symptom.IntakeClosed)
 }
 
-// checkInbox names a tenant whose messages are stuck: the worst, by the kinds of a symptom.
+// checkInbox names the tenant that has most in an inbox that is full, or one whose messages are
+// stuck: the worst, by the kinds of a symptom.
 func (a *App) checkInbox() Check {
+	if tenant, bytes, full := a.handlers.FullInbox(); full {
+		return found(symptom.InboxTotal, bytes>>20, tenant)
+	}
 	stuck := a.handlers.StuckTenants()
 	others := ""
 	if n := len(stuck) - 1; n > 0 {

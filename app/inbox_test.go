@@ -36,14 +36,6 @@ func (b *bench) waits(tenant timer.TenantID, reason timer.WaitReason) (n int64) 
 	return n
 }
 
-// cancelMany cancels timers of acme that a prefix or a correlation id selects.
-func (b *bench) cancelMany(of timer.Selection) {
-	b.Helper()
-	c := timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: of}
-	b.publish("acme", c.CommandID, envelope.CancelMany(c))
-	b.rest()
-}
-
 // TestWhatIsOverItsQuotaWaitsInItsOrder settles commands over a quota at once, and applies them
 // in the order of their arrival when the quota allows them.
 func TestWhatIsOverItsQuotaWaitsInItsOrder(t *testing.T) {
@@ -62,72 +54,6 @@ func TestWhatIsOverItsQuotaWaitsInItsOrder(t *testing.T) {
 		}
 		if fired := b.fired(10 * time.Minute); fired != strings.Join(want, " ") || b.waits("acme", timer.WaitQuota) != 0 {
 			b.Errorf("fired %s", fired)
-		}
-	})
-}
-
-// TestAScheduleThatWaitsIsCanceled by each kind of cancellation, also after restarts, and one
-// that is newer than the cancellation is not.
-func TestAScheduleThatWaitsIsCanceled(t *testing.T) {
-	onBrokers(t, func(b *bench) {
-		limits := app.Options{Quotas: limiter(b, "acme", quota.Limits{Live: 2})}
-		_, stop := b.serve(limits)
-		due := time.Now().Add(time.Hour)
-		b.schedule("first", due)
-		b.schedule("second", due)
-		b.rest()
-		for _, call := range []string{"id-1", "order-1", "order-2", "other", "traced"} {
-			c := timer.ScheduleTimer{Key: keyOf(call), DueAt: due}
-			if call == "traced" {
-				c.CorrelationID = "req-7"
-			}
-			b.send(c)
-			b.rest()
-		}
-		many := timer.ScheduleTimers{TenantID: "acme", Version: b.version()}
-		for _, call := range []timer.ServiceCallID{"order-3", "kept"} {
-			many.Commands = append(many.Commands, timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: call}, Version: many.Version, DueAt: due})
-		}
-		b.publish("acme", many.CommandID, envelope.ScheduleMany(many))
-		b.rest()
-		b.cancel("id-1")
-		b.cancelMany(timer.Selection{Prefix: "order-"})
-		stop()
-		_, stop = b.serve(limits)
-		b.cancelMany(timer.Selection{CorrelationID: "req-7"})
-		b.schedule("order-4", due)
-		b.rest()
-		if waits := b.waits("acme", timer.WaitQuota); waits != 7 {
-			b.Errorf("%d wait, want 7", waits)
-		}
-		stop()
-		b.serve(app.Options{})
-		fired := strings.Fields(b.fired(2 * time.Hour))
-		if slices.Sort(fired); !slices.Equal(fired, []string{"first", "kept", "order-4", "other", "second"}) || b.waits("acme", timer.WaitQuota) != 0 {
-			b.Errorf("fired %s, %d wait", fired, b.waits("acme", timer.WaitQuota))
-		}
-	})
-}
-
-// TestASelectionIsAppliedOnce has a timer of an older version come after it, which stands when
-// the cancellation is delivered again.
-func TestASelectionIsAppliedOnce(t *testing.T) {
-	onBrokers(t, func(b *bench) {
-		_, stop := b.serve(app.Options{})
-		due := time.Now().Add(time.Hour)
-		older := timer.ScheduleTimer{Key: keyOf("order-1"), Version: b.version(), DueAt: due}
-		b.wait(time.Second)
-		c := timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: timer.Selection{Prefix: "order-"}}
-		b.publish("acme", c.CommandID, envelope.CancelMany(c))
-		b.rest()
-		b.send(older)
-		b.rest()
-		stop()
-		b.serve(app.Options{})
-		b.publish("acme", "another-message", envelope.CancelMany(c))
-		b.rest()
-		if fired := b.fired(2 * time.Hour); fired != "order-1" {
-			b.Errorf("fired %q, want the timer that came after the cancellation", fired)
 		}
 	})
 }
@@ -294,6 +220,12 @@ func TestMessagesWaitNoLongerThanTheyMay(t *testing.T) {
 // TestATenantAtItsBound has its commands over a quota be dead letters, and if others fail none
 // of its commands be taken, until some no longer wait. Another tenant notices nothing.
 func TestATenantAtItsBound(t *testing.T) {
+	for name, limits := range map[string]handlers.InboxLimits{"of messages": {Messages: 10}, "of bytes": {Bytes: 2250}} {
+		t.Run(name, func(t *testing.T) { tenantAtItsBound(t, limits) })
+	}
+}
+
+func tenantAtItsBound(t *testing.T, limits handlers.InboxLimits) {
 	onBrokers(t, func(b *bench) {
 		var mu sync.Mutex
 		broken := false
@@ -308,7 +240,7 @@ func TestATenantAtItsBound(t *testing.T) {
 			}
 		}
 		k := limiter(b, "acme", quota.Limits{Live: 1})
-		a, _ := b.serve(app.Options{Quotas: k, Inbox: handlers.InboxLimits{Messages: 10}, Middleware: []message.HandlerMiddleware{fails}})
+		a, _ := b.serve(app.Options{Quotas: k, Inbox: limits, Middleware: []message.HandlerMiddleware{fails}})
 		acme, beta := b.watch("acme"), b.watch("beta")
 		due := time.Now().Add(100 * time.Hour)
 		for range 20 {
@@ -372,8 +304,8 @@ func TestHostileTenantsFillTheInbox(t *testing.T) {
 		if events, _, late := beta.count(); events != each || late > time.Second || bytes > limit+limit/10 || bytes < limit/2 {
 			b.Errorf("%d events of beta, %v late; %d bytes wait, of %d tenants", events, late, bytes, len(counts))
 		}
-		if b.check(a, "inbox").Red {
-			b.Errorf("check %+v", b.check(a, "inbox"))
+		if c := b.check(a, "inbox"); !c.Red || !strings.Contains(c.Reason, "hostile-") {
+			b.Errorf("check %+v, want it red, with the tenant that has most", c)
 		}
 	})
 }
@@ -415,6 +347,44 @@ func TestFailedCommitsAreNoWayRoundAQuota(t *testing.T) {
 			if stats := statsOf(b, b.store, tenant); stats.Scheduled != commands {
 				b.Errorf("seed %d: %+v, want all %d commands", seed, stats, commands)
 			}
+		}
+	})
+}
+
+// TestATenantAtItsBoundFillsNothingOfOthers has more of its messages fail than are in flight at
+// once.
+func TestATenantAtItsBoundFillsNothingOfOthers(t *testing.T) {
+	longtest.NotShort(t)
+	onBrokers(t, func(b *bench) {
+		var mu sync.Mutex
+		broken := true
+		fails := func(next message.HandlerFunc) message.HandlerFunc {
+			return func(m *message.Message) ([]*message.Message, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if broken && strings.Contains(string(m.Payload), `"acme"`) {
+					return nil, errors.New("a key is missing")
+				}
+				return next(m)
+			}
+		}
+		b.serve(app.Options{Inbox: handlers.InboxLimits{Messages: 10}, Middleware: []message.HandlerMiddleware{fails}})
+		acme, beta := b.watch("acme"), b.watch("beta")
+		const messages = 6000
+		for range 60 {
+			b.sendMany("acme", messages/60, time.Now().Add(100*time.Hour))
+			b.sendMany("beta", 1, time.Now())
+			b.wait(time.Second)
+		}
+		if events, dead, late := beta.count(); events != 60 || dead != 0 || late > time.Second {
+			b.Errorf("%d events and %d dead letters of beta, %v late", events, dead, late)
+		}
+		mu.Lock()
+		broken = false
+		mu.Unlock()
+		b.wait(10 * time.Minute)
+		if _, dead, _ := acme.count(); dead == 0 || int64(dead)+statsOf(b, b.store, "acme").Scheduled != messages {
+			b.Errorf("%d dead letters, %+v; want %d in all", dead, statsOf(b, b.store, "acme"), messages)
 		}
 	})
 }

@@ -20,6 +20,7 @@ type Joined struct {
 	timers   *Timers
 	commands timer.Commands
 	list     func(context.Context, timer.Filter) (timer.Page, error) // in the transaction
+	putInbox func(context.Context, ...timer.InboxMessage) error      // in the transaction
 	open     *booked                                                 // of a transaction of [Tx]; nil outside of one
 	joins    bool                                                    // the host's transaction is open meanwhile
 }
@@ -98,12 +99,23 @@ func (j Joined) CancelWhere(ctx context.Context, tenant timer.TenantID, of timer
 		return timer.CancelCounts{}, fmt.Errorf("cancel timers of %s: %w", tenant, err)
 	}
 	left := maxCanceled
-	return timer.CancelSelected(ctx, c, j.list, func(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Result, error) {
-		if left -= len(commands); j.joins && left < 0 {
-			return nil, fmt.Errorf("cancel timers of %s: %w", tenant, timer.Invalid(timer.ReasonRefused, "there are more than %d, which one transaction cancels: call CancelWhere", maxCanceled))
-		}
-		return j.cancel(ctx, now, commands...)
-	})
+	cancel := func() (timer.CancelCounts, error) {
+		return timer.CancelSelected(ctx, c, j.list, func(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Result, error) {
+			if left -= len(commands); j.joins && left < 0 {
+				return nil, fmt.Errorf("cancel timers of %s: %w", tenant, timer.Invalid(timer.ReasonRefused, "there are more than %d, which one transaction cancels: call CancelWhere", maxCanceled))
+			}
+			return j.cancel(ctx, now, commands...)
+		})
+	}
+	n, err := cancel()
+	if err != nil || len(of.Calls) > 0 || a.broker == (noBroker{}) {
+		return n, err
+	}
+	if err := j.putInbox(ctx, handlers.Applied(c, a.opt.Clock.Now())); err != nil || j.joins {
+		return n, err
+	}
+	late, err := cancel() // as the handler of a CancelTimers does
+	return timer.CancelCounts{Canceled: n.Canceled + late.Canceled, Stale: late.Stale}, err
 }
 
 // cancel applies commands, and says what became of them.

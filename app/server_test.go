@@ -34,15 +34,22 @@ const duplicates = 130 * time.Second
 func onServer(t *testing.T, test func(b *server)) {
 	t.Helper()
 	inBubble(t, func(b *bench) {
-		s, err := embedded.Start(embedded.Options{StoreDir: b.path("jetstream"), DontListen: true, SyncLazily: true}, quiet)
-		must(b, err)
-		b.Cleanup(s.Shutdown)
-		b.apart = func() broker.Broker { return nats.New(nats.Options{Server: s}, quiet) }
 		b.rests = 3 * time.Second
-		all := &server{bench: b, nats: s}
+		all := &server{bench: b}
+		b.apart = func() broker.Broker { return nats.New(nats.Options{Server: all.nats}, quiet) }
+		all.startServer()
 		all.connect()
 		test(all)
 	})
+}
+
+// startServer starts the NATS server on its data.
+func (b *server) startServer() {
+	b.Helper()
+	s, err := embedded.Start(embedded.Options{StoreDir: b.path("jetstream"), DontListen: true, SyncLazily: true}, quiet)
+	must(b, err)
+	b.Cleanup(s.Shutdown)
+	b.nats = s
 }
 
 // connect connects producers and consumers to the server.

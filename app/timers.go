@@ -58,7 +58,8 @@ func (t *Timers) Cancel(ctx context.Context, keys ...timer.Key) error {
 	return t.direct().Cancel(ctx, keys...)
 }
 
-// CancelWhere cancels many timers of a tenant that wait, whatever their versions. The selection
+// CancelWhere cancels many timers of a tenant that wait, whatever their versions, and those of
+// older commands from the broker that wait for a quota. The selection
 // is a prefix of their service calls, their correlation id, or a list of service calls, of
 // which each without a timer leaves a tombstone, as Cancel does. It cancels
 // thousands in steps, each durable by itself, and may be called again after an error.
@@ -94,7 +95,7 @@ func (t *Timers) CancelWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.Ten
 // such as one of pgx: timers.In(store.JoinPgx(tx)).Schedule(ctx, …). After its commit
 // the next poll finds the timers, as after ScheduleTx.
 func (t *Timers) In(joined timer.Transaction) Joined {
-	return Joined{timers: t, commands: joined, list: joined.List, joins: true}
+	return Joined{timers: t, commands: joined, list: joined.List, putInbox: joined.PutInbox, joins: true}
 }
 
 // Tx runs fn in a transaction of the database, commits if fn returns nil, and wakes
@@ -136,7 +137,9 @@ func (t *Timers) Retry(ctx context.Context, seqs ...int64) (retried int, err err
 	return t.app.Retry(ctx, seqs...)
 }
 
-func (t *Timers) direct() Joined { return Joined{timers: t, commands: t.commands, list: t.List} }
+func (t *Timers) direct() Joined {
+	return Joined{timers: t, commands: t.commands, list: t.List, putInbox: t.app.store.Inbox().PutInbox}
+}
 
 // in returns a Joined on a transaction of the host's.
 func (t *Timers) in(tx *sql.Tx) Joined {

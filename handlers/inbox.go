@@ -23,7 +23,7 @@ const (
 	pollPause     = 5 * time.Second       // longest time between two calls while rows wait
 	idlePause     = time.Minute           // longest time until rows of an instance that has died are noticed
 	giveBackTime  = time.Second           // for rows that are in flight after the end of the drain
-	purgePause    = 10 * time.Minute      // between two calls of PurgeApplied
+	purgePause    = 10 * time.Minute      // between two calls of PurgeApplied, unless one has deleted purgeSize
 	purgeSize     = 1000                  // selections that one call deletes
 )
 
@@ -130,12 +130,16 @@ func (b *inbox) step(ctx context.Context, out chan<- *message.Message) {
 // take claims rows that are due.
 func (b *inbox) take(ctx context.Context, now time.Time) {
 	b.takeNext(now.Add(pollPause))
-	if now.After(b.purgeAt) {
-		b.purgeAt = now.Add(purgePause)
-		if _, err := b.inbox.PurgeApplied(ctx, now.Add(-purgeAge), purgeSize); b.failed(err) {
+	if !now.Before(b.purgeAt) {
+		purged, err := b.inbox.PurgeApplied(ctx, now.Add(-purgeAge), purgeSize)
+		if b.purgeAt = now.Add(purgePause); purged == purgeSize {
+			b.purgeAt = now.Add(gatePause)
+		}
+		if b.failed(err) {
 			return
 		}
 	}
+	defer b.sooner(b.purgeAt)
 	next := now
 	if !b.more {
 		var err error

@@ -13,6 +13,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -49,6 +50,32 @@ func TestAMessageWaitsAsItCame(t *testing.T) {
 		}}
 		if diff := cmp.Diff(want, rows, cmpopts.IgnoreFields(timer.InboxMessage{}, "Seq", "RetryAt")); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
+// TestACommandThatWaitedIsCanceledBehindItsCommit by a selection that another instance has
+// applied, and noted between the question for such selections and the commit.
+func TestACommandThatWaitedIsCanceledBehindItsCommit(t *testing.T) {
+	underQuota(t, rate2, func(t *testing.T, d *harness) {
+		d.ticks = true
+		c := timer.CancelTimers{TenantID: "acme", Version: command.Version, Of: timer.Selection{Prefix: "order-"}}
+		c.TimestampMS++
+		d.apply = func(applied any) error {
+			if s, ok := applied.(timer.ScheduleTimer); ok && s.ServiceCallID == "order-3" {
+				return d.inbox.PutInbox(t.Context(), handlers.Applied(c, noon.Add(time.Minute)))
+			}
+			return nil
+		}
+		d.run(t, routing)
+		for i := range 4 {
+			d.deliver(order("acme", i))
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		want := timer.CancelTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "order-3"}, Version: c.Version}
+		if len(d.applied) != 5 || d.applied[4] != any(want) || d.waits(t, "acme").overQuota != 0 {
+			t.Errorf("applied %+v, want at last %+v", d.applied, want)
 		}
 	})
 }

@@ -28,7 +28,13 @@ type inboxState struct {
 	counted time.Time
 	cost    time.Duration // of the last count
 	gates   map[timer.TenantID]gate
-	paused  map[timer.TenantID]bool
+
+	// Sizes of messages for which there was no space.
+	refused  map[timer.TenantID]int64 // since the tenant is at its bound
+	inAll    int64                    // since all tenants together are; 0: there was none
+	paused   map[timer.TenantID]int64 // whose handling had failed, for one of these reasons
+	nacked   int                      // of paused tenants, since nackedAt
+	nackedAt time.Time
 }
 
 // A gate keeps rows of a tenant, which exceeds its quota, from being taken.
@@ -66,14 +72,21 @@ func (l InboxLimits) withDefaults() InboxLimits {
 const (
 	failingTime = 20 * time.Minute // after which a message that fails is a matter for people
 	countPause  = 5 * time.Second
-	countShare  = 20 // counting takes at most this part of the time
+	countShare  = 20     // counting takes at most this part of the time
+	maxStuck    = 10_000 // tenants of which it is remembered that there was no space for a message
+
+	// Messages of paused tenants that are nacked stay in flight for up to 25 s. These bound
+	// how many they are, in units of a message and of 16 KiB, so that they never fill what is
+	// in flight.
+	nackTime = 30 * time.Second
+	maxNacks = 256
 )
 
 // A StuckTenant says what is wrong with the messages of a tenant in the inbox.
 type StuckTenant struct {
 	TenantID timer.TenantID
 	Messages int64     // that wait
-	Paused   bool      // its commands are not taken, since one failed and no more of its messages may wait
+	Paused   bool      // its commands are not handled, since one failed and no more of its messages may wait
 	Failing  int64     // messages that failed, if the first of them came long ago
 	Since    time.Time // when it came
 }
@@ -81,7 +94,8 @@ type StuckTenant struct {
 func newInboxState(in timer.Inbox, clock timer.Clock, limit InboxLimits) *inboxState {
 	return &inboxState{
 		inbox: in, clock: clock, limit: limit.withDefaults(), wake: make(chan struct{}, 1),
-		tenants: make(map[timer.TenantID]*waits), gates: make(map[timer.TenantID]gate), paused: make(map[timer.TenantID]bool),
+		tenants: make(map[timer.TenantID]*waits), gates: make(map[timer.TenantID]gate),
+		refused: make(map[timer.TenantID]int64), paused: make(map[timer.TenantID]int64),
 	}
 }
 
@@ -168,7 +182,24 @@ func (s *inboxState) closed(now time.Time) []timer.TenantID {
 func (s *inboxState) isFull(tenant timer.TenantID, size int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.full(tenant, size)
+	if !s.full(tenant, size) {
+		return false
+	}
+	if s.bytes+size > s.limit.TotalBytes {
+		s.inAll = size
+	} else {
+		remember(s.refused, tenant, size)
+	}
+	return true
+}
+
+// remember notes the size of a message that was refused. It forgets all if there are too many
+// tenants: those that are still stuck are noted again.
+func remember(sizes map[timer.TenantID]int64, tenant timer.TenantID, size int64) {
+	if len(sizes) >= maxStuck {
+		clear(sizes)
+	}
+	sizes[tenant] = size
 }
 
 func (s *inboxState) full(tenant timer.TenantID, size int64) bool {
@@ -177,10 +208,10 @@ func (s *inboxState) full(tenant timer.TenantID, size int64) bool {
 }
 
 // pause says that a message of a tenant failed, and the inbox was full.
-func (s *inboxState) pause(tenant timer.TenantID) {
+func (s *inboxState) pause(tenant timer.TenantID, size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.paused[tenant] = true
+	remember(s.paused, tenant, size)
 }
 
 // isPaused reports whether messages of a tenant are not to be handled, since one failed that
@@ -192,10 +223,24 @@ func (s *inboxState) isPaused(tenant func() timer.TenantID) bool {
 		return false
 	}
 	t := tenant()
-	if s.paused[t] && !s.full(t, 0) {
+	size, paused := s.paused[t]
+	if paused && !s.full(t, size) {
 		delete(s.paused, t)
+		return false
 	}
-	return s.paused[t]
+	return paused
+}
+
+// mayNack reports whether a message of a paused tenant may be nacked, and counts it.
+func (s *inboxState) mayNack(bytes int) bool {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.nackedAt) >= nackTime {
+		s.nackedAt, s.nacked = now, 0
+	}
+	s.nacked += 1 + bytes>>14
+	return s.nacked <= maxNacks
 }
 
 // size returns how many bytes of a message count.
@@ -270,15 +315,38 @@ func (s *inboxState) stuckTenants() (stuck []StuckTenant) {
 	long := s.clock.Now().Add(-failingTime)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, tenant := range slices.Sorted(maps.Keys(s.tenants)) {
-		t := s.tenants[tenant]
-		found := StuckTenant{TenantID: tenant, Messages: t.messages, Paused: s.paused[tenant] && s.full(tenant, 0)}
+	all := maps.Clone(s.tenants)
+	for tenant := range s.paused { // nothing of it may wait, since others fill the inbox
+		all[tenant] = cmp.Or(all[tenant], new(waits))
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(all)) {
+		t := all[tenant]
+		size, paused := s.paused[tenant]
+		found := StuckTenant{TenantID: tenant, Messages: t.messages, Paused: paused && s.full(tenant, size)}
 		if t.failed.Messages > 0 && t.failed.Oldest.Before(long) {
 			found.Failing, found.Since = t.failed.Messages, t.failed.Oldest
 		}
-		if found.Paused || found.Failing > 0 || s.full(tenant, 0) {
+		size, refused := s.refused[tenant]
+		if found.Paused || found.Failing > 0 || t.messages >= s.limit.Messages || refused && t.bytes+size > s.limit.Bytes {
 			stuck = append(stuck, found)
 		}
 	}
 	return stuck
+}
+
+// fullOf returns the tenant that has most in the inbox, and how many bytes all have, if there
+// is no space for messages of any tenant.
+func (s *inboxState) fullOf() (tenant timer.TenantID, bytes int64, full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inAll == 0 || s.bytes+s.inAll <= s.limit.TotalBytes {
+		return "", 0, false
+	}
+	most := int64(-1)
+	for t, w := range s.tenants {
+		if w.bytes > most || w.bytes == most && t < tenant {
+			tenant, most = t, w.bytes
+		}
+	}
+	return tenant, s.bytes, true
 }

@@ -54,6 +54,9 @@ func (h *Handlers) schedule(d *delivery) ([]timer.Result, error) {
 	}
 	applied = true
 	h.allowed(d, results...)
+	if _, _, err := h.cancelWaiting(d); err != nil { // another instance may have canceled them since
+		return nil, err
+	}
 	var first time.Time
 	for i, r := range results {
 		set := r.Outcome == timer.DidSchedule || r.Outcome == timer.DidReschedule
@@ -94,9 +97,8 @@ func (h *Handlers) cancelSelected(d *delivery) ([]timer.Result, error) {
 			return nil, fmt.Errorf("cancel %s: %w", commands[0].Key, err)
 		}
 		for i, r := range results {
-			if r.Outcome == timer.DidCancel && h.opt.Quotas != nil {
-				h.opt.Quotas.Decremented(d.cancel.TenantID)
-				h.inbox.open(d.cancel.TenantID)
+			if r.Outcome == timer.DidCancel {
+				h.decremented(d.cancel.TenantID)
 			}
 			d.canceled, all = append(d.canceled, commands[i].ServiceCallID), append(all, r)
 		}

@@ -22,12 +22,13 @@ type selections struct {
 	mu       sync.Mutex
 	underWay map[timer.TenantID][]*timer.CancelTimers
 	known    map[timer.TenantID]knownSelections
-	added    int // how many were added to known, or would have been
 }
 
-// knownSelections are those of a tenant, as they were read at a time.
+// knownSelections are those of a tenant, as they were read at a time. What was applied since,
+// here or by other instances, is read behind them each time.
 type knownSelections struct {
-	until   time.Time // when they are read again, since other instances apply selections, too
+	until   time.Time // when all are read again: on PostgreSQL a transaction can commit after one with a higher number
+	last    int64     // Seq of the last one
 	applied []appliedSelection
 }
 
@@ -64,17 +65,6 @@ func (s *selections) begin(c *timer.CancelTimers) (end func()) {
 	}
 }
 
-// add says that a selection was applied.
-func (s *selections) add(c timer.CancelTimers, m timer.InboxMessage) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.added++
-	if known, ok := s.known[c.TenantID]; ok {
-		known.applied = append(known.applied, appliedSelection{c, m})
-		s.known[c.TenantID] = known
-	}
-}
-
 // errUnderWay is the error of a command that waited, and that a newer cancellation selects
 // which is being applied.
 var errUnderWay = errors.New("a cancellation that selects the timer is being applied")
@@ -83,38 +73,48 @@ var errUnderWay = errors.New("a cancellation that selects the timer is being app
 func (s *selections) of(ctx context.Context, tenant timer.TenantID) ([]appliedSelection, error) {
 	now := s.clock.Now()
 	s.mu.Lock()
-	known, ok := s.known[tenant]
-	added := s.added
+	known := s.known[tenant]
 	s.mu.Unlock()
-	if ok && now.Before(known.until) {
-		return known.applied, nil
+	isKnown := now.Before(known.until)
+	if !isKnown {
+		known = knownSelections{}
 	}
-	rows, err := s.inbox.AppliedSelections(ctx, tenant)
+	rows, err := s.inbox.AppliedSelections(ctx, tenant, known.last)
 	if err != nil {
 		return nil, fmt.Errorf("read the selections of %s: %w", tenant, err)
 	}
-	known = knownSelections{applied: make([]appliedSelection, 0, len(rows))}
+	known.applied = slices.Grow(slices.Clip(known.applied), len(rows))
 	for _, m := range rows {
 		decoded, _ := envelope.DecodeWith(m.Body, func(string) string { return "" }) // which cancelSelection has encoded
 		if c, ok := decoded.Payload.(timer.CancelTimers); ok {
 			known.applied = append(known.applied, appliedSelection{c, m})
 		}
 	}
+	if isKnown {
+		return known.applied, nil
+	}
 	known.until = now.Add(max(knownFor, knownShare*s.clock.Now().Sub(now)))
+	if len(rows) > 0 {
+		known.last = rows[len(rows)-1].Seq
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) >= maxKnown {
 		clear(s.known)
 	}
-	if added == s.added { // otherwise one may have been applied since
-		s.known[tenant] = known
-	}
+	s.known[tenant] = known
 	return known.applied, nil
 }
 
-// cancels reports whether a command that has waited since a time counts as canceled.
-func cancels(applied []appliedSelection, c timer.ScheduleTimer, since time.Time) bool {
-	return slices.ContainsFunc(applied, func(a appliedSelection) bool { return !since.After(a.message.ArrivedAt) && selects(&a.CancelTimers, c) })
+// canceledBy returns the version of the newest cancellation that has canceled a command which
+// has waited since a time; zero if none has.
+func canceledBy(applied []appliedSelection, c timer.ScheduleTimer, since time.Time) (newest timer.Version) {
+	for _, a := range applied {
+		if !since.After(a.message.ArrivedAt) && selects(&a.CancelTimers, c) && newest.Compare(a.Version) < 0 {
+			newest = a.Version
+		}
+	}
+	return newest
 }
 
 // isUnderWay reports whether a cancellation that selects a command is being applied.
@@ -133,25 +133,14 @@ func (h *Handlers) leaveCanceled(d *delivery) error {
 	if d.row == nil {
 		return nil
 	}
-	var canceled, others []timer.ScheduleTimer
 	for _, c := range d.schedules { // before the store is asked: a cancellation ends after it is known
 		if h.selections.isUnderWay(c) {
 			return errUnderWay
 		}
 	}
-	applied, err := h.selections.of(d.ctx, d.schedules[0].TenantID)
-	if err != nil {
+	canceled, others, err := h.cancelWaiting(d)
+	if err != nil || len(canceled) == 0 {
 		return err
-	}
-	for _, c := range d.schedules {
-		if cancels(applied, c, d.row.ArrivedAt) {
-			canceled = append(canceled, c)
-		} else {
-			others = append(others, c)
-		}
-	}
-	if len(canceled) == 0 {
-		return nil
 	}
 	if h.opt.Receipts != nil {
 		results := make([]timer.Result, len(canceled))
@@ -166,6 +155,50 @@ func (h *Handlers) leaveCanceled(d *delivery) error {
 		d.result.Outcome = timer.WasStale.String()
 	}
 	return nil
+}
+
+// cancelWaiting cancels the timers of a row that were canceled while their commands waited. They
+// get tombstones: the broker may deliver the commands again.
+func (h *Handlers) cancelWaiting(d *delivery) (canceled, others []timer.ScheduleTimer, err error) {
+	if d.row == nil {
+		return nil, d.schedules, nil
+	}
+	tenant := d.schedules[0].TenantID
+	applied, err := h.selections.of(d.ctx, tenant)
+	if err != nil {
+		return nil, nil, err
+	}
+	var cancels []timer.CancelTimer
+	for _, c := range d.schedules {
+		v := canceledBy(applied, c, d.row.ArrivedAt)
+		if v.CommandID == "" {
+			others = append(others, c)
+			continue
+		}
+		canceled, cancels = append(canceled, c), append(cancels, timer.CancelTimer{Key: c.Key, Version: v})
+	}
+	if len(cancels) == 0 {
+		return nil, others, nil
+	}
+	if _, err := d.store.Cancel(d.ctx, h.clock.Now(), cancels...); err != nil {
+		return nil, nil, fmt.Errorf("cancel %s: %w", cancels[0].Key, err)
+	}
+	h.decremented(tenant)
+	return canceled, others, nil
+}
+
+// decremented says that fewer timers of a tenant wait.
+func (h *Handlers) decremented(tenant timer.TenantID) {
+	if h.opt.Quotas != nil {
+		h.opt.Quotas.Decremented(tenant)
+		h.inbox.open(tenant)
+	}
+}
+
+// Applied returns the message in the inbox that says that a cancellation by a prefix or a
+// correlation id was applied. Commands that waited before are compared with it.
+func Applied(c timer.CancelTimers, at time.Time) timer.InboxMessage {
+	return timer.InboxMessage{TenantID: c.TenantID, MessageID: c.CommandID, Body: envelope.CancelMany(c), ArrivedAt: timer.RoundDown(at), Reason: timer.WaitApplied}
 }
 
 // cancelSelection applies a cancellation by a prefix or a correlation id, unless it was applied
@@ -195,9 +228,8 @@ func (h *Handlers) cancelSelection(d *delivery) ([]timer.Result, error) {
 	if err := h.store.PutInbox(d.ctx, m.ArrivedAt, m); err != nil {
 		return nil, fmt.Errorf("note that the selection was applied: %w", err)
 	}
-	h.selections.add(d.cancel, m)
-	// Another instance may have handled a command that waited after the timers were listed, and
-	// before it could see that the selection was applied.
+	// A command that waited may have been handled since the timers were listed. One that is
+	// handled later sees that the selection was applied: it looks again behind its commit.
 	late, err := h.cancelSelected(d)
 	return append(results, late...), err
 }

@@ -33,8 +33,7 @@ func (h *Handlers) begin(next message.HandlerFunc) message.HandlerFunc {
 			came.SetContext(msg.Context())
 		}
 		if d.row == nil && h.inbox.isPaused(func() timer.TenantID { return h.tenantOf(d, came) }) {
-			msg.Nack()
-			return nil, nil
+			return nil, h.leaveUnacked(d, came)
 		}
 		_, err := next(msg)
 		switch {
@@ -51,6 +50,25 @@ func (h *Handlers) begin(next message.HandlerFunc) message.HandlerFunc {
 		}
 		return nil, h.wait(d, came, err)
 	}
+}
+
+// leaveUnacked leaves a message of a paused tenant unacked. What would fill the window of the
+// subscription, and delay other tenants, becomes a dead letter instead.
+func (h *Handlers) leaveUnacked(d *delivery, came *message.Message) error {
+	if h.inbox.mayNack(len(came.Payload)) {
+		d.msg.Nack()
+		return nil
+	}
+	return h.makeDeadLetter(d, came, timer.Invalid(timer.ReasonNotHandled, "handling messages of its tenant fails, and no more of them may wait"))
+}
+
+// makeDeadLetter publishes the dead letter of a message whose handling failed.
+func (h *Handlers) makeDeadLetter(d *delivery, came *message.Message, reason error) error {
+	err := h.dead.publish(&delivery{ctx: came.Context(), msg: came, origin: envelope.OriginOf(came.Payload), invalid: reason})
+	if err == nil {
+		h.opt.Handled(Result{Type: cmp.Or(d.result.Type, "other"), Outcome: OutcomeInvalid})
+	}
+	return err
 }
 
 // tenantOf returns the tenant of a message that may not have been decoded.
@@ -73,7 +91,7 @@ func (h *Handlers) wait(d *delivery, came *message.Message, failed error) error 
 	} else {
 		h.fails(&m, failed)
 		if h.inbox.isFull(tenant, size(m)) {
-			h.inbox.pause(tenant)
+			h.inbox.pause(tenant, size(m))
 			return fmt.Errorf("no more messages of tenant %s may wait: %w", tenant, failed)
 		}
 	}
@@ -100,9 +118,7 @@ func (h *Handlers) waitAgain(d *delivery, came *message.Message, failed error) {
 	}
 	h.fails(&m, failed)
 	if d.invalid == nil && h.waitedTooLong(m) {
-		dead := &delivery{ctx: came.Context(), msg: came, origin: envelope.OriginOf(came.Payload), invalid: tooLong(m)}
-		if err := h.dead.publish(dead); err == nil {
-			h.opt.Handled(Result{Type: cmp.Or(d.result.Type, "other"), Outcome: OutcomeInvalid})
+		if err := h.makeDeadLetter(d, came, tooLong(m)); err == nil {
 			d.row.done()
 			return
 		}
@@ -167,3 +183,9 @@ func tooLong(m timer.InboxMessage) error {
 // StuckTenants returns tenants whose messages fail for long in the inbox, or of whose messages
 // it takes no more. It asks no store.
 func (h *Handlers) StuckTenants() []StuckTenant { return h.inbox.stuckTenants() }
+
+// FullInbox reports whether the inbox takes no more messages of any tenant, and returns the
+// tenant that has most there, and how many bytes all have. It asks no store.
+func (h *Handlers) FullInbox() (tenant timer.TenantID, bytes int64, full bool) {
+	return h.inbox.fullOf()
+}

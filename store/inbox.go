@@ -134,8 +134,8 @@ func (i *Inbox) InboxCounts(ctx context.Context, tenant timer.TenantID) (counts 
 }
 
 // AppliedSelections returns the selections of a tenant that were applied.
-func (i *Inbox) AppliedSelections(ctx context.Context, tenant timer.TenantID) (selections []timer.InboxMessage, err error) {
-	err = i.Rows(ctx, "read applied selections", i.SQL.Applied, []any{string(tenant)}, Collect(&selections, ReadInboxMessage))
+func (i *Inbox) AppliedSelections(ctx context.Context, tenant timer.TenantID, after int64) (selections []timer.InboxMessage, err error) {
+	err = i.Rows(ctx, "read applied selections", i.SQL.Applied, []any{string(tenant), after}, Collect(&selections, ReadInboxMessage))
 	return selections, err
 }
 

@@ -70,8 +70,9 @@ type Inbox interface {
 	// reason. It leaves [WaitApplied] out.
 	InboxCounts(ctx context.Context, tenant TenantID) ([]InboxCount, error)
 
-	// AppliedSelections returns the messages of a tenant with [WaitApplied].
-	AppliedSelections(ctx context.Context, tenant TenantID) ([]InboxMessage, error)
+	// AppliedSelections returns the messages of a tenant with [WaitApplied] whose Seq is
+	// higher than after, the lowest first.
+	AppliedSelections(ctx context.Context, tenant TenantID, after int64) ([]InboxMessage, error)
 
 	// InInbox returns which of the numbers of a log are in the inbox, for any reason, and
 	// the Seq of each.

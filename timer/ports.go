@@ -42,6 +42,9 @@ type Transaction interface {
 
 	// List returns timers of a tenant as [Reader] does, with what the transaction has changed.
 	List(ctx context.Context, filter Filter) (Page, error)
+
+	// PutInbox adds messages to the [Inbox] in the transaction.
+	PutInbox(ctx context.Context, messages ...InboxMessage) error
 }
 
 // A Store keeps timers and the outbox durably: when a method returns nil, its effect survives

@@ -46,8 +46,8 @@ func (i *inbox) InboxCounts(ctx context.Context, tenant timer.TenantID) ([]timer
 }
 
 // AppliedSelections fails as "applied_selections".
-func (i *inbox) AppliedSelections(ctx context.Context, tenant timer.TenantID) ([]timer.InboxMessage, error) {
-	return get(i.decide, "applied_selections", func() ([]timer.InboxMessage, error) { return i.Inbox.AppliedSelections(ctx, tenant) })
+func (i *inbox) AppliedSelections(ctx context.Context, tenant timer.TenantID, after int64) ([]timer.InboxMessage, error) {
+	return get(i.decide, "applied_selections", func() ([]timer.InboxMessage, error) { return i.Inbox.AppliedSelections(ctx, tenant, after) })
 }
 
 // InInbox fails as "in_inbox".

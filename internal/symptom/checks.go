@@ -20,7 +20,11 @@ var (
 		Do: "see the check of the store, and the log: a disk that is full or read-only, a lock that another program holds",
 	}
 	IntakeClosed = Symptom{Part: "intake", Red: true, Text: "commands are not taken yet", Do: "see the check of the owner"}
-	InboxPaused  = Symptom{
+	InboxTotal   = Symptom{
+		Part: "inbox", Red: true, Text: "%d MiB of messages wait in the inbox, as many as may of all tenants together, most of tenant %s: commands of any tenant over its quota are dead letters",
+		Do: "raise inbox_total_bytes, if the disk has space, or the quota of that tenant; give tenants that flood the service a quota with the policy dead_letter",
+	}
+	InboxPaused = Symptom{
 		Part: "inbox", Red: true, Text: "commands of tenant %s are not taken: handling them fails, and %d of its messages wait in the inbox, as many as may",
 		Do: "see the log for the error, and correct it, such as a permission on its topic of dead letters, or a middleware of the host; its commands go on by themselves then",
 	}

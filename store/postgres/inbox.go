@@ -29,12 +29,18 @@ func (i *inbox) PutInbox(ctx context.Context, messages ...timer.InboxMessage) er
 	if len(messages) == 0 {
 		return nil
 	}
-	return i.s.writing(ctx, "put messages into the inbox", func(_ context.Context, t *transaction) error {
-		for some := range slices.Chunk(messages, inboxRows) {
-			t.later(step{text: sqlInboxPut, args: inboxColumns(some)})
-		}
+	return i.s.writing(ctx, doingPut, func(_ context.Context, t *transaction) error {
+		t.putInbox(messages)
 		return nil
 	})
+}
+
+const doingPut = "put messages into the inbox"
+
+func (t *transaction) putInbox(messages []timer.InboxMessage) {
+	for some := range slices.Chunk(messages, inboxRows) {
+		t.later(step{text: sqlInboxPut, args: inboxColumns(some)})
+	}
 }
 
 // inboxColumns returns the arguments of inbox_put.sql.

@@ -113,8 +113,18 @@ func (j *joined) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
 	return j.reader.List(ctx, f)
 }
 
+// PutInbox adds messages to the inbox in the transaction.
+func (j *joined) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
+	return j.within(ctx, doingPut, func(t *transaction) { t.putInbox(messages) })
+}
+
 // rows runs a statement in the transaction and calls fn for each row.
 func (j *joined) rows(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
+	return j.within(ctx, doing, func(t *transaction) { t.later(step{text: text, args: nullable(args), each: fn}) })
+}
+
+// within runs the statements that fn adds in a savepoint of the transaction.
+func (j *joined) within(ctx context.Context, doing string, fn func(t *transaction)) error {
 	if err := ctx.Err(); err != nil {
 		return inTransaction(doing, err)
 	}
@@ -124,7 +134,7 @@ func (j *joined) rows(ctx context.Context, doing, text string, args []any, fn fu
 	t := &transaction{store: j.store, send: j.send}
 	return inTransaction(doing, j.saved(ctx, t, func() error {
 		database := t.join()
-		t.later(step{text: text, args: nullable(args), each: fn})
+		fn(t)
 		return t.leave(ctx, database)
 	}))
 }

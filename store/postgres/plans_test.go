@@ -131,7 +131,7 @@ var plans = map[string]plan{
 	"inbox_waiting":       {[]any{int64(0), int64(100)}, []string{byMessage}},
 	"inbox_counts":        {nil, []string{byInboxRetry}},
 	"inbox_counts_tenant": {[]any{"tenant-1"}, []string{byInboxRetry}},
-	"inbox_applied":       {[]any{"tenant-1"}, []string{byApplied}},
+	"inbox_applied":       {[]any{"tenant-1", int64(0)}, []string{byApplied}},
 	"inbox_numbers":       {[]any{"log", longs}, []string{byInboxNumber}},
 	"inbox_forget":        {[]any{"tenant-1", noon, int64(100)}, []string{byMessage, byInboxRetry, byApplied}},
 	"inbox_purgeable":     {[]any{noon, int64(100)}, []string{byApplied, byApplied, byInboxRetry, byInboxNumber, "timer_numbers_pkey", "timer_numbers_pkey"}},

@@ -29,20 +29,24 @@ func (i *inbox) PutInbox(ctx context.Context, messages ...timer.InboxMessage) er
 	if len(messages) == 0 {
 		return nil
 	}
-	return i.s.writing(ctx, "put messages into the inbox", func(ctx context.Context, t *transaction) error {
-		for some := range slices.Chunk(messages, inboxRows) {
-			args := make([]any, 0, len(some)*14)
-			for n := range some {
-				r := store.NewInboxRow(&some[n])
-				args = append(args, r.TenantID, orNull(r.Log), inLog(r.Log, r.Number), r.Topic, r.Position, r.MessageID, r.Headers, r.Body,
-					r.Bytes, r.ArrivedAt, r.Reason, r.Attempts, r.LastError, orNull(r.RetryAt))
-			}
-			if _, err := t.ExecContext(ctx, repeatValues(sqlInboxPut, len(some)), args...); err != nil {
-				return err
-			}
+	return i.s.writing(ctx, doingPut, func(ctx context.Context, t *transaction) error { return t.putInbox(ctx, messages) })
+}
+
+const doingPut = "put messages into the inbox"
+
+func (t *transaction) putInbox(ctx context.Context, messages []timer.InboxMessage) error {
+	for some := range slices.Chunk(messages, inboxRows) {
+		args := make([]any, 0, len(some)*14)
+		for n := range some {
+			r := store.NewInboxRow(&some[n])
+			args = append(args, r.TenantID, orNull(r.Log), inLog(r.Log, r.Number), r.Topic, r.Position, r.MessageID, r.Headers, r.Body,
+				r.Bytes, r.ArrivedAt, r.Reason, r.Attempts, r.LastError, orNull(r.RetryAt))
 		}
-		return nil
-	})
+		if _, err := t.ExecContext(ctx, repeatValues(sqlInboxPut, len(some)), args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inLog returns a number in a log, and null if there is no log.

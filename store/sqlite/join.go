@@ -57,6 +57,11 @@ func (j *joined) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
 	return j.reader.List(ctx, f)
 }
 
+// PutInbox adds messages to the inbox in the transaction.
+func (j *joined) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
+	return j.within(ctx, doingPut, func(ctx context.Context, t *transaction) error { return t.putInbox(ctx, messages) })
+}
+
 // rows runs a statement in the transaction and calls fn for each row.
 func (j *joined) rows(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
 	return j.within(ctx, doing, func(ctx context.Context, t *transaction) error {

@@ -123,7 +123,7 @@ var plans = map[string][]string{
 	"inbox_waiting":       {"SEARCH timer_inbox USING INTEGER PRIMARY KEY (rowid>?)"},
 	"inbox_counts":        {walkInbox},
 	"inbox_counts_tenant": {"SEARCH timer_inbox USING COVERING INDEX idx_timer_inbox_retry (tenant_id=? AND retry_at>?)"},
-	"inbox_applied":       {"SEARCH timer_inbox USING INDEX idx_timer_inbox_applied (tenant_id=?)"},
+	"inbox_applied":       {"SEARCH timer_inbox USING INDEX idx_timer_inbox_applied (tenant_id=? AND seq>?)"},
 	"inbox_numbers":       {"SCAN wanted VIRTUAL TABLE INDEX 1:", "SEARCH i USING COVERING INDEX idx_timer_inbox_number (log=? AND number=?)"},
 	"inbox_forget": {
 		byMessage, "LIST SUBQUERY 4", "COMPOUND QUERY", "LEFT-MOST SUBQUERY", "CO-ROUTINE (subquery-1)",

@@ -67,7 +67,7 @@ func (s *suite) inboxCounts(tenant timer.TenantID) []timer.InboxCount {
 
 func (s *suite) applied(tenant timer.TenantID) []string {
 	s.Helper()
-	selections, err := s.store.Inbox().AppliedSelections(s.Context(), tenant)
+	selections, err := s.store.Inbox().AppliedSelections(s.Context(), tenant, 0)
 	s.must(err)
 	return messageIDs(selections)
 }
@@ -245,7 +245,7 @@ func inboxDefer(s *suite) {
 
 func inboxDeferApplied(s *suite) {
 	s.putInbox(selection("acme", "log", 7, noon))
-	all, err := s.store.Inbox().AppliedSelections(s.Context(), "acme")
+	all, err := s.store.Inbox().AppliedSelections(s.Context(), "acme", 0)
 	s.must(err)
 	m := all[0]
 	m.Reason, m.RetryAt = timer.WaitFailed, noon
@@ -305,13 +305,16 @@ func inboxNext(s *suite) {
 
 func inboxSelections(s *suite) {
 	s.putInbox(waitingMessage("acme", "waits"), selection("acme", "log", 1, noon), selection("acme", "log", 2, noon), selection("beta", "log", 3, noon))
-	all, err := s.store.Inbox().AppliedSelections(s.Context(), "acme")
+	all, err := s.store.Inbox().AppliedSelections(s.Context(), "acme", 0)
 	s.must(err)
 	want := []timer.InboxMessage{selection("acme", "log", 1, noon), selection("acme", "log", 2, noon)}
 	for i := range min(len(all), 2) {
 		want[i].Seq = all[i].Seq
 	}
 	s.same("selections", all, want)
+	behind, err := s.store.Inbox().AppliedSelections(s.Context(), "acme", all[0].Seq)
+	s.must(err)
+	s.same("selections behind the first", behind, want[1:])
 	s.same("taken", messageIDs(s.takeInbox(noon, 10, 10)), []string{"waits"})
 }
 

@@ -48,6 +48,7 @@ func RunJoined(t *testing.T, open func(testing.TB) JoinedStore, begin Begin) {
 		{"Commands after the end of the transaction change nothing", joinedAfterEnd},
 		{"Commands of a context that has ended change nothing, and the transaction goes on", joinedEndedContext},
 		{"Receipts are committed with the effects, or not at all", joinedReceipts},
+		{"Messages are put into the inbox with the commit, or not at all", joinedInbox},
 		{"A list has what the transaction did, and others do not see it", joinedList},
 	} {
 		runJoined(t, c.name, open, begin, c.test)
@@ -216,13 +217,31 @@ func joinedEndedContext(s *joinedSuite) {
 	s.same("state", s.get(key("acme", "call-2")).State, timer.Scheduled)
 }
 
+func joinedInbox(s *joinedSuite) {
+	gone, kept := waitingMessage("acme", "gone"), waitingMessage("acme", "kept")
+	tx := s.begin()
+	s.must(tx.PutInbox(s.Context(), gone))
+	s.must(tx.Rollback())
+	tx = s.begin()
+	s.must(tx.PutInbox(s.Context()))
+	s.must(tx.PutInbox(s.Context(), kept))
+	s.same("before the commit", s.inboxCounts(""), []timer.InboxCount{})
+	s.must(tx.Commit())
+	s.same("after it", messageIDs(s.takeInbox(noon, 10, 10)), []string{"kept"})
+	if err := tx.PutInbox(s.Context(), gone); err == nil {
+		s.Error("a transaction that has ended took a message")
+	}
+}
+
 func joinedList(s *joinedSuite) {
 	s.timers("acme", 2, noon.Add(time.Hour))
 	s.timers("other", 1, noon.Add(time.Hour))
 	tx := s.begin()
 	s.outcomes(tx.Schedule(s.Context(), noon, schedule(key("acme", "call-1"), 1, noon), schedule(key("acme", "new"), 1, noon)))
 	s.outcomes(tx.Cancel(s.Context(), noon, cancel(key("acme", "call-000000"), 2)))
-	list := func(by timer.Transaction, f timer.Filter) (calls []timer.ServiceCallID) {
+	list := func(by interface {
+		List(ctx context.Context, filter timer.Filter) (timer.Page, error)
+	}, f timer.Filter) (calls []timer.ServiceCallID) {
 		f.TenantID, f.State, f.Limit = "acme", timer.Scheduled, 1 // several pages
 		s.must(timer.EachPage(s.Context(), &f, by.List, func(entries []timer.Entry) error {
 			for _, e := range entries {

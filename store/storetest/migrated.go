@@ -134,7 +134,7 @@ func holdings(t *testing.T, s Store) string {
 	messages, err := s.Inbox().TakeInbox(ctx, far, far, 100, 100, nil)
 	must(err)
 	for _, tenant := range tenants {
-		applied, err := s.Inbox().AppliedSelections(ctx, tenant.TenantID)
+		applied, err := s.Inbox().AppliedSelections(ctx, tenant.TenantID, 0)
 		must(err)
 		messages = append(messages, applied...)
 	}

@@ -4,18 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
-const (
-	lastAhead    = 30 * time.Second // from the last commands until their timers are due
-	lastAccepted = 20 * time.Second // until the service has acked them
-)
+// lastAhead is how long before they are due timers are scheduled that are the last before a
+// failover.
+const lastAhead = 30 * time.Second
 
 // lastCommands are how many commands there are before a failover, in turn: one, and so many
 // that the service makes several transactions of them. Then a transaction that is committed
@@ -38,14 +34,20 @@ func (r *run) failOverLagging(ctx context.Context) error {
 	if r.lost = !r.nothingMissing(); r.lost {
 		return nil
 	}
+	commands := lastCommands[r.faults%len(lastCommands)]
+	due := r.now().Add(lastAhead)
+	if err := r.exceedQuota(ctx, due); err != nil {
+		return err
+	}
 	if err := r.replicated.pause(ctx); err != nil {
 		return fmt.Errorf("pause the standby: %w", err)
 	}
-	commands := lastCommands[r.faults%len(lastCommands)]
-	due := r.now().Add(lastAhead)
-	last, err := r.sendLast(ctx, commands, due)
-	if err != nil {
+	if err := r.sendLast(ctx, r.lastCommands(commands, due)); err != nil {
 		return fmt.Errorf("send the last commands: %w", err)
+	}
+	last, err := r.replicated.last(ctx)
+	if err != nil {
+		return fmt.Errorf("find the last transaction: %w", err)
 	}
 	victim := r.instances[last.instance-1]
 	if len(r.instances) == 1 && r.faults%2 == 0 {
@@ -98,39 +100,4 @@ func (r *run) loseLast(ctx context.Context, xid int64, victim *instance) error {
 		return r.begin(ctx, victim)
 	}
 	return nil
-}
-
-// sendLast sends commands for timers that are due at a time, and has the service receive all of
-// them at once. It returns when they are acked.
-func (r *run) sendLast(ctx context.Context, commands int, due time.Time) (last lastTransaction, err error) {
-	some := make([]history.Command, commands)
-	for i := range some {
-		some[i] = r.producer.make.Last(r.now(), due, i)
-	}
-	for _, in := range r.instances {
-		if err := in.life.Signal(syscall.SIGSTOP); err != nil {
-			return last, err
-		}
-	}
-	var sending sync.WaitGroup
-	for part := range slices.Chunk(some, (commands+publishers-1)/publishers) {
-		sending.Go(func() {
-			for _, c := range part {
-				r.producer.send(ctx, c)
-			}
-		})
-	}
-	sending.Wait()
-	for _, in := range r.instances {
-		if err := in.life.Signal(syscall.SIGCONT); err != nil {
-			return last, err
-		}
-	}
-	if err := r.await(ctx, lastAccepted, "the service has acked the last commands", func() bool {
-		open, _, err := r.pending(ctx)
-		return err == nil && open == 0
-	}); err != nil {
-		return last, err
-	}
-	return r.replicated.last(ctx)
 }

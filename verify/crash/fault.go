@@ -128,6 +128,9 @@ func (r *run) inject(ctx context.Context, in *instance) error {
 	case FailoverLag:
 		return r.failOverLagging(ctx)
 	case Wipe, Rollback:
+		if r.opt.Quiet {
+			return r.loseQuietly(ctx)
+		}
 		return r.loseDatabase(ctx)
 	case EmptyBroker:
 		return r.emptyBroker(ctx)

@@ -9,14 +9,19 @@ import (
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
-// loseDatabase kills all instances, does to the database what the mode says, and starts
-// them again. Every other time one is killed soon again, perhaps while it recovers.
+// loseDatabase loses the database while there is traffic.
 func (r *run) loseDatabase(ctx context.Context) error {
 	if r.opt.Mode == Rollback {
 		if err := r.mayCopy(ctx); err != nil {
 			return err
 		}
 	}
+	return r.lose(ctx)
+}
+
+// lose kills all instances, does to the database what the mode says, and starts them again.
+// Every other time one is killed soon again, perhaps while it recovers.
+func (r *run) lose(ctx context.Context) error {
 	if err := r.killAll(); err != nil {
 		return err
 	}

@@ -85,6 +85,7 @@ var (
 	breather    = span{time.Second, 3 * time.Second} // between faults at servers
 	between     = span{0, 200 * time.Millisecond}    // one and the other of broker and service
 	workOfMany  = span{40 * time.Millisecond, 1500 * time.Millisecond}
+	quietWork   = span{0, 3 * time.Second} // after the last commands, before a loss
 	stopOfMany  = span{time.Second, 10 * time.Second}
 	instanceOff = span{0, time.Second} // of several
 )

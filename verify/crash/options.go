@@ -24,6 +24,7 @@ type Options struct {
 	Store     Store            // default [SQLite]
 	Instances int              // of the service, which share the database and the broker; default 1
 	Mode      Mode             // default [Kill]
+	Quiet     bool             // in Wipe and Rollback: nothing is sent after a loss until all timers are due; see loseQuietly
 	Kills     int              // how often that is done, in Step at each step; default 10
 	Steps     []string         // in Step: where, see [Steps]; default everywhere
 	Rate      int              // commands a second; default 200
@@ -115,6 +116,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("the modes %s and %s need a disk, and no others", Power, PowerEmbedded)
 	case o.Store == Postgres && o.Mode.cutsPower():
 		return fmt.Errorf("mode %s needs the store %s", o.Mode, SQLite)
+	case o.Quiet && !o.Mode.losesDatabase():
+		return fmt.Errorf("mode %s has no quiet", o.Mode)
 	case o.Old != "" && o.Mode != Upgrade:
 		return fmt.Errorf("an older version goes with mode %s", Upgrade)
 	case o.Instances > 1 && o.Mode == Step:
@@ -122,6 +125,9 @@ func (o Options) Check() error {
 	}
 	return nil
 }
+
+// waits reports whether commands wait for a quota before each other fault.
+func (o Options) waits() bool { return o.Quiet || o.Mode == FailoverLag }
 
 // checkServers returns an error if the number of servers makes no sense with the rest.
 func (o Options) checkServers() error {

@@ -49,7 +49,7 @@ type run struct {
 	refusals int
 	ended    int             // in FailoverLag: processes that ended by themselves when they were allowed to
 	mayEnd   bool            // in FailoverLag: an instance may end by itself, to recover at its next start
-	lost     bool            // in FailoverLag: timers are missing though the service had its time
+	lost     bool            // after a quiet: timers are missing though the service had its time
 	starts   []time.Duration // from start to ready
 	steps    []StepReport
 	breaches []breach
@@ -163,6 +163,13 @@ func (r *run) newInstance(n int) (*instance, error) {
 		in.env = append(in.env, "TIMER_NATS_PORT="+strconv.Itoa(r.port))
 	} else {
 		in.env = append(in.env, "TIMER_BROKER="+r.opt.Broker.Setting(), "TIMER_BROKER_URL="+cmp.Or(r.opt.URL, r.url()))
+	}
+	if r.opt.waits() {
+		file := filepath.Join(r.dir, "quotas.yaml")
+		if err := os.WriteFile(file, fmt.Appendf(nil, "tenants: {%s: {live_timers: %d}}\n", traffic.LimitedTenant, traffic.LiveLimit), 0o600); err != nil {
+			return nil, err
+		}
+		in.env = append(in.env, "TIMER_QUOTAS_FILE="+file)
 	}
 	if r.opt.Queues != "" {
 		in.env = append(in.env, "TIMER_RABBITMQ_QUEUE_TYPE="+r.opt.Queues)

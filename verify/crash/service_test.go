@@ -35,6 +35,7 @@ func TestInstancesKeepTheirPromises(t *testing.T) {
 func TestServiceRecoversWhatWasLost(t *testing.T) {
 	keepsPromises(t, "",
 		Options{Mode: Wipe, Kills: 5}, Options{Mode: Rollback, Kills: 5}, Options{Mode: EmptyBroker, Kills: 3},
+		Options{Mode: Wipe, Quiet: true, Kills: 2}, Options{Mode: Rollback, Quiet: true, Kills: 2},
 		Options{Mode: Wipe, Kills: 3, Broker: KFake}, Options{Mode: EmptyBroker, Kills: 2, Broker: KFake}, Options{Mode: Rollback, Kills: 3, Broker: KFake})
 }
 

@@ -3,6 +3,8 @@ package main
 // Test runs of the way in.
 var (
 	intake   = test{"./handlers", ".", ""}
+	bounds   = test{"./app", "^TestATenantAtItsBound$|^TestHostileTenantsFillTheInbox|^TestMessagesWaitNoLonger", ""}
+	selected = test{"./app", "^TestTheHostCancels|^TestAnotherInstanceCancels|^TestASelectionIsAppliedOnce", ""}
 	limiting = test{"./quota", ".", ""}
 )
 
@@ -77,5 +79,45 @@ var intakes = []mutant{
 		"I14", "a tenant schedules faster than it may",
 		[]change{in("quota", "Limiter.take", never("needed"))},
 		limiting,
+	},
+	{
+		"I17", "the inbox takes any number of messages of a tenant",
+		[]change{in("handlers", "inboxState.full", swap("t.messages >= s.limit.Messages", "false"))},
+		bounds,
+	},
+	{
+		"I17", "the inbox takes any size of messages of a tenant",
+		[]change{in("handlers", "inboxState.full", swap("t.bytes + size > s.limit.Bytes", "false"))},
+		bounds,
+	},
+	{
+		"I20", "the inbox takes any size of messages of all tenants",
+		[]change{in("handlers", "inboxState.full", swap("s.bytes + size > s.limit.TotalBytes", "false"))},
+		bounds,
+	},
+	{
+		"I20", "a message waits for ever",
+		[]change{in("handlers", "Handlers.waitedTooLong", first("return false"))},
+		bounds,
+	},
+	{
+		"I17", "nacked messages of a tenant at its bound fill what is in flight",
+		[]change{in("handlers", "inboxState.mayNack", first("return true"))},
+		test{"./app", "^TestATenantAtItsBoundFillsNothingOfOthers$", ""},
+	},
+	{
+		"I6", "a host's cancellation does not reach what waits",
+		[]change{in("app", "Joined.CancelWhere", swap("len(of.Calls) > 0", "true"))},
+		selected,
+	},
+	{
+		"I6", "what another instance cancels is scheduled for a second",
+		[]change{in("handlers", "selections.of", instead("s.inbox.AppliedSelections", "func() ([]timer.InboxMessage, error) { if isKnown { return nil, nil }; return $ }()"))},
+		selected,
+	},
+	{
+		"I6", "a cancellation is not seen behind the commit of a command that waited",
+		[]change{in("handlers", "Handlers.schedule", instead("h.cancelWaiting", "func() (_, _ []timer.ScheduleTimer, err error) { return }()"))},
+		test{"./handlers", "^TestACommandThatWaitedIsCanceled", ""},
 	},
 }

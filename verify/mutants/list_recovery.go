@@ -3,6 +3,9 @@ package main
 // Test runs of what happens when a database was lost.
 var (
 	recovering = test{"./app", "^TestRecovers", ""}
+	starts     = test{"./app", "^TestWhereAStartBegins", ""}
+	servers    = test{"./store/postgres", "^TestAnotherServerIsFatal$|^TestAnInstanceThatWroteNothing", ""}
+	trimming   = test{"./broker/nats", "^TestConsumedMessagesDoNotFillTheStream|^TestWhatIsNotConsumedStays", ""}
 	history    = test{"./broker/nats", "^TestContractInProcess$/.*floor", ""}
 )
 
@@ -10,7 +13,7 @@ var (
 var recoveries = []mutant{
 	{
 		"N1", "the end of the log is the floor though commands are unsettled",
-		[]change{in("broker/nats", "Broker.Logs", swap("command <= floor", "true"))},
+		[]change{in("broker/nats", "Broker.Logs", swap("command <= floor", "(command <= floor || true)"))},
 		history,
 	},
 	{
@@ -22,6 +25,46 @@ var recoveries = []mutant{
 		"N3", "numbers are written into a file that has the content of an older copy",
 		[]change{in("store/sqlite", "Store.checkContent", first("return nil"))},
 		sqlite,
+	},
+	{
+		"N4", "an instance goes on though its server is another one",
+		[]change{in("store/postgres", "Store.verify", swap("last.cluster != now.cluster || last.timeline != now.timeline || now.position < last.position", "false"))},
+		servers,
+	},
+	{
+		"N4", "an instance goes on though the tables were put back",
+		[]change{in("store/postgres", "Store.verify", swap("now.written < last.written", "false"))},
+		servers,
+	},
+	{
+		"N5", "a log that has lost its end keeps its number at a start",
+		[]change{in("app", "recovery.plan", swap("number > l.Last", "false"))},
+		starts,
+	},
+	{
+		"N5", "a log that has lost its end keeps its number while the service runs",
+		[]change{in("app", "numberWriter.write", swap("known && before > l.Last", "false"))},
+		test{"./app", "^TestALogThatLosesItsEnd", ""},
+	},
+	{
+		"N5", "a log that is new is read from the floor",
+		[]change{in("app", "recovery.plan", swap("anyLog || known.Empty", "known.Empty"))},
+		starts,
+	},
+	{
+		"N5", "a database that was not used with the broker reads all",
+		[]change{in("app", "recovery.plan", swap("anyLog || known.Empty", "true"))},
+		starts,
+	},
+	{
+		"N6", "nothing is said about commands that the broker has lost",
+		[]change{in("app", "recovery.sayGap", never("missing"))},
+		test{"./app", "^TestWhereAStartBegins|^TestAGapIsSaidOnce$", ""},
+	},
+	{
+		"N6", "the broker removes commands above the numbers",
+		[]change{in("broker/nats", "Broker.needed", first("return 1 << 62"))},
+		trimming,
 	},
 	{
 		"N5", "the numbers of a database that is being recovered are not written before",

@@ -40,13 +40,17 @@ replaced while it is killed.
 Modes that kill the primary of PostgreSQL, and promote its standby: failover (the
 standby has all that was committed), failover-lag (it lacks the last transaction
 that was acked, and nothing is sent until all timers are due; of several
-instances the one that committed it dies, too).
+instances the one that committed it dies, too; before each other failover 300
+commands wait for a quota).
 
 Modes that lose what is stored, in which all instances are hit: wipe (SIGKILL,
 and the database is deleted), rollback (SIGKILL, and an older copy of the
 database is put in its place, which was made while the service ran),
 empty-broker (SIGKILL for broker and service, and all that the broker has is deleted). In them an event that the
-broker had a second before the kill must not be published again.
+broker had a second before the kill must not be published again. With --quiet
+all timers fire before a loss, the service acks its last commands, and nothing
+is sent until the timers of these are due; before each other loss 300 commands
+wait for a quota.
 
 Brokers: nats (nats-server, part of this program), kafka (Apache Kafka, for which
 Java 17 and Maven have to be installed), kfake (a server that speaks Kafka's protocol
@@ -78,6 +82,7 @@ type cli struct {
 	Store     crash.Store `default:"sqlite" enum:"sqlite,postgres" help:"Which database to use: sqlite or postgres."`
 	Instances int         `default:"1" help:"How many of the service share the database; more than one needs --store postgres."`
 	Mode      crash.Mode  `default:"kill" enum:"${modes}" placeholder:"MODE" help:"What to do: ${modes}."`
+	Quiet     bool        `help:"With --mode wipe and rollback: send nothing after a loss until all timers are due."`
 	Rate      int         `default:"200" help:"Commands a second."`
 	Seed      uint64      `help:"Makes the same commands and the same pauses again; 0 takes any."`
 	Old       string      `placeholder:"COMMIT" help:"With --mode upgrade: the older version; the newest tag if empty."`
@@ -98,7 +103,7 @@ func main() {
 func (c cli) run(ctx context.Context) error {
 	opt := crash.Options{
 		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Servers: c.Servers, Sync: c.Sync, Queues: c.Queues, Store: c.Store, Instances: c.Instances,
-		Mode: c.Mode, Kills: c.Kills, Rate: c.Rate, Seed: c.Seed, Keep: c.Keep, Progress: os.Stderr,
+		Mode: c.Mode, Quiet: c.Quiet, Kills: c.Kills, Rate: c.Rate, Seed: c.Seed, Keep: c.Keep, Progress: os.Stderr,
 	}
 	if c.Kafka != "" {
 		opt.Broker, opt.URL = crash.Kafka, c.Kafka

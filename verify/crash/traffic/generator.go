@@ -51,9 +51,9 @@ func New(seed uint64, tenants int) *Generator {
 }
 
 // Tenants returns the tenants that commands of a Generator of so many name, and
-// that of [Old].
+// those of [Old] and of [Generator.Waiting].
 func Tenants(n int) []string {
-	all := []string{oldTenant}
+	all := []string{oldTenant, LimitedTenant}
 	for i := range max(n, 1) {
 		all = append(all, tenantName(i))
 	}

@@ -24,3 +24,26 @@ func (g *Generator) Last(now, due time.Time, n int) history.Command {
 	c.DedupeID = fmt.Sprintf("crash-%d", g.made)
 	return c
 }
+
+// LimitedTenant is a tenant of which LiveLimit timers may wait.
+const (
+	LimitedTenant = "limited"
+	LiveLimit     = 100
+)
+
+// Waiting makes up a command for a new timer of [LimitedTenant], due at a time.
+func (g *Generator) Waiting(now, due time.Time) history.Command {
+	g.made++
+	t := &timer{Key: history.Key{Tenant: LimitedTenant, Call: fmt.Sprintf("sc-%d", g.made)}, newest: history.Version{TimestampMS: now.UnixMilli(), ID: g.id()}}
+	c := g.command(t.Key, t.newest, due, "over the quota")
+	c.DedupeID = fmt.Sprintf("crash-%d", g.made)
+	return c
+}
+
+// Invalid makes up a poison message.
+func (g *Generator) Invalid(now time.Time) history.Command {
+	g.made++
+	c := g.poison(now)
+	c.DedupeID = fmt.Sprintf("crash-%d", g.made)
+	return c
+}

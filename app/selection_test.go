@@ -1,0 +1,164 @@
+package app_test
+
+import (
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/quota"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// cancelMany cancels timers of acme that a prefix or a correlation id selects.
+func (b *bench) cancelMany(of timer.Selection) {
+	b.Helper()
+	c := timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: of}
+	b.publish("acme", c.CommandID, envelope.CancelMany(c))
+	b.rest()
+}
+
+// TestAScheduleThatWaitsIsCanceled by each kind of cancellation, also after restarts, and one
+// that is newer than the cancellation is not.
+func TestAScheduleThatWaitsIsCanceled(t *testing.T) {
+	onBrokers(t, func(b *bench) {
+		limits := app.Options{Quotas: limiter(b, "acme", quota.Limits{Live: 2})}
+		_, stop := b.serve(limits)
+		due := time.Now().Add(time.Hour)
+		b.schedule("first", due)
+		b.schedule("second", due)
+		b.rest()
+		for _, call := range []string{"id-1", "order-1", "order-2", "other", "traced"} {
+			c := timer.ScheduleTimer{Key: keyOf(call), DueAt: due}
+			if call == "traced" {
+				c.CorrelationID = "req-7"
+			}
+			b.send(c)
+			b.rest()
+		}
+		many := timer.ScheduleTimers{TenantID: "acme", Version: b.version()}
+		for _, call := range []timer.ServiceCallID{"order-3", "kept"} {
+			many.Commands = append(many.Commands, timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: call}, Version: many.Version, DueAt: due})
+		}
+		b.publish("acme", many.CommandID, envelope.ScheduleMany(many))
+		b.rest()
+		b.cancel("id-1")
+		b.cancelMany(timer.Selection{Prefix: "order-"})
+		stop()
+		_, stop = b.serve(limits)
+		b.cancelMany(timer.Selection{CorrelationID: "req-7"})
+		b.schedule("order-4", due)
+		b.rest()
+		if waits := b.waits("acme", timer.WaitQuota); waits != 7 {
+			b.Errorf("%d wait, want 7", waits)
+		}
+		stop()
+		b.serve(app.Options{})
+		fired := strings.Fields(b.fired(2 * time.Hour))
+		if slices.Sort(fired); !slices.Equal(fired, []string{"first", "kept", "order-4", "other", "second"}) || b.waits("acme", timer.WaitQuota) != 0 {
+			b.Errorf("fired %s, %d wait", fired, b.waits("acme", timer.WaitQuota))
+		}
+	})
+}
+
+// TestTheHostCancelsWhatWaits by a prefix and a correlation id, and in a transaction that is
+// rolled back.
+func TestTheHostCancelsWhatWaits(t *testing.T) {
+	onBrokers(t, func(b *bench) {
+		a, stop := b.serve(app.Options{Quotas: limiter(b, "acme", quota.Limits{Live: 1})})
+		due := time.Now().Add(time.Hour)
+		b.schedule("first", due)
+		b.rest()
+		for _, call := range []string{"order-1", "order-2", "other", "kept"} {
+			b.send(timer.ScheduleTimer{Key: keyOf(call), DueAt: due, CorrelationID: "req-" + call})
+		}
+		b.rest()
+		rollBack := errors.New("no")
+		cancel := func(of timer.Selection, end error) {
+			if err := a.Timers().Tx(b.Context(), func(tx *sql.Tx) error {
+				_, err := a.Timers().CancelWhereTx(b.Context(), tx, "acme", of)
+				return errors.Join(err, end)
+			}); !errors.Is(err, end) {
+				b.Fatal(err)
+			}
+		}
+		cancel(timer.Selection{Prefix: "kept"}, rollBack)
+		cancel(timer.Selection{CorrelationID: "req-other"}, nil)
+		if _, err := a.Timers().CancelWhere(b.Context(), "acme", timer.Selection{Prefix: "order-"}); err != nil {
+			b.Fatal(err)
+		}
+		b.wait(time.Second)
+		b.schedule("order-3", due) // is newer
+		b.rest()
+		stop()
+		b.serve(app.Options{})
+		fired := strings.Fields(b.fired(2 * time.Hour))
+		if slices.Sort(fired); !slices.Equal(fired, []string{"first", "kept", "order-3"}) {
+			b.Errorf("fired %s", fired)
+		}
+	})
+}
+
+// TestAnotherInstanceCancelsWhatWaits has it note that while commands that waited are being
+// handled one after the other.
+func TestAnotherInstanceCancelsWhatWaits(t *testing.T) {
+	onBrokers(t, func(b *bench) {
+		b.serve(app.Options{Quotas: limiter(b, "acme", quota.Limits{Accept: quota.Rate{PerSecond: 10, Burst: 1}})})
+		b.sendMany("acme", 100, time.Now().Add(time.Hour))
+		b.wait(5*time.Second + 550*time.Millisecond)
+		before := b.stats().Scheduled
+		c := timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: timer.Selection{Prefix: "command-"}}
+		must(b, b.store.Inbox().PutInbox(b.Context(), timer.InboxMessage{
+			TenantID: "acme", MessageID: c.CommandID, Body: envelope.CancelMany(c), ArrivedAt: time.Now(), Reason: timer.WaitApplied,
+		}))
+		b.wait(10 * time.Minute)
+		if after := b.stats().Scheduled; before < 10 || after != before || b.waits("acme", timer.WaitQuota) != 0 {
+			b.Errorf("%d timers, then %d; %d wait", before, after, b.waits("acme", timer.WaitQuota))
+		}
+	})
+}
+
+// TestSelectionsAreForgottenAsFastAsTheyCome has many of them be applied, none of which a start
+// reads again.
+func TestSelectionsAreForgottenAsFastAsTheyCome(t *testing.T) {
+	onBrokers(t, func(b *bench) {
+		b.serve(app.Options{})
+		applied := make([]timer.InboxMessage, 5000)
+		for i := range applied {
+			applied[i] = handlers.Applied(timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: timer.Selection{Prefix: "order-"}}, time.Now())
+		}
+		must(b, b.store.Inbox().PutInbox(b.Context(), applied...))
+		b.wait(90 * time.Minute)
+		if left, err := b.store.Inbox().AppliedSelections(b.Context(), "acme", 0); err != nil || len(left) != 0 {
+			b.Errorf("%d of %d are left, %v", len(left), len(applied), err)
+		}
+	})
+}
+
+// TestASelectionIsAppliedOnce has a timer of an older version come after it, which stands when
+// the cancellation is delivered again.
+func TestASelectionIsAppliedOnce(t *testing.T) {
+	onBrokers(t, func(b *bench) {
+		_, stop := b.serve(app.Options{})
+		due := time.Now().Add(time.Hour)
+		older := timer.ScheduleTimer{Key: keyOf("order-1"), Version: b.version(), DueAt: due}
+		b.wait(time.Second)
+		c := timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: timer.Selection{Prefix: "order-"}}
+		b.publish("acme", c.CommandID, envelope.CancelMany(c))
+		b.rest()
+		b.send(older)
+		b.rest()
+		stop()
+		b.serve(app.Options{})
+		b.publish("acme", "another-message", envelope.CancelMany(c))
+		b.rest()
+		if fired := b.fired(2 * time.Hour); fired != "order-1" {
+			b.Errorf("fired %q, want the timer that came after the cancellation", fired)
+		}
+	})
+}
