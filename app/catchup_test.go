@@ -262,7 +262,7 @@ type sharded struct {
 // Outbox returns the shard.
 func (s *sharded) Outbox() outbox.Outbox { return outbox.Sharded(s) }
 
-func (s *sharded) Own(context.Context) (outbox.Lease, error) {
+func (s *sharded) Own(context.Context, outbox.Receivers) (outbox.Lease, error) {
 	select {
 	case <-s.free:
 		return s, nil

@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -9,6 +12,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/poller"
 	"github.com/event-service-agent/timer-service/timer"
@@ -59,9 +63,10 @@ func (a *App) newForwarder() *outbox.Forwarder {
 		events = outbox.Sharded(awaitedShards{shards, a})
 	}
 	return outbox.New(events, a.broker.Publisher(), eventTopic(a.broker.Routing()), a.opt.Clock, a.log, outbox.Options{
-		Interval: a.opt.PollingInterval,
-		Handlers: a.handling,
-		Grace:    a.opt.DrainTimeout,
+		Interval:  a.opt.PollingInterval,
+		Receivers: a.receivers(),
+		Handlers:  a.handling,
+		Grace:     a.opt.DrainTimeout,
 		Settled: func(at time.Time, topic string, row outbox.Row, parked error) {
 			if parked != nil {
 				a.hooks.parked(row.Message, parked.Error())
@@ -89,13 +94,33 @@ type awaitedShards struct {
 	app *App
 }
 
-// Own owns a shard.
-func (s awaitedShards) Own(ctx context.Context) (outbox.Lease, error) {
-	lease, err := s.Shards.Own(ctx)
-	if err != nil {
-		s.app.owner.wait()
+// Own owns a shard. It waits for an instance with other receivers that may have died, or have
+// started at the same time and be refused, too.
+func (s awaitedShards) Own(ctx context.Context, r outbox.Receivers) (outbox.Lease, error) {
+	for began := time.Now(); ; {
+		lease, err := s.Shards.Own(ctx, r)
+		switch {
+		case err != nil && !errors.Is(err, outbox.ErrOtherReceivers):
+			s.app.owner.wait()
+			return nil, err
+		case err == nil || !pause.For(ctx, ownRetry/4+rand.N(ownRetry/2)): //nolint:gosec // two try at different times
+			return lease, err
+		case time.Since(began) > leaseEnds:
+			return nil, fmt.Errorf("%w: %w", timer.ErrFatal, err)
+		}
 	}
-	return lease, err
+}
+
+// receivers returns what gets the events of this instance.
+func (a *App) receivers() outbox.Receivers {
+	r := outbox.Receivers{Kind: outbox.ToBroker}
+	for _, h := range a.handling {
+		r.Kind, r.Prefixes = outbox.ToHandlers, append(r.Prefixes, h.Prefix)
+	}
+	if a.broker == (noBroker{}) {
+		r.Kind = outbox.ToHandlersOnly
+	}
+	return r
 }
 
 // eventTopic returns the topic of an event or a receipt by the tenant in its headers. The

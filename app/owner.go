@@ -21,6 +21,7 @@ const (
 	ownRetry    = time.Second            // after a claim that failed
 	connecting  = 100 * time.Millisecond // after a claim that failed since there is no connection
 	sessionEnds = 15 * time.Second       // within which a server notices that a process has died
+	leaseEnds   = 5 * time.Second        // within which PostgreSQL ends the lease of an instance that has died
 )
 
 // An owner makes sure that only one database takes the commands, and that all its

@@ -92,6 +92,25 @@ func TestInvariantsOfBothWays(t *testing.T) {
 	histories{do, 8, 16, []int{0, 20, 5}, []int{0}}.check(t)
 }
 
+// TestDirectCancelsWhileTheClockStepsBack has a second cancel follow the stored version of the
+// first one, though the clock is behind it.
+func TestDirectCancelsWhileTheClockStepsBack(t *testing.T) {
+	t.Parallel()
+	_, err := migrated() // not in a bubble, which its goroutines would outlive
+	must(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(48 * time.Hour)
+		w := newWorld(t, &failures{}, app.Options{})
+		w.start()
+		defer w.stop()
+		must(t, w.live([]step{
+			{Do: "cancel direct", After: time.Second},
+			{Do: "clock", Due: -2 * time.Second, After: time.Second},
+			{Do: "cancel direct", After: time.Second},
+		}))
+	})
+}
+
 // live goes through a history, then lets everything heal and settle.
 func (w *world) live(history []step) error {
 	for i, s := range history {
@@ -162,9 +181,8 @@ func (w *world) book(i int, s step) error {
 	key := timer.Key{TenantID: timer.TenantID(name("tenant-", s.Key%2)), ServiceCallID: timer.ServiceCallID(name("call-", s.Key))}
 	ctx, timers := w.t.Context(), w.app.Timers()
 	if s.Do == "cancel direct" {
-		version := timer.Version{TimestampMS: w.clock().Add(2 * time.Minute).UnixMilli(), CommandID: "newer"} // than the one that is made
 		if err := timers.Cancel(ctx, key); err == nil || unknown(err) {
-			w.cancel(timer.CancelTimer{Key: key, Version: version}) // so that the version is known, and that it is done
+			w.cancel(timer.CancelTimer{Key: key, Version: w.newer(key)}) // so that the version is known, and that it is done
 		}
 		return nil
 	}
@@ -203,6 +221,16 @@ func (w *world) book(i int, s step) error {
 	}
 	w.remember(sent)
 	return nil
+}
+
+// newer returns a version of a key that is newer than all known ones, and than the one that the
+// service made for a direct command: that follows the clock and the stored version.
+func (w *world) newer(key timer.Key) timer.Version {
+	last := w.clock().UnixMilli()
+	for _, c := range w.byKey[key] {
+		last = max(last, c.version().TimestampMS)
+	}
+	return timer.Version{TimestampMS: last + (2 * time.Minute).Milliseconds(), CommandID: "newer"}
 }
 
 // unknown reports whether the effect of a call is not known.

@@ -142,7 +142,7 @@ func (p *pipeline) makeRoom(waited time.Duration) {
 }
 
 // unclaimed is why a row waits for a handler.
-const unclaimed = "no handler of OnDue has a prefix of its service call id"
+const unclaimed = "no handler of OnDue in this process has a prefix of its service call id: it waits for an instance that has one"
 
 // claim moves events that wait for a handler, and for which this process has one, to the
 // head of the outbox. It does so at the start, and again and again where instances share

@@ -50,7 +50,7 @@ func TestTheLogNamesEachThatFails(t *testing.T) {
 			`prefix=b- count=1 tenant_id=acme service_call_id=b-`, `error="the handler panicked: the map is nil"`,
 			`prefix=c- count=1 tenant_id=acme service_call_id=c-`, `error="no such column"`,
 			`prefix=d- tenant_id=acme count=1 service_call_id=d-`, `prefix=e- tenant_id=acme count=1 service_call_id=e-`,
-			`error="no handler of OnDue has a prefix of its service call id" count=1 tenant_id=acme service_call_id=x-`,
+			`error="no handler of OnDue in this process has a prefix of its service call id: it waits for an instance that has one" count=1 tenant_id=acme service_call_id=x-`,
 		} {
 			if got := strings.Count(log.String(), want); got < 1 {
 				t.Errorf("no line with %s", want)

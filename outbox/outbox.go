@@ -213,6 +213,7 @@ type Options struct {
 	Interval    time.Duration // longest time between polls of the outbox; default 5s, with shards at most 500ms
 	Batch       int           // rows published at once; default 1000
 	MaxAttempts int           // publishes of a refused row before it is parked; default 5
+	Receivers   Receivers     // of this instance, for [Shards]
 	Handlers    []Handler     // functions that get events in place of the broker, each with a prefix of its own; default none
 	Grace       time.Duration // how long calls of a Handler may go on after the end of Run's context; default that of a publish
 

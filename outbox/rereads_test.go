@@ -40,11 +40,11 @@ func (l *lateTable) hide(seq int64, hide bool) {
 // lateShards is one shard, which one instance owns.
 type lateShards struct{ *lateTable }
 
-func (l lateShards) Own(context.Context) (outbox.Lease, error)      { return l, nil }
-func (l lateShards) TakeOver(context.Context) (outbox.Lease, error) { return nil, nil } //nolint:nilnil // as the port has it
-func (l lateShards) Shard() int                                     { return 0 }
-func (l lateShards) Lost() <-chan struct{}                          { return nil }
-func (l lateShards) Release()                                       {}
+func (l lateShards) Own(context.Context, outbox.Receivers) (outbox.Lease, error) { return l, nil }
+func (l lateShards) TakeOver(context.Context) (outbox.Lease, error)              { return nil, nil } //nolint:nilnil // as the port has it
+func (l lateShards) Shard() int                                                  { return 0 }
+func (l lateShards) Lost() <-chan struct{}                                       { return nil }
+func (l lateShards) Release()                                                    {}
 
 // TestRowThatCommitsLateIsFoundSoon has transactions that append to a shard commit in
 // another order than that of their numbers, while others wake the forwarder all the time.

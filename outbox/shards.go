@@ -19,8 +19,10 @@ import (
 // they are empty. Ownership is there so that no row is published twice.
 type Shards interface {
 	// Own makes this instance the owner of a shard that has none, and appends its
-	// events there from now on.
-	Own(ctx context.Context) (Lease, error)
+	// events there from now on. As long as it has the lease, the others know its receivers.
+	// The error wraps [ErrOtherReceivers] if an instance has receivers of another kind, and
+	// names both.
+	Own(ctx context.Context, r Receivers) (Lease, error)
 
 	// TakeOver makes this instance the owner of an abandoned shard, which has rows and no
 	// owner. It returns nil without an error if there is none. It prefers a shard with
@@ -28,6 +30,37 @@ type Shards interface {
 	// always choose the same.
 	TakeOver(ctx context.Context) (Lease, error)
 }
+
+// Receivers get the events of an instance. Instances that share an outbox have the same kind,
+// each with prefixes of its own: it leaves an event that it has no handler for to one that has.
+type Receivers struct {
+	Kind     Kind
+	Prefixes []string // of the service calls of events that handlers get
+}
+
+// A Kind of receivers says whether events go to handlers, and whether there is a broker. Zero goes
+// together with any other.
+type Kind int
+
+const (
+	ToBroker       Kind = 1 + iota
+	ToHandlers          // commands come from a broker, and it gets the receipts
+	ToHandlersOnly      // there is no broker
+)
+
+func (k Kind) String() string {
+	switch k {
+	case ToBroker:
+		return "brings events to a broker"
+	case ToHandlers:
+		return "has handlers of OnDue and a broker"
+	}
+	return "has handlers of OnDue and no broker"
+}
+
+// ErrOtherReceivers is the error of an instance that would take events of others, which bring
+// them elsewhere.
+var ErrOtherReceivers = errors.New("instances on one database either all have handlers of OnDue or none, and either all have a broker or none")
 
 // A Lease is the ownership of a shard, which one instance has at a time. It is the
 // [Table] of that shard.
@@ -62,7 +95,7 @@ func (f *Forwarder) runShards(ctx context.Context) error {
 func (f *Forwarder) runOwn(ctx context.Context) error {
 	failures := 0
 	for {
-		lease, err := f.outbox.shards.Own(ctx)
+		lease, err := f.outbox.shards.Own(ctx, f.opt.Receivers)
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return nil
@@ -89,9 +122,14 @@ func (f *Forwarder) runOwn(ctx context.Context) error {
 	}
 }
 
-// runAbandoned takes over abandoned shards until they are empty. It takes no lease while it
+// runAbandoned takes over abandoned shards until they are empty, as soon as this instance has
+// owned one: before, its receivers may not be those of the others. It takes no lease while it
 // has no sender for the shard, since another instance may have one.
 func (f *Forwarder) runAbandoned(ctx context.Context) error {
+	select {
+	case <-f.ready:
+	case <-ctx.Done():
+	}
 	senders, ctx := errgroup.WithContext(ctx)
 	slots := make(chan struct{}, maxTakenOver)
 	full := func() bool { return len(slots) == maxTakenOver }

@@ -58,7 +58,7 @@ func (b *board) take(wants func(shard int) bool) (*lease, error) {
 	return nil, nil //nolint:nilnil // as the port has it
 }
 
-func (b *board) Own(context.Context) (outbox.Lease, error) {
+func (b *board) Own(context.Context, outbox.Receivers) (outbox.Lease, error) {
 	l, err := b.take(func(int) bool { return true })
 	if l == nil {
 		return nil, errors.Join(err, errors.New("all have an owner"))

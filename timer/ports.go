@@ -123,8 +123,8 @@ type Reader interface {
 	// those with a lower number than before, or the newest if before is 0.
 	Parked(ctx context.Context, tenant TenantID, before int64, limit int) ([]ParkedEvent, error)
 
-	// Unclaimed returns the service calls of the first events, at most limit, that wait in
-	// the outbox because a host's program has no handler for them.
+	// Unclaimed returns the first service calls, at most limit, whose events wait in the
+	// outbox because no instance that runs has a handler for them.
 	Unclaimed(ctx context.Context, limit int) ([]ServiceCallID, error)
 
 	// Firing returns the pauses of firing that are in force at a time.

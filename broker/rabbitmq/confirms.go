@@ -30,7 +30,7 @@ type confirmChannel struct {
 	why     func() error // waits for the reason why the channel was closed, and returns it
 
 	mu     sync.Mutex
-	queues map[string]*queueConfirms // by topic
+	queues map[string]*queueConfirms // by topic; of those with messages that calls wait for, or with an abandoned one
 	newest time.Time                 // when the newest confirmed message was sent
 }
 
@@ -40,6 +40,7 @@ type queueConfirms struct {
 	stuck    *sent     // last message that was abandoned because the queue confirmed nothing
 	returned uint64    // messages up to this number count as returned
 	reason   string    // why the last one was returned
+	awaited  int       // messages that calls wait for
 }
 
 // A sent is a message that was sent.
@@ -124,9 +125,11 @@ func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
 		return nil, fmt.Errorf("%w: %w", errNoConfirm, err)
 	}
 	s := &sent{topic: m.topic, index: m.index, at: clock()}
+	c.await(s)
 	var err error
 	s.confirm, err = c.channel.PublishWithDeferredConfirm(c.b.opt.Exchange, m.topic, true, false, m.Publishing)
 	if err != nil {
+		c.settled(s)
 		return nil, c.ended(err)
 	}
 	return s, nil
@@ -137,7 +140,7 @@ func (c *confirmChannel) result(s *sent) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.readReturns() // a message is returned before it is confirmed
-	q := c.queue(s.topic)
+	q := c.queues[s.topic]
 	q.latest = clock()
 	if s.at.After(c.newest) {
 		c.newest = s.at
@@ -153,14 +156,27 @@ func (c *confirmChannel) result(s *sent) error {
 	return errNack
 }
 
-// queue returns the state of the confirms of a topic's queue.
-func (c *confirmChannel) queue(topic string) *queueConfirms {
-	q, ok := c.queues[topic]
+// await notes that a call waits for a message from now on, before it is sent.
+func (c *confirmChannel) await(s *sent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q, ok := c.queues[s.topic]
 	if !ok {
 		q = new(queueConfirms)
-		c.queues[topic] = q
+		c.queues[s.topic] = q
 	}
-	return q
+	q.awaited++
+}
+
+// settled notes that a call no longer waits for a message. With the last one it forgets the
+// queue, unless that owes a confirm: tenants may name any number of queues.
+func (c *confirmChannel) settled(s *sent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.queues[s.topic]
+	if q.awaited--; q.awaited == 0 && (q.stuck == nil || q.stuck.confirmed()) {
+		delete(c.queues, s.topic)
+	}
 }
 
 // late reports whether a message is to be abandoned, since its queue has confirmed nothing
@@ -172,7 +188,7 @@ func (c *confirmChannel) late(s *sent) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q, now, longest := c.queue(s.topic), clock(), confirmTimeout
+	q, now, longest := c.queues[s.topic], clock(), confirmTimeout
 	if c.newest.After(s.at) {
 		longest = quiet
 	}
@@ -188,8 +204,8 @@ func (c *confirmChannel) late(s *sent) bool {
 func (c *confirmChannel) owes(topic string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	stuck := c.queue(topic).stuck
-	return stuck != nil && !stuck.confirmed()
+	q := c.queues[topic]
+	return q != nil && q.stuck != nil && !q.stuck.confirmed()
 }
 
 // clock returns the time for measuring delays of confirms and retries.
@@ -208,8 +224,9 @@ func (c *confirmChannel) readReturns() {
 				c.returns = nil
 				continue
 			}
-			q := c.queue(r.RoutingKey)
-			q.returned, q.reason = c.channel.GetNextPublishSeqNo()-1, r.ReplyText
+			if q := c.queues[r.RoutingKey]; q != nil { // some call waits
+				q.returned, q.reason = c.channel.GetNextPublishSeqNo()-1, r.ReplyText
+			}
 		default:
 			return
 		}

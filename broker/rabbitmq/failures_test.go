@@ -123,6 +123,38 @@ func TestQueueThatIsFullRepeatsNothingOfOthers(t *testing.T) {
 	once(t, all, counts)
 }
 
+// Tenants name any number of queues, of which some do not exist: what is remembered of them does
+// not grow with their number.
+func TestQueuesOfManyTenantsAreForgotten(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.ready(r.opt)
+	if again := published(t, b, r.events()); len(again) > 0 {
+		t.Fatalf("%d messages were not published", len(again))
+	}
+	if declared, awaited := rabbitmq.Remembered(b); declared != others+1 || awaited != 0 {
+		t.Errorf("%d queues are declared and confirms of %d are awaited, want %d and none", declared, awaited, others+1)
+	}
+	for i := range 3 * rabbitmq.MaxDeclared {
+		b.Declared(fmt.Sprint(i))
+	}
+	if declared, _ := rabbitmq.Remembered(b); declared > rabbitmq.MaxDeclared {
+		t.Errorf("%d queues are remembered, want %d at most", declared, rabbitmq.MaxDeclared)
+	}
+	client := r.opt
+	client.Client = true
+	b = r.ready(client)
+	for i := range others {
+		missing := broker.Message{Topic: r.opt.Routing.EventsOf(tenant(others + i)), Message: text("lost")}
+		if err := b.Publisher().Publish(t.Context(), missing)[0]; err == nil {
+			t.Error("a message without a queue was published")
+		}
+	}
+	if _, awaited := rabbitmq.Remembered(b); awaited != 0 {
+		t.Errorf("confirms of %d queues that do not exist are awaited", awaited)
+	}
+}
+
 // suspend makes the queue of a topic neither accept nor confirm messages until resume is
 // called, as a queue does that has lost the majority of its nodes.
 func (o *own) suspend(topic string) (resume func()) {

@@ -130,6 +130,7 @@ func (c *call) settle() {
 	select {
 	case <-first.confirm.Done():
 		c.results[first.index] = c.confirms.result(first)
+		c.confirms.settled(first)
 		c.pending = c.pending[1:]
 		return
 	case <-late.C:
@@ -145,6 +146,7 @@ func (c *call) settle() {
 		default:
 			return false
 		}
+		c.confirms.settled(s)
 		return true
 	})
 }

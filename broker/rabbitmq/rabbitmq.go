@@ -126,6 +126,7 @@ type Broker struct {
 	asked          singleflight.Group              // requests without an answer yet, by subject
 	channel        atomic.Pointer[confirmChannel]  // the channel of out
 	declaredTopics sync.Map                        // topics whose queue exists
+	declaredCount  atomic.Int64                    // of them; may be too high
 	declaring      chan struct{}                   // slots for topics whose queue is being declared
 	onDeclare      func(queue string)              // called with each declared queue, in tests; else nil
 	owners         sync.Map                        // text of our owner, by the queue that keeps it

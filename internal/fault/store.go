@@ -277,8 +277,8 @@ type Shards struct {
 }
 
 // Own fails as "own".
-func (s *Shards) Own(ctx context.Context) (outbox.Lease, error) {
-	return get(s.Decide, "own", func() (outbox.Lease, error) { return s.lease(s.Shards.Own(ctx)) })
+func (s *Shards) Own(ctx context.Context, r outbox.Receivers) (outbox.Lease, error) {
+	return get(s.Decide, "own", func() (outbox.Lease, error) { return s.lease(s.Shards.Own(ctx, r)) })
 }
 
 // TakeOver fails as "take_over".

@@ -85,7 +85,7 @@ var (
 		Do: "correct the handler and retry the events with Timers.Retry, or discard them",
 	}
 	EventsUnclaimed = Symptom{
-		Part: "forwarder", Text: "events wait, since no handler of OnDue has a prefix of their service calls: %s",
+		Part: "forwarder", Red: true, Text: "events wait, since no instance that runs has a handler of OnDue with a prefix of their service calls: %s",
 		Do: "start a program that has one: Timers.OnDue with the prefix, or with \"\" for all that no other handler has; they are handled at once then",
 	}
 	ForwarderStuck = Symptom{

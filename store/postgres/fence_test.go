@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store/postgres"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -53,7 +54,7 @@ func TestNothingIsWrittenToADatabaseThatIsSetReadOnly(t *testing.T) {
 		}
 	}
 	<-lease.Lost()
-	if _, err := s.Own(t.Context()); err == nil {
+	if _, err := s.Own(t.Context(), outbox.Receivers{}); err == nil {
 		t.Error("owns a shard")
 	}
 	if _, err := postgres.Open(t.Context(), place, relaxed); err == nil || !strings.Contains(err.Error(), why) || !postgres.IsAbsent(err) {

@@ -1,12 +1,14 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,11 +54,11 @@ type lease struct {
 var errNoShard = errors.New("another instance reads what the database lacks, or all 256 shards of the outbox have an owner")
 
 // Own owns a shard that has no owner. From then on events are appended to it.
-func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
+func (s *Store) Own(ctx context.Context, r outbox.Receivers) (outbox.Lease, error) {
 	if err := s.renumber(ctx); err != nil {
 		return nil, err
 	}
-	l, err := s.lease(ctx, sqlOwn, "")
+	l, err := s.lease(ctx, sqlOwn, "", r)
 	switch {
 	case err != nil:
 		return nil, classify("own a shard of the outbox", err)
@@ -74,7 +76,7 @@ func (s *Store) TakeOver(ctx context.Context) (outbox.Lease, error) {
 	if err != nil || shards == "" {
 		return nil, err
 	}
-	l, err := s.lease(ctx, sqlTakeOver, shards)
+	l, err := s.lease(ctx, sqlTakeOver, shards, outbox.Receivers{})
 	if err != nil || l == nil {
 		return nil, classify("find an abandoned shard of the outbox", err)
 	}
@@ -113,7 +115,7 @@ func (s *Store) renumber(ctx context.Context) error {
 // lease begins a transaction and keeps it open if the statement returns a shard. The
 // transaction reads no table of ours: a change to such a table would wait for the end of the
 // lease, and all other statements would wait behind the change.
-func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, err error) {
+func (s *Store) lease(ctx context.Context, text, abandoned string, r outbox.Receivers) (_ *lease, err error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -130,11 +132,15 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 	began := time.Now() //nolint:forbidigo // a timeout of the server, not the time of timers
 	var number int64
 	err = onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error {
-		if err := send(ctx, c, step{text: begin}, step{text: sqlSettings, args: []any{false, started}}, step{text: sqlNode, args: []any{nodeName(s.node), abandoned}}); err != nil {
+		about := step{text: sqlNode, args: []any{nodeName(s.node), abandoned, strconv.Itoa(int(r.Kind)), r.Prefixes}}
+		if err := send(ctx, c, step{text: begin}, step{text: sqlSettings, args: []any{false, started}}, about); err != nil {
 			return err
 		}
-		if number, err = simple(ctx, c, text); err != nil {
+		if number, err = toNumber(simple(ctx, c, text)); err != nil {
 			return err
+		}
+		if other, err := simple(ctx, c, sqlOthers); err != nil || other != "" {
+			return cmp.Or(err, otherReceivers(other, r.Kind))
 		}
 		return s.countInstances(ctx, c)
 	})
@@ -210,26 +216,46 @@ func (l *lease) heartbeat(ctx context.Context) error {
 
 // countInstances reads how many instances there are. An owner counts itself.
 func (s *Store) countInstances(ctx context.Context, c *pgx.Conn) error {
-	instances, err := simple(ctx, c, sqlInstances)
+	instances, err := toNumber(simple(ctx, c, sqlInstances))
 	if err == nil {
 		s.instances.Store(instances)
 	}
 	return err
 }
 
-// simple runs a statement by the simple protocol and returns the number in its only row. The
+// simple runs a statement by the simple protocol and returns the first column of its only row. The
 // extended protocol leaves a portal open until the next statement, and with it a snapshot
 // that holds back vacuum. pgx's own simple protocol refuses sessions that are not in UTF-8 or
 // have other rules for quotes, which do not matter here, since nothing is quoted.
-func simple(ctx context.Context, c *pgx.Conn, text string) (int64, error) {
+func simple(ctx context.Context, c *pgx.Conn, text string) (string, error) {
 	results, err := c.PgConn().Exec(ctx, text).ReadAll()
+	if err != nil {
+		return "", err
+	}
+	if len(results) != 1 || len(results[0].Rows) == 0 {
+		return "", pgx.ErrNoRows
+	}
+	return string(results[0].Rows[0][0]), nil
+}
+
+func toNumber(text string, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(results) != 1 || len(results[0].Rows) == 0 {
-		return 0, pgx.ErrNoRows
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// otherReceivers returns the error for another instance, of which others.sql has returned the
+// text.
+func otherReceivers(other string, own outbox.Kind) error {
+	kind, name, _ := strings.Cut(other, " ")
+	theirs, err := strconv.Atoi(kind)
+	who := "another instance"
+	if n, named := parseNode(name); named {
+		who = fmt.Sprintf("process %d on %s (version %s)", n.PID, n.Host, cmp.Or(n.Version, "unknown"))
 	}
-	return strconv.ParseInt(string(results[0].Rows[0][0]), 10, 64)
+	return cmp.Or(err, fmt.Errorf("%w: %s %s, this one %s: stop one of them, or give each a database, or a schema, of its own",
+		outbox.ErrOtherReceivers, who, outbox.Kind(theirs), own))
 }
 
 func (l *lease) Shard() int { return int(l.number) }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -85,7 +86,7 @@ const (
 // Alone runs fn while a lease holds exclusively the lock that running instances share.
 // Instances hold it in the transactions of their leases.
 func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error {
-	l, err := s.lease(ctx, sqlAlone, "")
+	l, err := s.lease(ctx, sqlAlone, "", outbox.Receivers{})
 	if err != nil {
 		return classify("read what the database lacks", err)
 	}

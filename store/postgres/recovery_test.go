@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store/postgres"
 	"github.com/event-service-agent/timer-service/store/storetest"
 	"github.com/event-service-agent/timer-service/timer"
@@ -184,7 +185,7 @@ func TestOneInstanceIsAlone(t *testing.T) {
 		if ran, err := alone(b); ran || err == nil || errors.Is(err, timer.ErrFatal) {
 			t.Errorf("two are alone: %t, %v", ran, err)
 		}
-		if l, err := b.Own(ctx); err == nil {
+		if l, err := b.Own(ctx, outbox.Receivers{}); err == nil {
 			l.Release()
 			t.Error("an instance shares the database while another one verifies it")
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -212,7 +213,7 @@ func TestALeaseGivesTheNameBack(t *testing.T) {
 		must(t, s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1`, nodeName(s.node)).Scan(&n))
 		return n
 	}
-	lease, err := s.Own(t.Context())
+	lease, err := s.Own(t.Context(), outbox.Receivers{})
 	must(t, err)
 	if n := names(); n != 1 {
 		t.Errorf("%d connections are named for the instance", n)

@@ -72,6 +72,7 @@ var (
 	sqlForgetOutbox = outbox.OnBoth(query("forget_outbox"))
 	sqlNode         = query("node")
 	sqlNodes        = query("nodes")
+	sqlOthers       = query("others")
 	sqlFresh        = query("fresh")
 	sqlFold         = query("fold")
 	sqlPurge        = query("purge")

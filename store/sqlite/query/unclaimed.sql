@@ -1,6 +1,6 @@
--- The service calls of the first ?1 events that no handler wants. Seeks
+-- The first ?1 service calls of events that no handler wants. Seeks
 -- idx_timer_outbox_deferred_retry.
-SELECT destination
+SELECT DISTINCT destination
   FROM timer_outbox_deferred
  WHERE unclaimed = 1
  ORDER BY destination
