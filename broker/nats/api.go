@@ -66,6 +66,9 @@ type getRequest struct {
 	// Filter asks for the first message from Sequence on that matches. If it is empty, the
 	// request is for the message at Sequence.
 	Filter string `json:"next_by_subj,omitempty"`
+	// Batch and MaxBytes bound the answer to a direct get.
+	Batch    int `json:"batch,omitempty"`
+	MaxBytes int `json:"max_bytes,omitempty"`
 }
 
 // A stored message is a message as the stream keeps it.

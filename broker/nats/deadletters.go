@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
@@ -34,7 +33,8 @@ func (b *Broker) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, fr
 			return err
 		}
 	}
-	return b.readTopic(ctx, b.opt.Routing.DeadLettersOf(cmp.Or(tenant, "*")), after, nil, func(batch []broker.Stored) error {
+	r := reading{Broker: b, filter: b.opt.Routing.DeadLettersOf(cmp.Or(tenant, "*"))}
+	return r.run(ctx, after, nil, func(batch []broker.Stored) error {
 		letters := make([]*message.Message, len(batch))
 		for i, m := range batch {
 			letters[i] = m.Message
@@ -43,14 +43,6 @@ func (b *Broker) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, fr
 		removed, err := visit(letters)
 		return cmp.Or(b.remove(ctx, removed), err, ctx.Err())
 	})
-}
-
-// message returns the message as it was published.
-func (m stored) message() *message.Message {
-	header, _ := natsgo.DecodeHeadersMsg(m.Header) // broken headers must not hide a message
-	msg := unmarshal(m.Subject, header, m.Data)
-	msg.Metadata[broker.MetaPosition] = strconv.FormatUint(m.Sequence, 10)
-	return msg
 }
 
 // removeAtOnce is how many messages are deleted at once.

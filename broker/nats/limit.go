@@ -90,7 +90,8 @@ func full(limits []limit) *error {
 // applyLimits sets the size and age limits of the stream to the configured ones if the
 // service has created it, and logs it if it can't. It sets no limit that would drop
 // messages, or that the stored messages would fill. The space that the disk of an
-// embedded server has left changes no limit.
+// embedded server has left changes no limit. It lets messages be read by direct gets, too,
+// which version 0.1.0 did not.
 func (b *Broker) applyLimits(ctx context.Context, s *session, info *jetstream.StreamInfo) {
 	is, want := info.Config, info.Config
 	if bytes := b.maxBytes(); bytes >= b.opt.MaxBytes || is.MaxBytes >= b.opt.MaxBytes {
@@ -106,7 +107,8 @@ func (b *Broker) applyLimits(ctx context.Context, s *session, info *jetstream.St
 	if !may || is.MaxAge == 0 || want.MaxAge < is.MaxAge {
 		want.MaxAge = is.MaxAge
 	}
-	if want.MaxBytes == is.MaxBytes && want.MaxAge == is.MaxAge {
+	want.AllowDirect = is.AllowDirect || may
+	if want.MaxBytes == is.MaxBytes && want.MaxAge == is.MaxAge && want.AllowDirect == is.AllowDirect {
 		if differs {
 			b.log.WarnContext(ctx, "the stream has other limits than nats_max_bytes and nats_max_age say, and keeps them", about...)
 		}

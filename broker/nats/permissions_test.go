@@ -224,7 +224,7 @@ func (i *intruder) wasDenied(t testing.TB, subject string) {
 func TestDocumentedPermissionsDenyAbuse(t *testing.T) {
 	t.Parallel()
 	longtest.NotShort(t)
-	url := provisioned(t, 0, `"$JS.API.STREAM.PURGE.svc"`, `"$JS.API.INFO"`) // which are optional
+	url := provisioned(t, 0, `"$JS.API.STREAM.PURGE.svc"`, `"$JS.API.DIRECT.GET.svc"`, `"$JS.API.INFO"`) // which are optional
 	root, err := natsgo.Connect(url, unhurried, natsgo.UserInfo("root", "root"))
 	if err != nil {
 		t.Fatal(err)

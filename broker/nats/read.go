@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -29,12 +30,11 @@ const (
 var errBehind = errors.New("the stream is behind")
 
 // A reading reads the messages of the stream that match a filter, oldest first. The server
-// keeps no position of a reading: each request names a sequence, and the answer is the first
-// matching message from there on. Many requests are sent at once, for neighboring sequences,
-// so that their answers have all messages of a range.
+// keeps no position of a reading: each request names a sequence.
 type reading struct {
 	*Broker
 	filter string // subject
+	direct bool   // by direct gets, as far as they return something
 	next   uint64 // first sequence that was not read
 	end    uint64 // last sequence to read
 	log    string // name of the log
@@ -43,6 +43,22 @@ type reading struct {
 
 // read returns the next messages, or none if there are no more.
 func (r *reading) read(ctx context.Context, s *session) (batch []broker.Stored, err error) {
+	if r.direct {
+		if batch, err = r.getDirect(ctx, s); errors.Is(err, errIndirect) {
+			r.Broker.log.DebugContext(ctx, "the stream is read message by message", "error", err)
+			batch, err = nil, nil
+		}
+		if r.direct = err != nil || len(batch) > 0; r.direct || r.next > r.end {
+			return batch, err
+		}
+	}
+	return r.getEach(ctx, s)
+}
+
+// getEach returns the next messages, or none if there are no more. The leader of the stream
+// answers with the first matching message from a sequence on. Many requests are sent at once,
+// for neighboring sequences, so that their answers have all messages of a range.
+func (r *reading) getEach(ctx context.Context, s *session) (batch []broker.Stored, err error) {
 	found := make([]stored, min(max(r.width, 1), readAtOnce))
 	var requests errgroup.Group
 	for i := range found {
@@ -61,7 +77,8 @@ func (r *reading) read(ctx context.Context, s *session) (batch []broker.Stored, 
 		if m.Sequence < r.next || m.Sequence > r.end {
 			continue
 		}
-		batch = append(batch, broker.Stored{Message: m.message(), Log: r.log, Number: number(m.Sequence), At: m.Time.UTC()})
+		header, _ := natsgo.DecodeHeadersMsg(m.Header) // broken headers must not hide a message
+		batch = append(batch, r.stored(m, header))
 		bytes += len(m.Header) + len(m.Data)
 		r.next = m.Sequence + 1
 	}
@@ -69,22 +86,29 @@ func (r *reading) read(ctx context.Context, s *session) (batch []broker.Stored, 
 	return batch, nil
 }
 
+// stored returns a message as it was published.
+func (r *reading) stored(m stored, header natsgo.Header) broker.Stored {
+	msg := unmarshal(m.Subject, header, m.Data)
+	msg.Metadata[broker.MetaPosition] = strconv.FormatUint(m.Sequence, 10)
+	return broker.Stored{Message: msg, Log: r.log, Number: number(m.Sequence), At: m.Time.UTC()}
+}
+
 // Read reads the messages of a kind that the stream holds, see [broker.History].
 func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
-	err := b.readTopic(ctx, b.opt.Routing.TopicOf(kind, "*"), after, upTo, visit)
+	r := reading{Broker: b, filter: b.opt.Routing.TopicOf(kind, "*"), direct: true}
+	err := r.run(ctx, after, upTo, visit)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}
 	return err
 }
 
-// readTopic reads messages of a topic, which may hold wildcards, as [broker.History] says. It
-// goes on after the connection was lost.
-func (b *Broker) readTopic(ctx context.Context, topic string, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
-	r := reading{Broker: b, filter: topic}
-	err := b.withSession(ctx, func(ctx context.Context, s *session) error {
-		info, err := b.lookUpStream(ctx, s)
-		r.log, r.end = b.logOf(info.Created), info.State.LastSeq
+// run reads messages, as [broker.History] says. It goes on after the connection was lost.
+func (r *reading) run(ctx context.Context, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
+	err := r.withSession(ctx, func(ctx context.Context, s *session) error {
+		info, err := r.lookUpStream(ctx, s)
+		r.log, r.end = r.logOf(info.Created), info.State.LastSeq
+		r.direct = r.direct && info.Config.AllowDirect
 		r.next = uint64(after[r.log]) + 1
 		if upTo != nil {
 			r.end = min(r.end, uint64(upTo[r.log]))
@@ -101,7 +125,7 @@ func (b *Broker) readTopic(ctx context.Context, topic string, after, upTo map[st
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("read stream %s: %w", b.opt.Stream, err)
+		return fmt.Errorf("read stream %s: %w", r.opt.Stream, err)
 	}
 	return nil
 }

@@ -142,6 +142,7 @@ func (b *Broker) streamConfig() jetstream.StreamConfig {
 		MaxAge:             b.opt.MaxAge,
 		Duplicates:         minDuplicates,
 		AllowAtomicPublish: true,
+		AllowDirect:        true,
 		Metadata:           map[string]string{ours: "its limits are set by the service"},
 	}
 }
