@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -238,9 +239,20 @@ func (p reading) begin() []timer.Number {
 	return p.numbers(func(s span) (int64, bool) { return s.from, !s.known })
 }
 
-// end returns the numbers after the reading.
+// end returns the numbers after the reading. The broker delivers commands above the floor once
+// more. Until then a selection among them must stay in the inbox, and the next start must read
+// them, and the dead letters, again.
 func (p reading) end() []timer.Number {
-	return p.numbers(func(s span) (int64, bool) { return s.upTo, true })
+	unsettled := slices.ContainsFunc(p.spans, func(s span) bool { return s.Kind == broker.Commands && s.upTo > s.Floor })
+	return p.numbers(func(s span) (int64, bool) {
+		switch {
+		case s.Kind == broker.Commands:
+			return max(s.from, min(s.upTo, s.Floor)), true
+		case s.Kind == broker.DeadLetter && unsettled:
+			return s.from, true
+		}
+		return s.upTo, true
+	})
 }
 
 func (p reading) numbers(of func(span) (number int64, wanted bool)) (numbers []timer.Number) {

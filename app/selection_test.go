@@ -3,14 +3,18 @@ package app_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -161,4 +165,70 @@ func TestASelectionIsAppliedOnce(t *testing.T) {
 			b.Errorf("fired %q, want the timer that came after the cancellation", fired)
 		}
 	})
+}
+
+// TestASelectionThatWasInterruptedIsFinishedOnce has the service end before a cancellation, in
+// its middle, or before it is noted. A command of an older version comes after it, and stands,
+// though each start reads all again, as after a kill.
+func TestASelectionThatWasInterruptedIsFinishedOnce(t *testing.T) {
+	longtest.NotShort(t)
+	for name, tt := range map[string]struct {
+		op   string
+		call int64 // from which on all fail
+	}{"before it is delivered": {}, "in its middle": {"cancel", 2}, "before it is noted": {"put_inbox", 1}} {
+		t.Run(name, func(t *testing.T) {
+			onServer(t, func(b *server) {
+				var calls atomic.Int64
+				var fails, runs atomic.Bool
+				serve := func() (stop func()) {
+					db := b.open(mine)
+					end := b.until(&fault.Store{Full: db, Decide: func(op string) fault.Kind {
+						if op == "advance" && runs.Load() {
+							return fault.Before
+						}
+						if fails.Load() && (op == tt.op && calls.Add(1) >= tt.call || op == "put_inbox") { // otherwise it waits, and is applied later
+							return fault.Before
+						}
+						return fault.None
+					}}, db, app.Options{})
+					runs.Store(true)
+					return func() {
+						end()
+						runs.Store(false)
+					}
+				}
+				due := time.Now().Add(10 * time.Minute)
+				stop := serve()
+				older := timer.ScheduleTimer{Key: keyOf("order-late"), Version: b.version(), DueAt: due}
+				for i := range 600 {
+					b.schedule(fmt.Sprint("order-", i), due)
+				}
+				b.schedule("other", due.Add(time.Second))
+				b.rest()
+				if tt.op == "" {
+					stop()
+				}
+				fails.Store(true)
+				b.cancelMany(timer.Selection{Prefix: "order-"})
+				if tt.op != "" {
+					stop()
+				}
+				if calls.Load() < tt.call {
+					b.Errorf("%d calls of %s", calls.Load(), tt.op)
+				}
+				b.send(older)
+				fails.Store(false)
+				for range 3 {
+					stop = serve()
+					b.wait(30 * time.Second)
+					stop()
+				}
+				if got, want := b.states(mine, "order-0", "order-599", "order-late", "other"), "order-0:Canceled order-599:Canceled order-late:Scheduled other:Scheduled"; got != want {
+					b.Errorf("states %s, want %s", got, want)
+				}
+				b.on(mine, app.Options{})
+				b.fires(20*time.Minute, "order-late other")
+			})
+		})
+	}
 }

@@ -239,9 +239,10 @@ func joinedList(s *joinedSuite) {
 	tx := s.begin()
 	s.outcomes(tx.Schedule(s.Context(), noon, schedule(key("acme", "call-1"), 1, noon), schedule(key("acme", "new"), 1, noon)))
 	s.outcomes(tx.Cancel(s.Context(), noon, cancel(key("acme", "call-000000"), 2)))
-	list := func(by interface {
+	type lister interface {
 		List(ctx context.Context, filter timer.Filter) (timer.Page, error)
-	}, f timer.Filter) (calls []timer.ServiceCallID) {
+	}
+	list := func(by lister, f timer.Filter) (calls []timer.ServiceCallID) {
 		f.TenantID, f.State, f.Limit = "acme", timer.Scheduled, 1 // several pages
 		s.must(timer.EachPage(s.Context(), &f, by.List, func(entries []timer.Entry) error {
 			for _, e := range entries {

@@ -37,6 +37,11 @@ var recoveries = []mutant{
 		servers,
 	},
 	{
+		"N1", "the numbers after a reading are those of commands that the broker delivers again",
+		[]change{in("app", "reading.end", swap("min(s.upTo, s.Floor)", "s.upTo"))},
+		test{"./app", "^TestASelectionThatWasInterrupted|^TestWhereAStartBegins$", ""},
+	},
+	{
 		"N5", "a log that has lost its end keeps its number at a start",
 		[]change{in("app", "recovery.plan", swap("number > l.Last", "false"))},
 		starts,
@@ -48,12 +53,12 @@ var recoveries = []mutant{
 	},
 	{
 		"N5", "a log that is new is read from the floor",
-		[]change{in("app", "recovery.plan", swap("anyLog || known.Empty", "known.Empty"))},
+		[]change{in("app", "recovery.plan", swap("anyLog || known.Empty", "anyLog && known.Empty || known.Empty"))},
 		starts,
 	},
 	{
 		"N5", "a database that was not used with the broker reads all",
-		[]change{in("app", "recovery.plan", swap("anyLog || known.Empty", "true"))},
+		[]change{in("app", "recovery.plan", swap("anyLog || known.Empty", "(anyLog || known.Empty || true)"))},
 		starts,
 	},
 	{
