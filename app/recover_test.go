@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -158,6 +159,36 @@ func TestAnInterruptedRecoveryGoesOnAtTheNextStart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAStartAsksBeforeItForgetsATenant has a copy that lacks only that a tenant was forgotten.
+func TestAStartAsksBeforeItForgetsATenant(t *testing.T) {
+	onServer(t, func(b *server) {
+		db := b.open(mine)
+		a := b.app(db, app.Options{})
+		stop := b.run(a)
+		b.schedule("stays", time.Now().Add(time.Hour))
+		b.rest()
+		b.backUp("copy.db")
+		if c, err := a.Forget(b.Context(), "acme"); err != nil || c.Total() != 1 {
+			b.Errorf("forgot %+v, %v", c, err)
+		}
+		b.rest()
+		stop()
+		must(b, db.Close())
+		b.replace("copy.db")
+		if err := b.refused(mine, app.Options{AskToRecover: true}); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "acme was forgotten") {
+			b.Errorf("when it has to be asked for: %v, want ErrFatal", err)
+		}
+		if got, want := b.states(mine, "stays"), "stays:Scheduled"; got != want {
+			b.Errorf("before anyone was asked: %s, want %s", got, want)
+		}
+		b.recover(false)
+		if got := b.states(mine, "stays"); strings.Contains(got, "Scheduled") {
+			b.Errorf("after the recovery: %s", got)
+		}
+		b.on(mine, app.Options{AskToRecover: true})() // which has nothing to ask
+	})
 }
 
 // TestARecoveryKnowsWhatOperatorsDecided replays and discards a dead letter, forgets a tenant and pauses

@@ -268,7 +268,8 @@ func (c *commandReplay) decode(ctx context.Context, stored broker.Stored) (sched
 }
 
 // verify returns an error that wraps [timer.ErrFatal] and [errAsk] if a command that was taken
-// before, or an event, would change the database. It changes nothing.
+// before, an event, or the mark of a forgotten tenant would change the database. It changes
+// nothing.
 func (r *recovery) verify(ctx context.Context, p reading) error {
 	m, err := r.readMarks(ctx, p, func(context.Context, map[string][]int64) error { return nil })
 	if err != nil {
@@ -276,6 +277,11 @@ func (r *recovery) verify(ctx context.Context, p reading) error {
 	}
 	lost := func(what string, key timer.Key) error {
 		return fmt.Errorf("%w: the database lacks %s, such as that of %s: %w", timer.ErrFatal, what, key, errAsk)
+	}
+	for about := range m.decided {
+		if about.kind == timer.DecidedForgotten {
+			return fmt.Errorf("%w: the database does not know that tenant %s was forgotten: %w", timer.ErrFatal, about.tenant, errAsk)
+		}
 	}
 	status := func(key timer.Key) (timer.Status, error) {
 		e, err := r.db.Get(ctx, key)

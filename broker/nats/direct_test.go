@@ -75,9 +75,17 @@ func TestReadingTakesFewRequests(t *testing.T) {
 	for i := range 3 {
 		for _, e := range [][]string{
 			{"messageId", "plain"},
-			{"Status", "404"}, {"Status", "503"}, {"Status", "204"},
-			{"Nats-Stream", "other"}, {"Nats-Sequence", "1"}, {"Nats-Subject", "svc.beta.serviceCall"}, {"Nats-Time-Stamp", "never"},
-			{"Nats-Num-Pending", "0"}, {"Nats-Last-Sequence", "7"}, {"nats-stream", "other"}, {"a", "1", "2"},
+			{"Status", "404"},
+			{"Status", "503"},
+			{"Status", "204"},
+			{"Nats-Stream", "other"},
+			{"Nats-Sequence", "1"},
+			{"Nats-Subject", "svc.beta.serviceCall"},
+			{"Nats-Time-Stamp", "never"},
+			{"Nats-Num-Pending", "0"},
+			{"Nats-Last-Sequence", "7"},
+			{"nats-stream", "other"},
+			{"a", "1", "2"},
 		} {
 			send(natsgo.Header{e[0]: e[1:]}, []byte(strconv.Itoa(i)))
 		}
