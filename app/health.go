@@ -246,8 +246,7 @@ const (
 func byPrefix(calls []timer.ServiceCallID) string {
 	count := make(map[string]int)
 	for _, call := range calls {
-		prefix := string(call[:strings.IndexAny(string(call), "-_.:")+1])
-		count[cmp.Or(prefix, string(call))]++
+		count[outbox.PrefixOf(string(call))]++
 	}
 	said := make([]string, 0, maxPrefixes)
 	for _, prefix := range slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) }) {

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,6 +144,11 @@ func (p *pipeline) makeRoom(waited time.Duration) {
 
 // unclaimed is why a row waits for a handler.
 const unclaimed = "no handler of OnDue in this process has a prefix of its service call id: it waits for an instance that has one"
+
+// PrefixOf returns the text that a service call begins with, up to its first separator.
+func PrefixOf(call string) string {
+	return cmp.Or(call[:strings.IndexAny(call, "-_.:")+1], call)
+}
 
 // claim moves events that wait for a handler, and for which this process has one, to the
 // head of the outbox. It does so at the start, and again and again where instances share

@@ -41,7 +41,7 @@ func TestTheLogNamesEachThatFails(t *testing.T) {
 				l.append(fmt.Sprint("acme/", handlers[i].Prefix, n))
 			}
 		}
-		l.append("acme/x-1", "acme/x-2")
+		l.append("acme/x-1", "acme/x-2", "acme/y-1")
 		f := outbox.New(outbox.Single(l), new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{Handlers: handlers})
 		stop := start(t, f)
 		time.Sleep(time.Second)
@@ -50,7 +50,8 @@ func TestTheLogNamesEachThatFails(t *testing.T) {
 			`prefix=b- count=1 tenant_id=acme service_call_id=b-`, `error="the handler panicked: the map is nil"`,
 			`prefix=c- count=1 tenant_id=acme service_call_id=c-`, `error="no such column"`,
 			`prefix=d- tenant_id=acme count=1 service_call_id=d-`, `prefix=e- tenant_id=acme count=1 service_call_id=e-`,
-			`error="no handler of OnDue in this process has a prefix of its service call id: it waits for an instance that has one" count=1 tenant_id=acme service_call_id=x-`,
+			`prefix=x- count=1 tenant_id=acme service_call_id=x-`, `prefix=y- count=1 tenant_id=acme service_call_id=y-`,
+			`error="no handler of OnDue in this process has a prefix of its service call id: it waits for an instance that has one"`,
 		} {
 			if got := strings.Count(log.String(), want); got < 1 {
 				t.Errorf("no line with %s", want)

@@ -103,7 +103,7 @@ func (p *pipeline) dispatch(rows []Row) (toBroker []Row, messages []broker.Messa
 		case h != nil:
 			p.handOver(now, h, row)
 		case len(p.opt.Handlers) > 0 && !IsReceipt(row.Message):
-			p.logs.unhandled.Note(1, []any{"error", unclaimed}, about(row.Message)...)
+			p.logs.unhandled.Note(1, []any{"prefix", PrefixOf(row.Message.Metadata.Get(envelope.HeaderServiceCallID))}, about(row.Message, "error", unclaimed)...)
 			o.deferred = append(o.deferred, Deferral{
 				Place: row.Place, Destination: row.Message.Metadata.Get(envelope.HeaderServiceCallID), Reason: unclaimed, RetryAt: now, Untried: true, Unclaimed: true,
 			})

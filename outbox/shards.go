@@ -42,6 +42,7 @@ type Receivers struct {
 // together with any other.
 type Kind int
 
+// Kinds of receivers.
 const (
 	ToBroker       Kind = 1 + iota
 	ToHandlers          // commands come from a broker, and it gets the receipts
