@@ -302,8 +302,11 @@ func (r *recovery) read(ctx context.Context, p reading, begun func()) (Recovered
 		r.all.Store(&p.interruptions)
 	}
 	log, text := r.log.InfoContext, "read what the broker has above the numbers of the database"
-	if done.Timers+done.Reached > 0 {
+	switch {
+	case done.Timers+done.Reached > 0:
 		log, text = r.log.WarnContext, "the database was recovered from the broker: it lacked messages"
+	case done.Commands+done.Events == 0:
+		log = r.log.DebugContext
 	}
 	log(ctx, text, "commands", done.Commands, "timers", done.Timers, "events", done.Events, "reached", done.Reached, "took", time.Since(began).Round(time.Millisecond))
 	return done, nil
