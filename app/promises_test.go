@@ -82,6 +82,10 @@ var promises = []struct {
 		"broker/nats StreamsThatCouldLoseAreNamed", "broker/nats ConsumersThatCouldLoseAreNamed", "broker/kafka SettingsThatCouldLoseMessagesAreRefused", "store/postgres ServerThatLosesCommitsIsRefused",
 		"store/postgres ASequenceThatBeginsAgainTakesNoEvent",
 	}},
+	{"I22", "No two take the timers of one database without one being refused by name, and no instance takes an event that it has no handler or broker for.", []string{
+		"store/sqlite OneOwnerAFile", "store/sqlite HostsFileHasOneName", "app InstancesThatBringEventsElsewhere", "app TwoThatStartAtOnce", "app RollingDeploymentOfHandlers",
+		"store/postgres UnclaimedEventsHaveNoHandlerAnywhere",
+	}},
 	{"Stop", "A stop takes at most `drain_timeout` and five seconds.", []string{"service StopWhileAnyBrokerHangs", "handlers StopEndsAllWaits", "handlers StopOfAStoreThatHangs", "outbox StopEndsInTime"}},
 }
 
