@@ -4,6 +4,7 @@ package main
 var (
 	recovering = test{"./app", "^TestRecovers", ""}
 	starts     = test{"./app", "^TestWhereAStartBegins", ""}
+	contents   = test{"./store/sqlite", "^TestContentOfAnOlderCopyIsFatal$", ""}
 	servers    = test{"./store/postgres", "^TestAnotherServerIsFatal$|^TestAnInstanceThatWroteNothing", ""}
 	trimming   = test{"./broker/nats", "^TestConsumedMessagesDoNotFillTheStream|^TestWhatIsNotConsumedStays", ""}
 	history    = test{"./broker/nats", "^TestContractInProcess$/.*floor", ""}
@@ -23,8 +24,13 @@ var recoveries = []mutant{
 	},
 	{
 		"N3", "numbers are written into a file that has the content of an older copy",
+		[]change{in("store/sqlite", "Store.Advance", swap("writes != before+1", "false"))},
+		contents,
+	},
+	{
+		"N4", "a quiet service goes on with a file that has the content of an older copy",
 		[]change{in("store/sqlite", "Store.checkContent", first("return nil"))},
-		sqlite,
+		contents,
 	},
 	{
 		"N4", "an instance goes on though its server is another one",
