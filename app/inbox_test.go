@@ -129,6 +129,7 @@ var errDenied = errors.New("permission denied")
 // TestDeadLettersThatAreDeniedWait has the topic of one tenant take no dead letters for longer
 // than a message may wait.
 func TestDeadLettersThatAreDeniedWait(t *testing.T) {
+	longtest.NotShort(t)
 	onBrokers(t, func(b *bench) {
 		var mu sync.Mutex
 		denied := true
@@ -165,6 +166,7 @@ func TestDeadLettersThatAreDeniedWait(t *testing.T) {
 // TestMessagesWaitNoLongerThanTheyMay makes them dead letters that say where they came from
 // and why, and those that an invalid body has keep their reason.
 func TestMessagesWaitNoLongerThanTheyMay(t *testing.T) {
+	longtest.NotShort(t)
 	onBrokers(t, func(b *bench) {
 		fails := func(next message.HandlerFunc) message.HandlerFunc {
 			return func(m *message.Message) ([]*message.Message, error) {
