@@ -182,7 +182,7 @@ begin_postgres() {
     run+=(setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups)
   fi
   "${run[@]}" "$programs/initdb" -D "$dir/data" -U postgres -A trust >"$dir.initdb.log"
-  begin "$dir.log" "${run[@]}" "$programs/postgres" -D "$dir/data" -p "$port" -k "$dir" -c listen_addresses=127.0.0.1
+  begin "$dir.log" "${run[@]}" "$programs/postgres" -D "$dir/data" -p "$port" -k "$dir" -c listen_addresses=127.0.0.1 -c max_connections=300
   await 60 "a PostgreSQL server answers" answers 127.0.0.1 "$port"
   export TIMER_TEST_POSTGRES=postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable
 }

@@ -34,6 +34,7 @@ type visible struct {
 // that dies before the call takes effect. (One that dies after it is one that
 // dies before its next call.)
 func TestAnyCallMayFail(t *testing.T) {
+	longtest.NotShort(t)
 	t.Parallel()
 	if _, err := migrated(); err != nil { // not in a bubble, which its goroutines would outlive
 		t.Fatal(err)
@@ -59,9 +60,6 @@ func TestAnyCallMayFail(t *testing.T) {
 			first, step := 1, 1
 			if !longtest.Wanted() {
 				step = 25
-			}
-			if testing.Short() { // with the race detector
-				step = 60
 			}
 			if step > 1 {
 				first = 1 + rand.IntN(step)

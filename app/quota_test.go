@@ -76,6 +76,7 @@ func limiter(t testing.TB, tenant timer.TenantID, limits quota.Limits) *quota.Li
 // has in flight, by each limit. Those of another tenant go on at once, and in the
 // end nothing is lost.
 func TestATenantOverItsQuotaDelaysNoOtherTenant(t *testing.T) {
+	longtest.NotShort(t)
 	for name, l := range map[string]quota.Limits{
 		"live timers": {Live: 10},
 		"accept rate": {Accept: quota.Rate{PerSecond: 0.001, Burst: 10}},
