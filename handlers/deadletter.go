@@ -215,24 +215,3 @@ func firstAt(msg *message.Message, replays int, now time.Time) string {
 
 // visible makes s fit a header: at most maxDetailBytes of visible ASCII and spaces.
 func visible(s string) string { return envelope.Visible(s[:min(len(s), maxDetailBytes)]) }
-
-// maxFirsts bounds how many texts a firsts remembers, since they come from outside.
-const maxFirsts = 100
-
-// A firsts remembers texts, so that each is logged once.
-type firsts struct {
-	mu    sync.Mutex
-	known map[string]bool
-}
-
-// add remembers a text, and reports whether it is new. After maxFirsts texts no text is new
-// any more.
-func (f *firsts) add(text string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.known[text] || len(f.known) == maxFirsts {
-		return false
-	}
-	f.known[text] = true
-	return true
-}

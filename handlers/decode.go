@@ -107,7 +107,7 @@ func (h *Handlers) decodeCommands(d *delivery, now time.Time) error {
 				timer.Quote(m.Type), envelope.TypeScheduleTimer, envelope.TypeScheduleTimers, envelope.TypeCancelTimer, envelope.TypeCancelTimers)
 		}
 		d.result.Outcome = OutcomeIgnored
-		if kind := timer.Quote(m.Type); h.others.add(kind) {
+		if kind := timer.Quote(m.Type); h.others.Add(kind) {
 			h.log.WarnContext(d.ctx, "messages of an unknown type are ignored", "type", kind, "first_tenant_id", m.TenantID, "first_message_id", m.ID)
 		}
 		return nil

@@ -135,10 +135,10 @@ type Handlers struct {
 	log     *slog.Logger
 	opt     Options
 
-	ahead   *digest.Digest // of commands whose producers' clocks are ahead
-	failed  *digest.Digest // of deliveries that failed
-	waiting *digest.Digest // of messages that were put into the inbox
-	others  firsts         // types that were ignored
+	ahead   *digest.Digest        // of commands whose producers' clocks are ahead
+	failed  *digest.Digest        // of deliveries that failed
+	waiting *digest.Digest        // of messages that were put into the inbox
+	others  digest.Firsts[string] // types that were ignored
 
 	selections   selections
 	breaker      breaker
@@ -194,7 +194,6 @@ func New(
 		ahead:        digest.New(ahead),
 		failed:       digest.New(failed),
 		waiting:      digest.New(waits),
-		others:       firsts{known: make(map[string]bool)},
 		breaker:      newBreaker(),
 		running:      make(chan struct{}),
 		idle:         make(chan struct{}, 1),

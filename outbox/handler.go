@@ -197,7 +197,7 @@ func (c call) handle() {
 	defer func() { // also after runtime.Goexit
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: %v", errPanic, r)
-			if stack := p.logs.stacks.add(); stack != "" {
+			if stack := p.logs.newStack(); stack != "" {
 				p.log.ErrorContext(ctx, "the handler of an event panicked", about(row.Message, "seq", row.Seq, "panic", r, "stack", stack)...)
 			}
 		}

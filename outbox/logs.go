@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
-	"sync"
 
 	"github.com/event-service-agent/timer-service/internal/digest"
 )
@@ -15,7 +14,7 @@ type logs struct {
 	unhandled   *digest.Digest
 	unpublished *digest.Digest
 	parked      *digest.Digest
-	stacks      stacks
+	stacks      digest.Firsts[[32]uintptr] // of panics
 }
 
 func newLogs(log *slog.Logger) logs {
@@ -41,28 +40,13 @@ func (l *logs) flush() {
 	}
 }
 
-// maxStacks is how many stacks are remembered.
-const maxStacks = 100
-
-// A stacks remembers the stacks of panics, so that each is logged once.
-type stacks struct {
-	mu    sync.Mutex
-	known map[[32]uintptr]bool
-}
-
-// add returns the stack of a panic that was just recovered, or an empty text if it was returned
-// before.
-func (s *stacks) add() string {
+// newStack returns the stack of a panic that was just recovered, or an empty text if it was
+// returned before.
+func (l *logs) newStack() string {
 	var calls [32]uintptr
 	runtime.Callers(0, calls[:])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known[calls] || len(s.known) == maxStacks {
+	if !l.stacks.Add(calls) {
 		return ""
 	}
-	if s.known == nil {
-		s.known = make(map[[32]uintptr]bool)
-	}
-	s.known[calls] = true
 	return string(debug.Stack())
 }
