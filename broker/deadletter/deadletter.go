@@ -230,7 +230,7 @@ func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Res
 	}
 	defer stop()
 	search := f.search()
-	var failed, failure error // of the visit, which has removed what it should; of a dead letter
+	var failed error // of the visit, which has removed what it should
 	err := s.broker.VisitDeadLetters(visiting, f.Tenant, search.from, func(batch []*message.Message) (removed []*message.Message, err error) {
 		count.settle()
 		defer func() { failed = err }()
@@ -239,10 +239,10 @@ func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Res
 		}
 		letters, of, end := search.find(s.routing, batch)
 		var gone []int
+		var failure error // the first one of a dead letter
 		for i, r := range do(letters) {
 			if r.Did == "" {
-				end = cmp.Or(failure, r.Why)
-				failure = end
+				failure = cmp.Or(failure, r.Why)
 				continue
 			}
 			remove := change && r.Did != Refused
@@ -251,8 +251,8 @@ func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Res
 			}
 		}
 		search.removed(gone)
-		count.Seen += len(search.examined)
-		return removed, end
+		count.Seen += len(search.batch)
+		return removed, cmp.Or(failure, end)
 	})
 	if err == nil || failed != nil && errors.Is(err, failed) {
 		count.settle()

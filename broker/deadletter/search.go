@@ -21,16 +21,16 @@ type search struct {
 	after  string // id of the dead letter behind which the search begins; empty once it has begun
 	only   bool   // the first dead letter ends the search
 
-	fitting  int        // dead letters that fit
-	examined []examined // of the last batch
-	last     Message    // the last one that was examined
-	stays    string     // id of the last one that was examined and stays
+	fitting int         // dead letters that fit
+	batch   []candidate // of the last call of find
+	last    Message     // the last one that was examined
+	stays   string      // id of the last one that was examined and stays
 }
 
-// An examined is a dead letter that was compared with the filter.
-type examined struct {
+// A candidate is a dead letter that was compared with the filter.
+type candidate struct {
 	id    string
-	index int // among those that fit, -1 if it does not fit
+	index int // in the letters of find, -1 if it does not fit
 }
 
 // search returns a search for the dead letters that fit.
@@ -64,7 +64,7 @@ func cutRef(ref string) (id, from string) {
 // find returns the dead letters of a batch that fit, and the messages that they are. The end of
 // the search is the error errLimit.
 func (s *search) find(routing broker.Routing, batch []*message.Message) (letters []Message, of []*message.Message, end error) {
-	s.examined = s.examined[:0]
+	s.batch = s.batch[:0]
 	for _, msg := range batch {
 		if MarkOf(msg) != "" {
 			continue
@@ -74,7 +74,7 @@ func (s *search) find(routing broker.Routing, batch []*message.Message) (letters
 			if s.after == m.ID {
 				s.after = ""
 			}
-			s.examined = append(s.examined, examined{m.ID, -1})
+			s.batch = append(s.batch, candidate{m.ID, -1})
 			continue
 		}
 		s.after = "" // it is gone, and the visit began behind it
@@ -83,10 +83,10 @@ func (s *search) find(routing broker.Routing, batch []*message.Message) (letters
 			return letters, of, errLimit
 		}
 		s.last = m
-		s.examined = append(s.examined, examined{m.ID, -1})
+		s.batch = append(s.batch, candidate{m.ID, -1})
 		if fits {
 			s.fitting++
-			s.examined[len(s.examined)-1].index = len(letters)
+			s.batch[len(s.batch)-1].index = len(letters)
 			letters, of = append(letters, m), append(of, msg)
 		}
 		if s.only = s.only || len(s.filter.IDs) > 0 && s.fitting == len(s.filter.IDs); s.only {
@@ -96,12 +96,12 @@ func (s *search) find(routing broker.Routing, batch []*message.Message) (letters
 	return letters, of, nil
 }
 
-// removed notes which dead letters of the last batch are removed, by their index among those that
-// fit.
+// removed notes which dead letters of the last batch are removed, by their index in the letters of
+// find.
 func (s *search) removed(indexes []int) {
-	for _, e := range s.examined {
-		if e.index < 0 || !slices.Contains(indexes, e.index) {
-			s.stays = e.id
+	for _, c := range s.batch {
+		if c.index < 0 || !slices.Contains(indexes, c.index) {
+			s.stays = c.id
 		}
 	}
 }
