@@ -22,19 +22,9 @@ import (
 // It makes no consumer, so that it needs no more permissions than to read and delete
 // messages of the stream.
 func (b *Broker) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, from string, visit broker.DeadLetterVisit) error {
-	var after map[string]int64
-	if first, _ := strconv.ParseInt(from, 10, 64); first > 1 {
-		err := b.withSession(ctx, func(ctx context.Context, s *session) error {
-			info, err := b.lookUpStream(ctx, s)
-			after = map[string]int64{b.logOf(info.Created): first - 1}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	r := reading{Broker: b, filter: b.opt.Routing.DeadLettersOf(cmp.Or(tenant, "*"))}
-	return r.run(ctx, after, nil, func(batch []broker.Stored) error {
+	first, _ := strconv.ParseUint(from, 10, 64) // 0 without it
+	r := reading{Broker: b, filter: b.opt.Routing.DeadLettersOf(cmp.Or(tenant, "*")), first: first}
+	return r.run(ctx, nil, nil, func(batch []broker.Stored) error {
 		letters := make([]*message.Message, len(batch))
 		for i, m := range batch {
 			letters[i] = m.Message

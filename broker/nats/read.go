@@ -35,6 +35,7 @@ type reading struct {
 	*Broker
 	filter string // subject
 	direct bool   // by direct gets, as far as they return something
+	first  uint64 // from where it begins, unless run says a later sequence; 0: from the beginning
 	next   uint64 // first sequence that was not read
 	end    uint64 // last sequence to read
 	log    string // name of the log
@@ -109,7 +110,7 @@ func (r *reading) run(ctx context.Context, after, upTo map[string]int64, visit f
 		info, err := r.lookUpStream(ctx, s)
 		r.log, r.end = r.logOf(info.Created), info.State.LastSeq
 		r.direct = r.direct && info.Config.AllowDirect
-		r.next = uint64(after[r.log]) + 1
+		r.next = max(r.first, uint64(after[r.log])+1)
 		if upTo != nil {
 			r.end = min(r.end, uint64(upTo[r.log]))
 		}
