@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/poller"
 	"github.com/event-service-agent/timer-service/timer"
@@ -103,7 +103,7 @@ func (s awaitedShards) Own(ctx context.Context, r outbox.Receivers) (outbox.Leas
 		case err != nil && !errors.Is(err, outbox.ErrOtherReceivers):
 			s.app.owner.wait()
 			return nil, err
-		case err == nil || !pause.For(ctx, ownRetry/4+rand.N(ownRetry/2)): //nolint:gosec // two try at different times
+		case err == nil || !pause.For(ctx, retry.Shard.After(1)):
 			return lease, err
 		case time.Since(began) > leaseEnds:
 			return nil, fmt.Errorf("%w: %w", timer.ErrFatal, err)

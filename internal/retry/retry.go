@@ -43,6 +43,10 @@ var (
 	// Database is for a table that could not be read or changed.
 	Database = Policy{First: 50 * time.Millisecond, Factor: 2, Longest: 5 * time.Second}
 
+	// Shard is for an instance that found one with other receivers of events: of two that
+	// started at once one tries while the other does not.
+	Shard = Policy{First: 750 * time.Millisecond, Factor: 1, Longest: 750 * time.Millisecond, Jitter: 2.0 / 3}
+
 	// Verify is for a broker that answers, but is not set up as the service needs it, or
 	// that ends a subscription.
 	Verify = Policy{First: 50 * time.Millisecond, Factor: 2, Longest: 5 * time.Second}
