@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,6 +58,18 @@ func TestWhatIsOverItsQuotaWaitsInItsOrder(t *testing.T) {
 			b.Errorf("fired %s", fired)
 		}
 	})
+}
+
+// failsFor is a middleware of a host that fails for the messages of a tenant while it is broken.
+func failsFor(tenant string, broken func() bool) message.HandlerMiddleware {
+	return func(next message.HandlerFunc) message.HandlerFunc {
+		return func(m *message.Message) ([]*message.Message, error) {
+			if broken() && strings.Contains(string(m.Payload), strconv.Quote(tenant)) {
+				return nil, errors.New("a key is missing")
+			}
+			return next(m)
+		}
+	}
 }
 
 // TestMiddlewareThatFailsDelaysNoOther has a host's middleware fail for one tenant, for an hour
@@ -168,18 +182,10 @@ func TestDeadLettersThatAreDeniedWait(t *testing.T) {
 func TestMessagesWaitNoLongerThanTheyMay(t *testing.T) {
 	longtest.NotShort(t)
 	onBrokers(t, func(b *bench) {
-		fails := func(next message.HandlerFunc) message.HandlerFunc {
-			return func(m *message.Message) ([]*message.Message, error) {
-				if strings.Contains(string(m.Payload), `"beta"`) {
-					return nil, errors.New("a key is missing")
-				}
-				return next(m)
-			}
-		}
 		a, _ := b.serve(app.Options{
 			Retention:  time.Hour, // so they wait three quarters of it
 			Quotas:     limiter(b, "acme", quota.Limits{Live: 1}),
-			Middleware: []message.HandlerMiddleware{fails},
+			Middleware: []message.HandlerMiddleware{failsFor("beta", func() bool { return true })},
 		})
 		letters, err := b.broker.Subscriber("letters").Subscribe(b.Context(), b.broker.Routing().DeadLettersOf("acme"))
 		must(b, err)
@@ -229,20 +235,9 @@ func TestATenantAtItsBound(t *testing.T) {
 
 func tenantAtItsBound(t *testing.T, limits handlers.InboxLimits) {
 	onBrokers(t, func(b *bench) {
-		var mu sync.Mutex
-		broken := false
-		fails := func(next message.HandlerFunc) message.HandlerFunc {
-			return func(m *message.Message) ([]*message.Message, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				if broken && strings.Contains(string(m.Payload), `"acme"`) {
-					return nil, errors.New("a key is missing")
-				}
-				return next(m)
-			}
-		}
+		var broken atomic.Bool
 		k := limiter(b, "acme", quota.Limits{Live: 1})
-		a, _ := b.serve(app.Options{Quotas: k, Inbox: limits, Middleware: []message.HandlerMiddleware{fails}})
+		a, _ := b.serve(app.Options{Quotas: k, Inbox: limits, Middleware: []message.HandlerMiddleware{failsFor("acme", broken.Load)}})
 		acme, beta := b.watch("acme"), b.watch("beta")
 		due := time.Now().Add(100 * time.Hour)
 		for range 20 {
@@ -255,9 +250,7 @@ func tenantAtItsBound(t *testing.T, limits handlers.InboxLimits) {
 		if c := b.check(a, "inbox"); c.Red || !strings.Contains(c.Reason, "acme") {
 			b.Errorf("check %+v, want it name the tenant", c)
 		}
-		mu.Lock()
-		broken = true
-		mu.Unlock()
+		broken.Store(true)
 		b.sendMany("acme", 50, due)
 		b.sendMany("beta", 50, time.Now())
 		b.wait(time.Second)
@@ -267,9 +260,7 @@ func tenantAtItsBound(t *testing.T, limits handlers.InboxLimits) {
 		if c := b.check(a, "inbox"); !c.Red || !strings.Contains(c.Reason, "acme") {
 			b.Errorf("check %+v, want it red, with the tenant", c)
 		}
-		mu.Lock()
-		broken = false
-		mu.Unlock()
+		broken.Store(false)
 		must(b, k.Use(quota.Config{}))
 		b.wait(10 * time.Minute)
 		if stats := statsOf(b, b.store, "acme"); stats.Scheduled != 61 || b.waits("", timer.WaitQuota)+b.waits("", timer.WaitFailed) != 0 || b.check(a, "inbox").Red {
@@ -358,19 +349,9 @@ func TestFailedCommitsAreNoWayRoundAQuota(t *testing.T) {
 func TestATenantAtItsBoundFillsNothingOfOthers(t *testing.T) {
 	longtest.NotShort(t)
 	onBrokers(t, func(b *bench) {
-		var mu sync.Mutex
-		broken := true
-		fails := func(next message.HandlerFunc) message.HandlerFunc {
-			return func(m *message.Message) ([]*message.Message, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				if broken && strings.Contains(string(m.Payload), `"acme"`) {
-					return nil, errors.New("a key is missing")
-				}
-				return next(m)
-			}
-		}
-		b.serve(app.Options{Inbox: handlers.InboxLimits{Messages: 10}, Middleware: []message.HandlerMiddleware{fails}})
+		var broken atomic.Bool
+		broken.Store(true)
+		b.serve(app.Options{Inbox: handlers.InboxLimits{Messages: 10}, Middleware: []message.HandlerMiddleware{failsFor("acme", broken.Load)}})
 		acme, beta := b.watch("acme"), b.watch("beta")
 		const messages = 6000
 		for range 60 {
@@ -381,9 +362,7 @@ func TestATenantAtItsBoundFillsNothingOfOthers(t *testing.T) {
 		if events, dead, late := beta.count(); events != 60 || dead != 0 || late > time.Second {
 			b.Errorf("%d events and %d dead letters of beta, %v late", events, dead, late)
 		}
-		mu.Lock()
-		broken = false
-		mu.Unlock()
+		broken.Store(false)
 		b.wait(10 * time.Minute)
 		if _, dead, _ := acme.count(); dead == 0 || int64(dead)+statsOf(b, b.store, "acme").Scheduled != messages {
 			b.Errorf("%d dead letters, %+v; want %d in all", dead, statsOf(b, b.store, "acme"), messages)

@@ -47,16 +47,7 @@ func allowDirect(t testing.TB, js jetstream.JetStream, allowed bool) {
 // connected returns a connection with a server that knows nothing of ours.
 func connected(t testing.TB, s *server.Server) (*natsgo.Conn, jetstream.JetStream) {
 	t.Helper()
-	conn, err := natsgo.Connect(s.ClientURL(), unhurried)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn, answers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conn, js
+	return dial(t, s.ClientURL())
 }
 
 // TestReadingTakesFewRequests has messages with headers by which the answer to a direct get is

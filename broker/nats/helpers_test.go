@@ -128,7 +128,13 @@ func expect(t testing.TB, messages <-chan *message.Message, body string) {
 // client returns a connection that knows nothing of ours.
 func client(t testing.TB, e *embedded.Server) (*natsgo.Conn, jetstream.JetStream) {
 	t.Helper()
-	conn, err := natsgo.Connect("", natsgo.InProcessServer(e), unhurried)
+	return dial(t, "", natsgo.InProcessServer(e))
+}
+
+// dial returns a connection with a server.
+func dial(t testing.TB, url string, opt ...natsgo.Option) (*natsgo.Conn, jetstream.JetStream) {
+	t.Helper()
+	conn, err := natsgo.Connect(url, append(opt, unhurried)...)
 	if err != nil {
 		t.Fatal(err)
 	}
