@@ -47,7 +47,7 @@ type Options struct {
 	Service  Service        // the running service to change; default it can't be changed
 	Quotas   *quota.Limiter // quotas of tenants; default none
 
-	Connections   int           // most over TCP, beside some for probes; default 1000
+	Connections   int           // most over TCP, and eight more for probes; default 1000
 	MaxClockAhead time.Duration // how far ahead of the clock commands may be; default 24 hours
 
 	// Waiting counts the messages that wait in the inbox, of a tenant or of all. By default

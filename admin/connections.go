@@ -10,11 +10,11 @@ import (
 
 const (
 	defaultConnections = 1000
-	probeConnections   = 8                // connections beside the others, for probes alone
+	probeConnections   = 8                // further connections, for probes alone
 	loginTimeout       = 15 * time.Second // of an idle connection without a login
 )
 
-// A connections bounds how many connections over TCP there are, since each takes a handle of the
+// connections bounds how many connections over TCP there are, since each takes a handle of the
 // process, and databases and brokers need handles, too. At the bound a new connection ends the
 // oldest one that has shown no token: first one that is idle, then one at work, and then an idle
 // one that has. While all others are at work it may only probe.
@@ -31,7 +31,7 @@ type connection struct {
 	conn   net.Conn
 	probes bool // it may only probe
 
-	// The bound guards these.
+	// The mutex of connections guards these.
 	login bool        // a request has shown a token, or needed none
 	busy  bool        // it has a request
 	since time.Time   // when it began to be busy, or idle
