@@ -35,6 +35,7 @@ type Options struct {
 	Keep      bool             // keep that directory even if nothing is wrong
 	Progress  io.Writer        // a line now and then; default none
 	Disk      Disk             // in Power and PowerEmbedded: where the database is
+	Settings  []string         // of each instance, as NAME=VALUE
 
 	stepTimeout time.Duration // until a step is reached; default stepTimeout
 }

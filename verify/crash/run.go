@@ -171,6 +171,7 @@ func (r *run) newInstance(n int) (*instance, error) {
 		}
 		in.env = append(in.env, "TIMER_QUOTAS_FILE="+file)
 	}
+	in.env = append(in.env, r.opt.Settings...)
 	if r.opt.Queues != "" {
 		in.env = append(in.env, "TIMER_RABBITMQ_QUEUE_TYPE="+r.opt.Queues)
 	}

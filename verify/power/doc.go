@@ -23,6 +23,11 @@
 // and its streams are on the disk too; then the broker's acks, and the messages
 // that it delivered, are promises as well.
 //
+// With [Options].Relaxed the database loses its newest commits, and numbers with them. In
+// [crash.Power] the next start reads from the broker what is above these numbers, so nothing
+// may be lost. In [crash.PowerEmbedded] the streams lose their ends, too, and what was acked
+// in the last seconds is lost: there is no promise to judge.
+//
 // # What makes a run worth something
 //
 // First a control, [Control]: a program that writes records, syncs, and only then

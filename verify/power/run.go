@@ -23,6 +23,7 @@ type Options struct {
 	Bin      string           // the service; built if empty
 	Mode     crash.Mode       // one of Modes
 	Cuts     int              // how often the power is cut
+	Relaxed  bool             // the service does not sync its database at each commit
 	Seed     uint64           // of the commands and of the cuts
 	Dir      string           // where the directory of the run is made; default the system's for temporary files
 	Keep     bool             // keep that directory even if nothing is wrong
@@ -41,8 +42,13 @@ func Run(ctx context.Context, opt Options) (report crash.Report, err error) {
 	if err != nil {
 		return report, err
 	}
+	var settings []string
+	if opt.Relaxed {
+		settings = []string{"TIMER_DURABILITY=relaxed"}
+	}
 	report, err = crash.Run(ctx, crash.Options{
-		Now: opt.Now, Bin: opt.Bin, Mode: opt.Mode, Kills: opt.Cuts, Seed: opt.Seed, Dir: dir, Keep: opt.Keep, Progress: opt.Progress,
+		Settings: settings,
+		Now:      opt.Now, Bin: opt.Bin, Mode: opt.Mode, Kills: opt.Cuts, Seed: opt.Seed, Dir: dir, Keep: opt.Keep, Progress: opt.Progress,
 		Disk: cutter{d, rand.New(rand.NewPCG(opt.Seed, 0x27d4eb2f165667c5))},
 	})
 	err = errors.Join(err, d.close())
