@@ -116,19 +116,46 @@ func (r *reading) run(ctx context.Context, after, upTo map[string]int64, visit f
 		}
 		return err
 	})
-	for err == nil && r.next <= r.end {
-		var batch []broker.Stored
-		if batch, err = r.batch(ctx); len(batch) == 0 {
-			break
-		}
-		if err := visit(batch); err != nil {
-			return err
+	if err == nil {
+		var visited error
+		if visited, err = r.visitEach(ctx, visit); visited != nil {
+			return visited
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("read stream %s: %w", r.opt.Stream, err)
 	}
 	return nil
+}
+
+// visitEach calls visit with each batch, while it reads the next one. It returns the first error
+// of visit, and that of the reading.
+func (r *reading) visitEach(ctx context.Context, visit func([]broker.Stored) error) (visited, failed error) {
+	ctx, cancel := context.WithCancel(ctx)
+	batches := make(chan []broker.Stored)
+	var g errgroup.Group
+	g.Go(func() error {
+		defer close(batches)
+		for r.next <= r.end {
+			batch, err := r.batch(ctx)
+			if len(batch) == 0 {
+				return err
+			}
+			select {
+			case batches <- batch:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	for batch := range batches {
+		if visited = visit(batch); visited != nil {
+			break
+		}
+	}
+	cancel()
+	return visited, g.Wait()
 }
 
 // batch reads the next messages. It tries again if that fails, and waits for the connection
