@@ -19,17 +19,33 @@ var errPurged = errors.New("a timer was purged meanwhile")
 const applyTries = 20
 
 // apply applies commands, each step in a transaction. The error wraps [timer.ErrLocked] if
-// another transaction holds one of their timers for longer than the lock_timeout of
-// settings.sql.
+// another transaction holds one of their timers for longer than the time of lock_briefly.sql.
+// The caller tries again, until when no instance fires these timers: a command must not come
+// too late because the poller was faster when the lock ended.
 func (s *Store) apply(ctx context.Context, a *store.Application) ([]timer.Result, error) {
 	return a.Apply(func(first, end int) error {
-		return s.repeat(func() error {
+		keys := func() []any { return []any{store.Keys(a.Groups(first, end))} }
+		awaited, kept := s.awaited.Load(), true
+		err := s.repeat(func() error {
 			return s.writing(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
+				if awaited > 0 {
+					t.later(step{text: sqlAwaited, args: keys(), each: store.Scan(&kept)})
+				}
+				t.later(step{text: sqlLockBriefly})
 				err := t.apply(ctx, a, first, end)
 				failpoint.Here("applied")
 				return err
 			})
 		})
+		if errors.Is(err, timer.ErrLocked) {
+			err = errors.Join(err, s.writing(ctx, "keep timers from firing", func(ctx context.Context, t *transaction) error {
+				return t.now(ctx, step{text: sqlAwait, args: keys()})
+			}))
+			s.awaited.Add(1)
+		} else if !kept {
+			s.awaited.CompareAndSwap(awaited, 0)
+		}
+		return err
 	}, func(steps func() error) error { return steps() })
 }
 

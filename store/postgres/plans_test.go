@@ -46,6 +46,8 @@ const (
 	byInboxRetry   = "idx_timer_inbox_retry"
 	byInboxNumber  = "idx_timer_inbox_number"
 	byApplied      = "idx_timer_inbox_applied"
+	byAwaited      = "timer_awaited_pkey"
+	byAwaitedUntil = "idx_timer_awaited_until"
 	folded         = "idx_timer_counts_folded"
 	fresh          = "idx_timer_counts_fresh"
 )
@@ -71,6 +73,8 @@ var plans = map[string]plan{
 	"schedule_again":      {[]any{jsonRows}, []string{byPlace}},
 	"cancel_again":        {[]any{jsonRows}, []string{byPlace}},
 	"fired":               {[]any{jsonRows}, []string{byPlace}},
+	"await":               {[]any{jsonRows}, []string{byAwaitedUntil}},
+	"awaited":             {[]any{jsonRows}, []string{byAwaitedUntil, byAwaited}},
 	"status":              {[]any{jsonRows}, []string{byKey}},
 	"append":              {[]any{texts, bytes, texts, longs, int32(0)}, nil},
 	"correlated":          {[]any{"request-7", int64(100)}, []string{"idx_timer_schedules_correlation_id"}},
@@ -116,8 +120,8 @@ var plans = map[string]plan{
 	"resume":              {[]any{"tenant-1"}, []string{"timer_firing_pkey"}},
 	"over_from":           {[]any{noon, places[0], int64(100)}, []string{"idx_timer_schedules_over"}},
 	"purge":               {[]any{later, int64(500)}, []string{byPlace, "idx_timer_schedules_over"}},
-	"reach":               {[]any{later, int64(100), true, noon}, []string{byPlace, byDue, byDue}},
-	"reach_shares":        {[]any{later, texts, longs, noon}, []string{byPlace, byTenant}},
+	"reach":               {[]any{later, int64(100), true, noon}, []string{byPlace, byDue, byDue, byAwaitedUntil, byAwaited}},
+	"reach_shares":        {[]any{later, texts, longs, noon}, []string{byPlace, byTenant, byAwaitedUntil, byAwaited}},
 	"take":                {[]any{int32(0), int64(7)}, []string{byNumber}},
 	"take_deferred":       {[]any{int32(0), int64(7)}, []string{byDeferred}},
 	"stats":               {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey"}},
@@ -142,7 +146,7 @@ var plans = map[string]plan{
 var whole = []string{"attach", "broker", "decide", "decisions", "fired_outbox", "firing", "forget_outbox", "known", "identity", "join", "pause", "registered_before", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
-var notOurs = []string{"alone", "checksums", "compatible", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "migratable", "node", "nodes", "now", "others", "own", "parents", "timeouts", "reference", "renumber", "server", "settings", "tables", "take_over", "try_lock", "version", "writable"}
+var notOurs = []string{"alone", "checksums", "compatible", "exists", "instances", "leave", "lock", "lock_briefly", "lock_soon", "lock_tables", "migratable", "node", "nodes", "now", "others", "own", "parents", "timeouts", "reference", "renumber", "server", "settings", "tables", "take_over", "try_lock", "version", "writable"}
 
 // TestPlans explains every statement on a populated database, before and after it
 // knows statistics, and with statistics of a time when it was empty: the server

@@ -52,6 +52,9 @@ var (
 	sqlAttach       = query("attach")
 	sqlNew          = query("new")
 	sqlStatus       = query("status")
+	sqlLockBriefly  = query("lock_briefly")
+	sqlAwait        = query("await")
+	sqlAwaited      = query("awaited")
 	sqlAgain        = store.ByKind{store.Schedules: query("schedule_again"), store.Cancels: query("cancel_again"), store.Events: query("fired")}
 	sqlParents      = query("parents")
 	sqlJoin         = query("join")

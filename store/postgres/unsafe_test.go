@@ -77,7 +77,7 @@ func TestTriggersThatMayDropRowsAreRefused(t *testing.T) {
 	run(t, admin,
 		`CREATE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`,
 		`CREATE TRIGGER notify AFTER INSERT ON timer_outbox FOR EACH ROW EXECUTE FUNCTION drop_row()`) // drops nothing
-	for _, table := range []string{"timer_outbox", "timer_outbox_deferred", "timer_outbox_parked", "timer_counts", "timer_database", "timer_decisions", "timer_firing", "timer_inbox", "timer_numbers", "timer_positions", "timer_schema"} {
+	for _, table := range []string{"timer_outbox", "timer_outbox_deferred", "timer_outbox_parked", "timer_counts", "timer_awaited", "timer_database", "timer_decisions", "timer_firing", "timer_inbox", "timer_numbers", "timer_positions", "timer_schema"} {
 		for _, trap := range []string{"TRIGGER trap BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION drop_row()", "RULE trap AS ON DELETE TO %s DO INSTEAD NOTHING"} {
 			run(t, admin, fmt.Sprintf("CREATE "+trap, table))
 			refused(t, place, "may drop rows in silence: "+table)

@@ -8,7 +8,12 @@
         CROSS JOIN LATERAL (
               SELECT ctid AS place
                 FROM timer_schedules AS t
-               WHERE t.state = 'Scheduled' AND t.tenant_id = ANY (ARRAY[share.tenant_id]) AND t.due_at BETWEEN $4 AND $1
+               WHERE t.state = 'Scheduled' AND t.tenant_id = ANY (ARRAY[share.tenant_id]) AND t.due_at BETWEEN $4 AND $1 AND (
+                     NOT EXISTS (SELECT 1 FROM timer_awaited WHERE until > now())
+                     OR NOT EXISTS (
+                        SELECT 1
+                          FROM timer_awaited AS a
+                         WHERE a.tenant_id = t.tenant_id AND a.service_call_id = t.service_call_id))
                ORDER BY t.tenant_id, t.due_at
                LIMIT share.n
                  FOR UPDATE SKIP LOCKED) AS due),

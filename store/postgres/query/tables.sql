@@ -12,5 +12,5 @@ SELECT coalesce(string_agg(c.relname, ', ' ORDER BY c.relname) FILTER (WHERE c.r
                 EXISTS (SELECT 1 FROM pg_rewrite WHERE ev_class = c.oid)
                 OR ours <> 'timer_schedules' AND EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = c.oid AND tgtype & 3 = 3)), '')
   FROM unnest(ARRAY['timer_schedules', 'timer_outbox', 'timer_outbox_deferred', 'timer_outbox_parked', 'timer_counts',
-                    'timer_database', 'timer_decisions', 'timer_firing', 'timer_inbox', 'timer_numbers', 'timer_positions', 'timer_schema']) AS ours
+                    'timer_awaited', 'timer_database', 'timer_decisions', 'timer_firing', 'timer_inbox', 'timer_numbers', 'timer_positions', 'timer_schema']) AS ours
   JOIN pg_class c ON c.oid = to_regclass(ours)

@@ -386,6 +386,18 @@ INSERT INTO timer_decisions (tenant_id, kind, decided_at, published)
 SELECT tenant_id, 'firing', paused_at, false
   FROM timer_firing;
 
+-- Timers that another transaction has locked while commands for them wait. They don't fire until
+-- the commands were applied, or until the time given, if the process that waits has died.
+CREATE TABLE timer_awaited (
+    until           timestamptz(3) NOT NULL, -- by the clock of the server
+    tenant_id       text COLLATE "C" NOT NULL,
+    service_call_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant_id, service_call_id)
+);
+
+CREATE INDEX idx_timer_awaited_until
+    ON timer_awaited (until);
+
 COMMENT ON TABLE timer_schema IS 'schema 2, instances from 1 on may go on';
 INSERT INTO timer_schema (version_id, is_applied) VALUES (2, true);
 COMMIT;
