@@ -59,7 +59,7 @@ func (b *server) withLogs() *logs {
 // others. It says which parts of them it reads, what it logs, and that the numbers are the floors
 // of the logs then.
 func TestWhereAStartBegins(t *testing.T) {
-	const unused, empty = "unused", "empty"
+	const unused, empty, elsewhere = "unused", "empty", "elsewhere"
 	one := []broker.Log{topic("commands/0@1", 1, 70, 70)}
 	for name, tt := range map[string]struct {
 		before []broker.Log // nil: the database was not used with a broker
@@ -71,6 +71,7 @@ func TestWhereAStartBegins(t *testing.T) {
 		"the same log":                     {one, "", []broker.Log{topic("commands/0@1", 1, 80, 90)}, map[string]string{"commands/0@1": "70-90"}, ""},
 		"an empty database":                {nil, empty, []broker.Log{topic("commands/0@1", 5, 80, 90)}, map[string]string{"commands/0@1": "0-90"}, ""},
 		"one that was used without it":     {nil, unused, []broker.Log{topic("commands/0@1", 1, 80, 90)}, map[string]string{"commands/0@1": "80-90"}, "has not been used with this broker before"},
+		"one that was used with another":   {nil, elsewhere, []broker.Log{topic("commands/0@1", 1, 80, 90)}, map[string]string{"commands/0@1": "80-90"}, "has not been used with this broker before"},
 		"a partition that was added":       {one, "", []broker.Log{topic("commands/0@1", 1, 70, 70), topic("commands/1@1", 1, 0, 9)}, map[string]string{"commands/0@1": "70-70", "commands/1@1": "0-9"}, ""},
 		"a topic that was made again":      {one, "", []broker.Log{topic("commands/0@2", 1, 30, 40)}, map[string]string{"commands/0@2": "0-40"}, "the broker was emptied"},
 		"a log that has lost its end":      {one, "", []broker.Log{topic("commands/0@1", 1, 50, 50)}, map[string]string{"commands/0@1": "50-50"}, "the broker has lost messages that the database knows"},
@@ -90,9 +91,12 @@ func TestWhereAStartBegins(t *testing.T) {
 				if tt.before != nil {
 					recover(tt.before)
 				}
-				if tt.other == unused {
+				if tt.other == unused || tt.other == elsewhere {
 					db := b.open(mine)
 					put(b, db, "acme", time.Now().Add(time.Hour), "own")
+					if tt.other == elsewhere {
+						must(b, db.Recovery().Advance(b.Context(), timer.Number{Broker: "another", Log: "commands/0@7", Kind: "commands", Number: 85}))
+					}
 					must(b, db.Close())
 				}
 				if recover(tt.logs); !maps.Equal(l.read, tt.reads) {
