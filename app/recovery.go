@@ -180,10 +180,15 @@ func (r *recovery) plan(ctx context.Context, brokerID string) (p reading, err er
 
 // sayGap logs that commands may be missing: the log has lost messages above the number.
 func (r *recovery) sayGap(ctx context.Context, l broker.Log, number int64) {
-	if missing := l.First - 1 - number; l.Kind == broker.Commands && missing > 0 {
-		r.log.ErrorContext(ctx, "the broker has removed messages before they were read: commands among them are lost, unless their producers send them again",
-			"log", l.Name, "messages", missing, "behind", number, "oldest_left", l.Oldest)
+	missing := l.First - 1 - number
+	if l.Kind != broker.Commands || missing <= 0 {
+		return
 	}
+	log := r.log.With("log", l.Name, "messages", missing, "behind", number)
+	if !l.Oldest.IsZero() {
+		log = log.With("oldest_left", l.Oldest)
+	}
+	log.ErrorContext(ctx, "the broker has removed messages before they were read: commands among them are lost, unless their producers send them again")
 }
 
 // prefix returns the name of a log without the id that tells it from earlier ones.
