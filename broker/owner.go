@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"regexp"
 	"strings"
 )
 
@@ -17,12 +18,18 @@ type Owner struct {
 func (o Owner) String() string { return o.Database + " " + o.Broker + " " + o.Name }
 
 // ParseOwner parses the String of an owner, or the beginning of one that was cut. It
-// returns the zero Owner if s is empty.
+// returns the zero Owner if s does not begin with two ids, so that a record that is not ours
+// counts as absent.
 func ParseOwner(s string) (o Owner) {
 	o.Database, s, _ = strings.Cut(s, " ")
 	o.Broker, o.Name, _ = strings.Cut(s, " ")
+	if !ownerID.MatchString(o.Database) || !ownerID.MatchString(o.Broker) {
+		return Owner{}
+	}
 	return o
 }
+
+var ownerID = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // Owners keeps the owners of commands at a broker.
 type Owners interface {

@@ -38,7 +38,7 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 		default:
 			found.Oldest = info.Created
 		}
-		found.Owner, _, err = b.keptOwner(ctx, s, b.ownerStream()+"."+b.commandsOf(role))
+		found.Owner, _, err = b.keptOwner(ctx, s, role)
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

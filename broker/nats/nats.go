@@ -136,6 +136,7 @@ type Broker struct {
 	full      atomic.Pointer[error] // why the stream takes no more, by the last lookup; or nil
 	refusing  atomic.Pointer[error] // the same, by the last publish
 	trimming  atomic.Bool           // consumed messages are being removed
+	fitOwners sync.Map              // roles whose owner has a fit stream
 
 	// Only the goroutine of the keeper uses these.
 	peers []string // servers of the cluster that the last connection has named

@@ -23,11 +23,17 @@ import (
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
-// documented starts a server with the permissions of the documentation, without some
-// lines, and with one more user, root, who may do everything.
+// documented starts a server with the permissions of the documentation, where tenants share
+// an account, without some lines, and with one more user, root, who may do everything.
 func documented(t testing.TB, without ...string) (url string) {
 	t.Helper()
-	conf, err := os.ReadFile("../../docs/brokers/accounts.conf")
+	return shipped(t, "accounts-simple.conf", without...)
+}
+
+// shipped starts a server with a file of the documentation.
+func shipped(t testing.TB, name string, without ...string) (url string) {
+	t.Helper()
+	conf, err := os.ReadFile("../../docs/brokers/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,12 +61,16 @@ func documented(t testing.TB, without ...string) (url string) {
 func provisioned(t testing.TB, maxBytes int64, without ...string) (url string) {
 	t.Helper()
 	url = documented(t, without...)
-	admin := user(url, "admin")
+	makeObjects(t, user(url, "admin"), maxBytes)
+	return url
+}
+
+func makeObjects(t testing.TB, admin nats.Options, maxBytes int64) {
+	t.Helper()
 	admin.Name, admin.MaxBytes = "timer-provision", maxBytes
 	if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	return url
 }
 
 // user returns the options of one who is in the documentation.
