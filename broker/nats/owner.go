@@ -112,12 +112,16 @@ func (b *Broker) keepOwner(ctx context.Context, s *session, role string, owner b
 	return cause(ctx, err)
 }
 
-// ownersFit returns nil if the stream that holds owners takes one message for a role and no
-// others, and otherwise how it is configured. The error is [jetstream.ErrStreamNotFound] if
-// there is no such stream, and errOwnersOpen if it takes more.
+// ownersFit returns how the stream that holds owners is configured, and nil if it takes one
+// message for a role and no others, or if only that it exists may be seen. The error is
+// [jetstream.ErrStreamNotFound] if there is no such stream, and errOwnersOpen if it takes more.
 func (b *Broker) ownersFit(ctx context.Context, s *session, role string) (is jetstream.StreamConfig, err error) {
 	var info jetstream.StreamInfo
 	err = b.ask(ctx, s, "STREAM.INFO."+b.ownerStream(), struct{}{}, &info)
+	if errors.Is(err, broker.ErrDenied) {
+		_, _, err = b.keptOwner(ctx, s, role)
+		return is, err
+	}
 	if c := info.Config; err == nil && (!c.DiscardNewPerSubject || !slices.Contains(c.Subjects, b.ownerSubject(role))) {
 		err = errOwnersOpen
 	}
@@ -146,9 +150,6 @@ func (b *Broker) makeOwners(ctx context.Context, s *session, role string) error 
 		is.Subjects = append(slices.DeleteFunc(is.Subjects, open), want.Subjects...)
 		is.DiscardNewPerSubject, is.MaxBytes = true, want.MaxBytes
 		err = b.ask(ctx, s, "STREAM.UPDATE."+want.Name, is, new(struct{}))
-	case errors.Is(err, broker.ErrDenied): // of a service that makes nothing, which an administrator has provisioned
-		b.log.InfoContext(ctx, "it is not known whether producers can write to the stream that holds owners", "error", err)
-		err = nil
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return fmt.Errorf("stream %s: %w", want.Name, err)

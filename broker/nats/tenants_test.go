@@ -61,8 +61,18 @@ func TestReplyOfATenantIsNoOwner(t *testing.T) {
 	service := user(url, "service")
 	service.Verify = true
 	b := ready(t, service)
+	names := func(subject string) {
+		t.Helper()
+		found, err := b.Inspect(t.Context(), role)
+		if err != nil || !strings.HasPrefix(found.Foreign, subject) || subject == "" && found.Foreign != "" {
+			t.Errorf("the inspection names %q, %v, want %q", found.Foreign, err, subject)
+		}
+	}
+	names("")
 	replyTo(t, url, 1, func(int) string { return ownerSubject }) // before there is an owner
+	names(ownerSubject)
 	claims(t, b, mine, false, mine)
+	names("")
 	replyTo(t, url, 1, func(int) string { return ownerSubject })
 	other := broker.Owner{Database: "other", Broker: mine.Broker, Name: "another one"}
 	claims(t, b, other, false, mine)
@@ -70,6 +80,8 @@ func TestReplyOfATenantIsNoOwner(t *testing.T) {
 	replyTo(t, url, 30_000, func(i int) string { return fmt.Sprint("svc-owner.", i) })
 	claims(t, b, other, true, other)
 	claims(t, b, mine, false, other)
+	replyTo(t, url, 1, func(int) string { return "svc.globex.serviceCall" })
+	names("svc.globex.serviceCall (stream svc, sequence ")
 	s, err := asRoot(t, url).Stream(t.Context(), "svc-owner")
 	if err != nil || s.CachedInfo().State.Msgs != 1 {
 		t.Errorf("the stream of owners: %v, %v", s, err)
