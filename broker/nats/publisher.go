@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -270,9 +271,10 @@ type duplicate struct {
 }
 
 // verifyDuplicates publishes duplicates again, without an id, unless the stored message
-// with their id was published to the same subject. Anyone can compute the ids of events
-// and dead letters, and a stream compares ids whatever the subject. So a producer of
-// commands could otherwise claim the ids of future events, and they would be lost.
+// with their id has the same subject and body. Anyone can compute the ids of events
+// and dead letters, and learn those of commands, and a stream compares ids whatever the
+// subject. So a producer of commands could otherwise claim the ids of future messages, and
+// they would be lost.
 //
 // If the service may not read the stored message, the duplicate is published again: two
 // copies are better than none. If the server does not answer, such as one of a cluster
@@ -291,7 +293,7 @@ func (p publisher) verifyDuplicates(ctx context.Context, s *session, duplicates 
 				*d.result = s.result(ctx, fmt.Errorf("verify a duplicate: %w", err))
 				return nil
 			}
-			foreign[i] = m.Subject != d.Subject
+			foreign[i] = m.Subject != d.Subject || !bytes.Equal(m.Data, d.Data)
 			return nil
 		})
 	}
