@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
 )
 
 // errFull says that the stream takes no more.
@@ -85,6 +87,40 @@ func full(limits []limit) *error {
 		}
 	}
 	return nil
+}
+
+// Thirteen sixteenths of a limit are for dead letters with their bodies, fourteen for those
+// without. Consumed messages are removed from three quarters on, so commands and events have the
+// rest, whatever fills the stream.
+const wholeLetters, anyLetters = 13, 14
+
+// noteUse notes how much of the fullest limit is used.
+func (b *Broker) noteUse(limits []limit) {
+	l := fullest(limits)
+	b.used.Store(l.used)
+	b.most.Store(l.most)
+}
+
+// roomFor returns a [broker.ErrDeadLettersFull] if a message is a dead letter that takes space
+// which other messages need.
+func (b *Broker) roomFor(m broker.Message) error {
+	most := b.most.Load()
+	if most <= 0 || !isLetter(m.Metadata) {
+		return nil
+	}
+	share := int64(wholeLetters)
+	if len(m.Payload) == 0 {
+		share = anyLetters
+	}
+	if used := b.used.Load(); used > most/16*share {
+		return fmt.Errorf("%w: %d of %d are used", broker.ErrDeadLettersFull, used, most)
+	}
+	b.used.Add(int64(len(m.Payload)))
+	return nil
+}
+
+func isLetter(metadata message.Metadata) bool {
+	return metadata[envelope.HeaderType] == envelope.TypeDeadLetter
 }
 
 // applyLimits sets the size and age limits of the stream to the configured ones if the

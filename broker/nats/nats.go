@@ -135,6 +135,8 @@ type Broker struct {
 	stream    streamLog
 	full      atomic.Pointer[error] // why the stream takes no more, by the last lookup; or nil
 	refusing  atomic.Pointer[error] // the same, by the last publish
+	used      atomic.Int64          // of the fullest limit by the last lookup, and dead letters since
+	most      atomic.Int64          // that limit; 0 if there is none
 	trimming  atomic.Bool           // consumed messages are being removed
 	fitOwners sync.Map              // roles whose owner has a fit stream
 

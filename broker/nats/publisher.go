@@ -2,6 +2,7 @@ package nats
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	out := make([]outgoing, 0, len(messages))
 	for i, m := range messages {
 		msg, err := marshal(m.Topic, m.Message)
-		if results[i] = err; err == nil {
+		if results[i] = cmp.Or(err, p.roomFor(m)); results[i] == nil {
 			out = append(out, outgoing{msg, &results[i]})
 		}
 	}
@@ -63,6 +64,11 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	}
 	p.verifyDuplicates(ctx, s, duplicates)
 	p.notice(results)
+	for i, m := range messages {
+		if errors.Is(results[i], errFull) && isLetter(m.Metadata) {
+			results[i] = fmt.Errorf("%w: %w", broker.ErrDeadLettersFull, results[i])
+		}
+	}
 	return results
 }
 

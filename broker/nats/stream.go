@@ -67,7 +67,9 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 		b.applyLimits(ctx, s, &info.StreamInfo)
 	}
 	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
-	is := full(b.limits(ctx, s, info))
+	limits := b.limits(ctx, s, info)
+	b.noteUse(limits)
+	is := full(limits)
 	if was := b.full.Swap(is); was != nil && is == nil {
 		b.refusing.Store(nil)
 	}
