@@ -27,9 +27,13 @@ func (b *Broker) ownerSubject(role string) string {
 	return b.ownerStream() + "." + b.commandsOf(role)
 }
 
-// ownerBytes is the size limit of the stream that holds owners: some servers require a limit.
-// Version 0.1.0 set a quarter of it, which a producer could fill.
-const ownerBytes = 4 << 20
+// Limits of the stream that holds owners, and of its messages. Some servers require one, and
+// version 0.1.0 set a quarter of it, which a producer could fill. What a consumer of ours reads
+// can be delivered to the owner's subject, and is stored once, on the subject that it had.
+const (
+	ownerBytes    = 4 << 20
+	ownerMsgBytes = 8 << 10
+)
 
 // ownerConfig returns the configuration of the stream that holds owners. It is not a
 // key-value bucket, since the subjects of a bucket do not cross a leaf node.
@@ -43,6 +47,7 @@ func (b *Broker) ownerConfig(role string) jetstream.StreamConfig {
 		DiscardNewPerSubject: true,
 		MaxMsgsPerSubject:    1,
 		MaxBytes:             ownerBytes,
+		MaxMsgSize:           ownerMsgBytes,
 	}
 }
 
@@ -148,7 +153,7 @@ func (b *Broker) makeOwners(ctx context.Context, s *session, role string) error 
 	case errors.Is(err, errOwnersOpen):
 		open := func(subject string) bool { return strings.HasSuffix(subject, "*") || subject == want.Subjects[0] }
 		is.Subjects = append(slices.DeleteFunc(is.Subjects, open), want.Subjects...)
-		is.DiscardNewPerSubject, is.MaxBytes = true, want.MaxBytes
+		is.DiscardNewPerSubject, is.MaxBytes, is.MaxMsgSize = true, want.MaxBytes, want.MaxMsgSize
 		err = b.ask(ctx, s, "STREAM.UPDATE."+want.Name, is, new(struct{}))
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {

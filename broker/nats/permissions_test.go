@@ -33,18 +33,25 @@ func documented(t testing.TB, without ...string) (url string) {
 // shipped starts a server with a file of the documentation.
 func shipped(t testing.TB, name string, without ...string) (url string) {
 	t.Helper()
+	return shippedWith(t, name, func(text string) string {
+		for _, line := range without {
+			if !strings.Contains(text, line) {
+				t.Fatalf("the documentation does not permit %s", line)
+			}
+			text = strings.Replace(text, line, "", 1)
+		}
+		return text
+	})
+}
+
+// shippedWith starts a server with a changed file of the documentation, and the user root.
+func shippedWith(t testing.TB, name string, change func(string) string) (url string) {
+	t.Helper()
 	conf, err := os.ReadFile("../../docs/brokers/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Replace(string(conf), "users: [", "users: [{ user: root, password: root }", 1)
-	text = strings.Replace(text, "users = [", "users = [{ user: root, password: root }", 1)
-	for _, line := range without {
-		if !strings.Contains(text, line) {
-			t.Fatalf("the documentation does not permit %s", line)
-		}
-		text = strings.Replace(text, line, "", 1)
-	}
+	text := change(strings.Replace(string(conf), "users: [", "users: [{ user: root, password: root }", 1))
 	file := filepath.Join(t.TempDir(), "nats.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

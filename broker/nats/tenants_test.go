@@ -88,6 +88,45 @@ func TestReplyOfATenantIsNoOwner(t *testing.T) {
 	}
 }
 
+// A tenant that may read a durable consumer has what it reads delivered to a subject of its
+// choice, with all headers. Of a dead letter it has chosen the body.
+func TestDeliveryToATenantIsNoOwner(t *testing.T) {
+	t.Parallel()
+	const before = `user: acme, password: "change-me-acme"
+        permissions {
+          publish: { allow: ["timer.commands"`
+	url := shippedWith(t, "accounts-simple.conf", func(conf string) string {
+		return strings.Replace(conf, before, before+`, "$JS.API.CONSUMER.MSG.NEXT.svc.acme-letters"`, 1)
+	})
+	makeObjects(t, user(url, "admin"), 0)
+	js := asRoot(t, url)
+	if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{Durable: "acme-letters", FilterSubject: "svc.acme.dlq"}); err != nil {
+		t.Fatal(err)
+	}
+	service := user(url, "service")
+	service.Verify = true
+	b := ready(t, service)
+	acme, _ := dial(t, url, asAcme...)
+	for i, subject := range []string{ownerSubject, "svc.globex.serviceCall"} {
+		send(t, b, "svc.acme.dlq", "evil here sqlite evil.db")
+		if err := acme.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.svc.acme-letters", subject, []byte("1")); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "a delivery", func() bool {
+			c, err := js.Consumer(t.Context(), "svc", "acme-letters")
+			return err == nil && c.CachedInfo().Delivered.Consumer > uint64(i)
+		})
+		for _, stream := range []string{"svc", "svc-owner"} { // the server keeps the subject that it had
+			if m := last(t, js, stream, subject); m != nil {
+				t.Errorf("%s has %s on %s", stream, m.Data, subject)
+			}
+		}
+	}
+	other := broker.Owner{Database: "other", Broker: mine.Broker, Name: "another one"}
+	claims(t, b, mine, false, mine)
+	claims(t, b, other, true, other)
+}
+
 // claims fails the test unless a claim returns want.
 func claims(t testing.TB, b *nats.Broker, owner broker.Owner, takeover bool, want broker.Owner) {
 	t.Helper()
