@@ -49,7 +49,7 @@ type spender struct {
 	missed int64     // how many were not kept as a whole
 }
 
-// at returns how many bytes count at a time.
+// spent returns how many bytes count now.
 func (s *spender) spent(now time.Time, limit int64) float64 {
 	s.bytes = max(0, s.bytes-float64(limit)*max(0, now.Sub(s.at).Seconds())/letterPeriod.Seconds())
 	s.at = now

@@ -89,33 +89,34 @@ func full(limits []limit) *error {
 	return nil
 }
 
-// Thirteen sixteenths of a limit are for dead letters with their bodies, fourteen for those
-// without. Consumed messages are removed from three quarters on, so commands and events have the
-// rest, whatever fills the stream.
-const wholeLetters, anyLetters = 13, 14
-
-// noteUse notes how much of the fullest limit is used.
-func (b *Broker) noteUse(limits []limit) {
-	l := fullest(limits)
-	b.used.Store(l.used)
-	b.most.Store(l.most)
+// noteUse notes how much of its size limit the stream uses, and up to where dead letters may be
+// published, with their bodies and without. Where consumed messages are removed from three
+// quarters of the limit on, a sixteenth is for dead letters with their bodies, another for those
+// without. Commands and events have the rest, whatever fills the stream.
+func (b *Broker) noteUse(info *jetstream.StreamInfo) {
+	whole, headers := int64(13), int64(14)
+	if _, made := info.Config.Metadata[ours]; !made { // it may have been full of other messages for long
+		whole, headers = 15, 15
+	}
+	b.used.Store(number(info.State.Bytes))
+	b.lettersTo.Store(info.Config.MaxBytes / 16 * whole)
+	b.headersTo.Store(info.Config.MaxBytes / 16 * headers)
 }
 
 // roomFor returns a [broker.ErrDeadLettersFull] if a message is a dead letter that takes space
 // which other messages need.
 func (b *Broker) roomFor(m broker.Message) error {
-	most := b.most.Load()
+	most := b.lettersTo.Load()
+	if len(m.Payload) == 0 {
+		most = b.headersTo.Load()
+	}
 	if most <= 0 || !isLetter(m.Metadata) {
 		return nil
 	}
-	share := int64(wholeLetters)
-	if len(m.Payload) == 0 {
-		share = anyLetters
+	if used := b.used.Add(int64(len(m.Payload))); used > most {
+		b.used.Add(-int64(len(m.Payload)))
+		return fmt.Errorf("%w: %d bytes of the stream are used", broker.ErrDeadLettersFull, used)
 	}
-	if used := b.used.Load(); used > most/16*share {
-		return fmt.Errorf("%w: %d of %d are used", broker.ErrDeadLettersFull, used, most)
-	}
-	b.used.Add(int64(len(m.Payload)))
 	return nil
 }
 
