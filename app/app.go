@@ -44,6 +44,7 @@ type Options struct {
 	Tracing         Tracing                     // makes spans of what happens; default none
 	Quotas          *quota.Limiter              // what tenants may have; default anything
 	Inbox           handlers.InboxLimits        // of messages that wait; their MaxWait is at most three quarters of Retention
+	DeadLetters     handlers.DeadLetterLimits   // how many bytes of dead letters are published
 	IgnoreOthers    bool                        // acknowledge messages of a type that is no command, since teams share the commands topic; default: they are dead letters
 	Middleware      []message.HandlerMiddleware // of the router that commands pass, outside of ours
 	Takeover        bool                        // own the commands at the start, whichever database owns them
@@ -140,6 +141,8 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 			DrainTimeout: opt.DrainTimeout,
 			Quotas:       opt.Quotas,
 			Waiting:      opt.Inbox,
+			DeadLetters:  opt.DeadLetters,
+			DeadLettered: opt.Counters.deadLettered,
 			Place:        place,
 			Timers:       s.Timers(),
 			Unbatched:    store.Alone{Batch: batch},

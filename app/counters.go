@@ -20,6 +20,7 @@ import (
 type Counters struct {
 	mu        sync.Mutex
 	commands  map[handlers.Result]int64
+	dead      map[string]int64 // dead letters, by how much of them was kept
 	failures  map[string]int64 // of handlers, by prefix
 	forwarded int64
 	lateness  Lateness
@@ -44,6 +45,23 @@ func (c *Counters) Commands() map[handlers.Result]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.commands)
+}
+
+// DeadLetters returns how many dead letters there were, by how much of them was kept:
+// [handlers.KeptWhole] and so on.
+func (c *Counters) DeadLetters() map[string]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.dead)
+}
+
+func (c *Counters) deadLettered(kept string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead == nil {
+		c.dead = make(map[string]int64)
+	}
+	c.dead[kept]++
 }
 
 // Reached returns how many timers fired.

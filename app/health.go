@@ -137,6 +137,9 @@ func (a *App) checkIntake() Check {
 	if a.handlers.Paused() {
 		return found(symptom.IntakePaused)
 	}
+	if tenant, missed := a.handlers.MissedDeadLetters(); missed > 0 && closed(a.handlers.Running()) {
+		return found(symptom.LettersMissed, missed, tenant)
+	}
 	return foundIf(!closed(a.handlers.Running()), symptom.IntakeClosed)
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
@@ -245,6 +247,47 @@ func TestARecoveryKnowsWhatOperatorsDecided(t *testing.T) {
 		p, err := db.Firing(b.Context(), time.Now())
 		if err != nil || len(p) != 2 || p[""].By != "ann" || p["acme"].By != "ann" || !p["acme"].Until.Equal(timer.RoundUp(until.Add(time.Hour))) {
 			b.Errorf("firing: %+v, %v, want it paused by ann, of all and of acme", p, err)
+		}
+	})
+}
+
+// TestARecoveryReadsOnlyWhatIsOurs has others write among dead letters and events: answers of the
+// broker, and messages of ours that they had delivered to the topic of another tenant.
+func TestARecoveryReadsOnlyWhatIsOurs(t *testing.T) {
+	onServer(t, func(b *server) {
+		due := time.Now().Add(time.Hour)
+		stop := b.on(mine, app.Options{})
+		b.schedule("waits", due)
+		b.rest()
+		stop()
+		r := b.broker.Routing()
+		publish := func(topic, body string, headers message.Metadata) {
+			m := message.NewMessage(fmt.Sprint("foreign-", b.version().TimestampMS), []byte(body))
+			m.Metadata = headers
+			must(b, b.broker.Publisher().Publish(b.Context(), broker.Message{Topic: topic, Message: m})[0])
+		}
+		of := func(kind, tenant string, more ...string) message.Metadata {
+			h := message.Metadata{envelope.HeaderType: kind, envelope.HeaderTenantID: tenant}
+			for i := 0; i < len(more); i += 2 {
+				h[more[i]] = more[i+1]
+			}
+			return h
+		}
+		event := timer.DueTimeReached{Key: keyOf("waits"), DueAt: due, ReachedAt: due}
+		body := string(envelope.Reached(event))
+		refused := []string{envelope.HeaderDeadLetterTopic, r.Commands, envelope.HeaderDeadLetterPosition, "1"}
+		publish(r.DeadLettersOf("acme"), `{"stream":"svc","seq":1}`, nil)
+		publish(r.DeadLettersOf("acme"), "{}", of("", "acme", refused...))
+		publish(r.DeadLettersOf("acme"), "{}", of(envelope.TypeDeadLetter, "other", refused...))
+		publish(r.DeadLettersOf("other"), "{}", of(envelope.TypeMark, "acme", envelope.HeaderMark, string(deadletter.MarkForgotten)))
+		publish(r.EventsOf("acme"), `{"stream":"svc","seq":1}`, nil)
+		publish(r.EventsOf("acme"), body, of(envelope.TypeDeadLetter, "acme"))
+		publish(r.EventsOf("other"), body, of(envelope.TypeDueTimeReached, "acme"))
+		b.rest()
+		b.replace("")
+		b.recover(false)
+		if got, want := b.states(mine, "waits"), "waits:Scheduled"; got != want {
+			b.Errorf("recovered %s, want %s", got, want)
 		}
 	})
 }

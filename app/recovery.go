@@ -38,6 +38,7 @@ import (
 type recovery struct {
 	db       database
 	inbox    timer.Inbox
+	routing  broker.Routing
 	history  broker.History // nil if the broker keeps nothing, which lacks says for people
 	lacks    string
 	handlers *handlers.Handlers
@@ -66,7 +67,7 @@ type database struct {
 func newRecovery(s Store, b broker.Broker, h *handlers.Handlers, log *slog.Logger, opt Options) *recovery {
 	r := &recovery{
 		db: database{s, s.Recovery(), s.Operator(), s.Timers()}, inbox: s.Inbox(), handlers: h, quotas: opt.Quotas, clock: opt.Clock, log: log,
-		role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), ask: opt.AskToRecover, receipts: b.Routing().Receipts != "",
+		role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), ask: opt.AskToRecover, receipts: b.Routing().Receipts != "", routing: b.Routing(),
 	}
 	r.history, r.lacks = b.History()
 	r.away = func() int64 {

@@ -43,7 +43,7 @@ func (r *recovery) replay(ctx context.Context, p reading, report func(done Recov
 	}
 	after, upTo = p.of(broker.Events)
 	if err := r.history.Read(ctx, broker.Events, after, upTo, func(batch []broker.Stored) error {
-		changed, err := r.db.Fired(ctx, r.keep, m.eventsOf(batch)...)
+		changed, err := r.db.Fired(ctx, r.keep, r.eventsOf(m, batch)...)
 		done.Events, done.Reached = done.Events+int64(len(batch)), done.Reached+int64(changed)
 		report(done, 0)
 		return err
@@ -321,7 +321,7 @@ func (r *recovery) verify(ctx context.Context, p reading) error {
 	}
 	after, upTo := p.of(broker.Events)
 	return r.history.Read(ctx, broker.Events, after, upTo, func(batch []broker.Stored) error {
-		for _, e := range m.eventsOf(batch) {
+		for _, e := range r.eventsOf(m, batch) {
 			before, err := status(e.Key)
 			if _, outcome := before.Fired(e, r.keep); err != nil || outcome == timer.DidFire {
 				return errors.Join(err, lost("events that it had published", e.Key))
@@ -367,6 +367,9 @@ func (r *recovery) readMarks(ctx context.Context, p reading, dead func(context.C
 	if err := r.history.Read(ctx, broker.DeadLetter, after, upTo, func(batch []broker.Stored) error {
 		numbers := make(map[string][]int64)
 		for _, d := range batch {
+			if !deadletter.Ours(r.routing, d.Message) {
+				continue
+			}
 			at := placeOf(d.Message.Metadata, envelope.HeaderDeadLetterTopic, envelope.HeaderDeadLetterPosition)
 			m.dead[at] = d.At
 			if log, number, ok := r.history.Place(at.topic, at.position); ok {
@@ -432,15 +435,19 @@ func (m *marks) forgot(tenant timer.TenantID, at time.Time) bool {
 }
 
 // eventsOf returns the events among messages, except those of tenants that were forgotten
-// later.
-func (m *marks) eventsOf(batch []broker.Stored) []timer.DueTimeReached {
+// later. A message that the service has not published as an event of its tenant counts as
+// absent: a producer can have answers of the broker stored where events are.
+func (r *recovery) eventsOf(m marks, batch []broker.Stored) []timer.DueTimeReached {
 	events := make([]timer.DueTimeReached, 0, len(batch))
 	for _, stored := range batch {
 		decoded, err := envelope.Decode(stored.Message.Payload)
 		if err != nil {
 			continue
 		}
-		if e, ok := timer.EventOf(decoded.Payload); ok && !m.forgot(e.TenantID, e.ReachedAt) {
+		e, ok := timer.EventOf(decoded.Payload)
+		get := stored.Message.Metadata.Get
+		ok = ok && get(envelope.HeaderType) == envelope.TypeOf(e) && get(broker.MetaTopic) == r.routing.EventsOf(e.TenantID)
+		if ok && !m.forgot(e.TenantID, e.ReachedAt) {
 			events = append(events, e)
 		}
 	}

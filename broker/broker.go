@@ -145,6 +145,7 @@ type Inspection struct {
 	Used    int64         // how much of Limit is used
 	Limited string        // name of that limit, for people
 	Oldest  time.Time     // commands that arrived since then are still there
+	Foreign string        // where a message is stored among ours that the service has not published, for people; empty if none was found
 	Rereads bool          // whether the server keeps messages that were acked, so that a lost database can be recovered
 }
 

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"regexp"
 	"strings"
 )
 
@@ -17,12 +18,18 @@ type Owner struct {
 func (o Owner) String() string { return o.Database + " " + o.Broker + " " + o.Name }
 
 // ParseOwner parses the String of an owner, or the beginning of one that was cut. It
-// returns the zero Owner if s is empty.
+// returns the zero Owner if s does not begin with two ids, so that a record that is not ours
+// counts as absent.
 func ParseOwner(s string) (o Owner) {
 	o.Database, s, _ = strings.Cut(s, " ")
 	o.Broker, o.Name, _ = strings.Cut(s, " ")
+	if !ownerID.MatchString(o.Database) || !ownerID.MatchString(o.Broker) {
+		return Owner{}
+	}
 	return o
 }
+
+var ownerID = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // Owners keeps the owners of commands at a broker.
 type Owners interface {
@@ -31,9 +38,19 @@ type Owners interface {
 	// Database is. In that case nothing changes, and the stored owner is returned.
 	//
 	// The broker keeps the owner as long as the position of the role. The owner outlives
-	// connections, and no message in any topic can change it. If several processes claim at
-	// once, one of them learns, at the latest when it claims again, that it is the owner,
-	// and the others learn its name. Claim returns an [ErrUnavailable] while there is no
-	// connection, and [errors.ErrUnsupported] if the broker can't keep an owner.
+	// connections, and no message to a topic of the routing changes it. Who can change it is up
+	// to the broker:
+	//
+	//   - NATS: a user that may publish to the owner's subject and delete its message. Where
+	//     producers share the account of the stream, the server stores answers to them there
+	//     until there is an owner; these count as absent.
+	//   - Kafka: a user that may read as the group of owners, since it may commit its offsets.
+	//   - RabbitMQ: a user that may configure the queue of the owner, and so delete it.
+	//   - gochannel: this process.
+	//
+	// If several processes claim at once, one of them learns, at the latest when it claims
+	// again, that it is the owner, and the others learn its name. Claim returns an
+	// [ErrUnavailable] while there is no connection, and [errors.ErrUnsupported] if the broker
+	// can't keep an owner.
 	Claim(ctx context.Context, role string, owner Owner, takeover bool) (Owner, error)
 }

@@ -18,6 +18,10 @@ var (
 	// since it is too large, or since its topic is not allowed. It is a [timer.ErrInvalid].
 	ErrRefused = fmt.Errorf("%w: refused by the broker", timer.ErrInvalid)
 
+	// ErrDeadLettersFull is wrapped by a result if the broker needs the space that is left for
+	// other messages than dead letters: without its body one may be taken.
+	ErrDeadLettersFull = errors.New("no space for dead letters")
+
 	// ErrUnavailable is wrapped by a result if the broker is away: no message can be
 	// published now, whatever its topic.
 	ErrUnavailable = errors.New("broker unavailable")
@@ -42,7 +46,8 @@ type Publisher interface {
 	// nil if the broker has made the message durable, an error that wraps [ErrRefused] if it
 	// never will, an error that wraps [ErrUnavailable] if the broker is away, and any other
 	// error if this topic or partition fails now. After an error other than ErrRefused the
-	// message may have been published.
+	// message may have been published. After an [ErrDeadLettersFull] it was not, and its
+	// publisher drops it, so that dead letters do not fill what commands and events need.
 	//
 	// The failure of one message changes no result of another. Messages of one topic and key
 	// are sent in the given order. Publish returns when all results are known. Messages

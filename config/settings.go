@@ -43,6 +43,8 @@ type Config struct {
 	InboxMessages        int            // messages of a tenant that may wait in the inbox
 	InboxBytes           int64          // bytes of them
 	InboxTotalBytes      int64          // bytes of the messages of all tenants that may wait
+	DeadLetterBytes      int64          // bytes of dead letters of a tenant in a day
+	DeadLetterTotalBytes int64          // bytes of dead letters of all tenants in a day
 	MaxWait              time.Duration  // how long a message may wait in the inbox
 	QuotasFile           string         // limits of each tenant; empty: none
 	DrainTimeout         time.Duration  // how long a stop waits for messages in flight
@@ -130,6 +132,8 @@ func (c *Config) settings() []setting {
 		{"inbox_messages", "100000", integer(&c.InboxMessages, 1, 100_000_000), "How many messages of a tenant may wait in the inbox, see docs/quotas.md. Beyond that its commands over a quota are dead letters, and if others fail its commands are not taken."},
 		{"inbox_bytes", "64MiB", size(&c.InboxBytes, 1<<20, 1<<50), "How large the messages of a tenant that wait may be together."},
 		{"inbox_total_bytes", "1GiB", size(&c.InboxTotalBytes, 1<<20, 1<<50), "How large the messages of all tenants that wait may be together."},
+		{"dead_letter_bytes", "64MiB", size(&c.DeadLetterBytes, 1<<10, 1<<50), "How large the dead letters of a tenant may be together, in a day, and at most a sixteenth of `nats_max_bytes`. Beyond three quarters they have no bodies, beyond all of it there are none, see docs/quotas.md."},
+		{"dead_letter_total_bytes", "1GiB", size(&c.DeadLetterTotalBytes, 1<<10, 1<<50), "The same of all tenants together, at most a quarter of `nats_max_bytes`."},
 		{"max_wait", "3d", duration(&c.MaxWait, time.Minute, 3650*day), "How long a message waits in the inbox, at most three quarters of `retention`. Then it is a dead letter."},
 		{"drain_timeout", "10s", duration(&c.DrainTimeout, 100*time.Millisecond, 10*time.Minute), "How long a stop waits for messages in flight and for the outbox."},
 		{"catch_up_timeout", "10s", duration(&c.CatchUpTimeout, 100*time.Millisecond, 10*time.Minute), "At the start, and after broker or database were away, no timer fires until the commands that wait at the broker were read. This is the longest wait."},

@@ -41,6 +41,8 @@ type deadLetters struct {
 	clock    timer.Clock
 	log      *slog.Logger
 	refused  *digest.Digest
+	limiter  letterLimiter
+	kept     func(string) // called with how much of a dead letter was kept
 
 	mu     sync.Mutex
 	topics map[string]*turns
@@ -86,9 +88,9 @@ func (l *deadLetters) Publish(_ string, messages ...*message.Message) error {
 // Close does nothing: the publisher belongs to the caller.
 func (l *deadLetters) Close() error { return nil }
 
-// publish publishes the dead letter of a delivery. If the broker refuses it, it is published
-// again with a shorter body. With its headers a dead letter is larger than its original, and
-// if it could not be published, the original would be delivered again for ever.
+// publish publishes the dead letter of a delivery, or as much of it as its tenant may have and
+// the broker takes. With its headers a dead letter is larger than its original, and if it could
+// not be published, the original would be delivered again for ever.
 func (l *deadLetters) publish(d *delivery) error {
 	ctx, cancel := context.WithTimeout(d.ctx, publishTimeout)
 	defer cancel()
@@ -96,20 +98,15 @@ func (l *deadLetters) publish(d *delivery) error {
 	from, trace := d.origin, d.carried
 	envelope.Complete(d.msg.Metadata.Get, &from.CorrelationID, &trace)
 	dead := broker.Message{Topic: l.routing.DeadLettersOf(tenant), Message: l.deadLetter(tenant, from, d)}
-	leave, err := l.enter(ctx, dead.Topic)
-	defer leave()
-	if err != nil {
-		return fmt.Errorf("publish a dead letter to %s: %d others wait for that", dead.Topic, maxUnderWay)
+	kept := l.limiter.ask(l.clock.Now(), tenant, dead.Message)
+	if kept != KeptNothing {
+		var err error
+		if kept, err = l.send(ctx, dead, kept == KeptHeaders); err != nil {
+			return fmt.Errorf("publish a dead letter to %s: %w", dead.Topic, err)
+		}
 	}
-	err = l.pub.Publish(ctx, dead)[0]
-	for errors.Is(err, broker.ErrRefused) && len(dead.Payload) > 0 {
-		dead.Payload = dead.Payload[:min(len(dead.Payload)/2, envelope.MaxBytes)]
-		dead.Metadata.Set(envelope.HeaderDeadLetterTruncated, "true")
-		err = l.pub.Publish(ctx, dead)[0]
-	}
-	if err != nil {
-		return fmt.Errorf("publish a dead letter to %s: %w", dead.Topic, err)
-	}
+	l.limiter.done(l.clock.Now(), tenant, dead.Message, kept)
+	l.kept(kept)
 	failpoint.Here("dead-lettered")
 	if l.receipts != nil && tenant != timer.NoTenant {
 		why, now := d.why(), l.clock.Now()
@@ -121,16 +118,53 @@ func (l *deadLetters) publish(d *delivery) error {
 			return fmt.Errorf("write a receipt: %w", err)
 		}
 	}
-	l.report(ctx, tenant, from, dead.Message)
+	l.report(ctx, tenant, from, dead.Message, kept)
 	return nil
+}
+
+// send publishes a dead letter, and returns how much of it the broker has. If the broker refuses
+// it, it is published again with a shorter body.
+func (l *deadLetters) send(ctx context.Context, dead broker.Message, cut bool) (kept string, err error) {
+	leave, err := l.enter(ctx, dead.Topic)
+	defer leave()
+	if err != nil {
+		return "", fmt.Errorf("%d others wait for that", maxUnderWay)
+	}
+	shorten := func(to int) {
+		dead.Payload = dead.Payload[:to]
+		dead.Metadata.Set(envelope.HeaderDeadLetterTruncated, "true")
+	}
+	if cut {
+		shorten(0)
+	}
+	for {
+		err = l.pub.Publish(ctx, dead)[0]
+		full := errors.Is(err, broker.ErrDeadLettersFull)
+		switch {
+		case full && len(dead.Payload) == 0:
+			return KeptNothing, nil
+		case full:
+			shorten(0)
+		case errors.Is(err, broker.ErrRefused) && len(dead.Payload) > 0:
+			shorten(min(len(dead.Payload)/2, envelope.MaxBytes))
+		case len(dead.Payload) == 0 && dead.Metadata.Get(envelope.HeaderDeadLetterTruncated) != "":
+			return KeptHeaders, err
+		default:
+			return KeptWhole, err
+		}
+	}
 }
 
 // report logs that a message was refused: the first of its tenant and reason in a minute, and
 // how many there were. At the level debug it logs each message.
-func (l *deadLetters) report(ctx context.Context, tenant timer.TenantID, from envelope.Origin, dead *message.Message) {
+func (l *deadLetters) report(ctx context.Context, tenant timer.TenantID, from envelope.Origin, dead *message.Message, kept string) {
 	reason := timer.Reason(dead.Metadata.Get(envelope.HeaderDeadLetterReason))
 	id := dead.Metadata.Get(envelope.HeaderDeadLetterOriginalID)
-	l.refused.Note(1, []any{"tenant_id", tenant, "reason", reason}, "first_message_id", id, "first_correlation_id", from.CorrelationID, "first_dead_letter_id", dead.UUID)
+	kind := []any{"tenant_id", tenant, "reason", reason}
+	if kept != KeptWhole {
+		kind = append(kind, "dead_letter_kept", kept)
+	}
+	l.refused.Note(1, kind, "first_message_id", id, "first_correlation_id", from.CorrelationID, "first_dead_letter_id", dead.UUID)
 	if l.log.Enabled(ctx, slog.LevelDebug) {
 		l.log.DebugContext(ctx, "message refused", "tenant_id", tenant, "service_call_id", from.ServiceCallID, "correlation_id", from.CorrelationID,
 			"message_id", id, "reason", reason, "dead_letter_id", dead.UUID)

@@ -70,8 +70,9 @@ type Options struct {
 	// ClockBehind reports whether the clock is behind another one. Then a command that is too
 	// far in the future is not refused but comes again. It may ask a server; default: never.
 	ClockBehind func(context.Context) bool
-	Quotas      *quota.Limiter // limits of tenants; default nil: no limits
-	Waiting     InboxLimits    // of messages in the inbox
+	Quotas      *quota.Limiter   // limits of tenants; default nil: no limits
+	Waiting     InboxLimits      // of messages in the inbox
+	DeadLetters DeadLetterLimits // of what is published
 	// Place returns the log of a message and its number there, by its topic and position, and
 	// false if the broker keeps no log. By default no message is in a log.
 	Place func(topic, position string) (log string, number int64, ok bool)
@@ -96,6 +97,9 @@ type Options struct {
 	// Handled is called once a delivery, or once for each timer if the delivery was applied
 	// to several. It must not block.
 	Handled func(Result)
+	// DeadLettered is called for each dead letter, with how much of it was kept, such as
+	// [KeptWhole]. It must not block.
+	DeadLettered func(kept string)
 }
 
 // A Result is the outcome of one delivery, for counting.
@@ -172,6 +176,11 @@ func New(
 	if opt.Handled == nil {
 		opt.Handled = func(Result) {}
 	}
+	if opt.DeadLettered == nil {
+		opt.DeadLettered = func(string) {}
+	}
+	opt.DeadLetters.Bytes = option.Positive(opt.DeadLetters.Bytes, 64<<20)
+	opt.DeadLetters.TotalBytes = option.Positive(opt.DeadLetters.TotalBytes, 1<<30)
 	if opt.Quotas != nil && opt.Timers == nil {
 		panic("handlers: quotas without a reader of timers")
 	}
@@ -190,7 +199,10 @@ func New(
 	}
 	h := &Handlers{
 		store: store, routing: routing, sub: sub, clock: clock, log: log, opt: opt,
-		dead:         &deadLetters{receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: digest.New(refused), topics: make(map[string]*turns)},
+		dead: &deadLetters{
+			receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: digest.New(refused), topics: make(map[string]*turns),
+			limiter: letterLimiter{limits: opt.DeadLetters, tenants: make(map[timer.TenantID]*spender)}, kept: opt.DeadLettered,
+		},
 		ahead:        digest.New(ahead),
 		failed:       digest.New(failed),
 		waiting:      digest.New(waits),
@@ -273,4 +285,10 @@ func (h *Handlers) Run(ctx context.Context) error {
 	case <-last.C:
 		return errors.Join(failed, errors.New("stop the intake: the inbox did not end"))
 	}
+}
+
+// MissedDeadLetters returns the tenant most of whose dead letters were not kept as a whole, and
+// how many since the start, if there were any lately.
+func (h *Handlers) MissedDeadLetters() (tenant timer.TenantID, missed int64) {
+	return h.dead.limiter.worst(h.clock.Now())
 }

@@ -45,11 +45,12 @@ type harness struct {
 	works   func(context.Context) error // what the store answers whether it works; nil: it is not asked
 	batched bool                        // with group commit
 
-	inbox  timer.Inbox
-	full   error // of what is put into the inbox
-	limits handlers.InboxLimits
-	place  func(topic, position string) (log string, number int64, ok bool)
-	ticks  bool // the clock goes on; otherwise it is noon
+	inbox   timer.Inbox
+	full    error // of what is put into the inbox
+	limits  handlers.InboxLimits
+	letters handlers.DeadLetterLimits
+	place   func(topic, position string) (log string, number int64, ok bool)
+	ticks   bool // the clock goes on; otherwise it is noon
 
 	ignoreOthers bool
 	clockBehind  func(context.Context) bool
@@ -69,6 +70,7 @@ type harness struct {
 	dead    []*message.Message
 	topics  []string
 	results []handlers.Result
+	kept    []string // how much of each dead letter
 	wakes   []time.Time
 }
 
@@ -211,8 +213,9 @@ func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, s
 		clock = timer.ClockFunc(func() time.Time { return noon.Add(time.Since(began)) })
 	}
 	h = handlers.New(s, inbox, r, d, d, clock, slog.New(d.log), handlers.Options{
-		Waiting: d.limits, Place: d.place,
-		Quotas: d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,
+		Waiting: d.limits, DeadLetters: d.letters, Place: d.place,
+		DeadLettered: func(kept string) { d.mu.Lock(); defer d.mu.Unlock(); d.kept = append(d.kept, kept) },
+		Quotas:       d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,
 		Trace: d.trace, Receipts: d.receipts, Horizon: 24 * time.Hour, IgnoreOthers: d.ignoreOthers, ClockBehind: d.clockBehind, StoreWorks: d.works,
 		Scheduled: func(due time.Time) { d.mu.Lock(); defer d.mu.Unlock(); d.wakes = append(d.wakes, due) },
 		Handled:   func(r handlers.Result) { d.mu.Lock(); defer d.mu.Unlock(); d.results = append(d.results, r) },

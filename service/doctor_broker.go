@@ -61,6 +61,9 @@ func (x *examination) server(ctx context.Context) (b brokerFound) {
 		return b
 	}
 	b.reached = true
+	if b.Foreign != "" {
+		add(found(symptom.Foreign, b.Foreign))
+	}
 	if !b.Now.IsZero() {
 		b.skew = new(b.Now.Sub(before.Add(took))) // the broker reads its clock last
 		if *b.skew <= 0 && *b.skew >= -took {

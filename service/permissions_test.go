@@ -24,7 +24,7 @@ import (
 // its lines.
 func documented(t *testing.T, without ...string) (url string) {
 	t.Helper()
-	conf, err := os.ReadFile("../docs/brokers/accounts.conf")
+	conf, err := os.ReadFile("../docs/brokers/accounts-simple.conf")
 	if err != nil {
 		t.Fatal(err)
 	}

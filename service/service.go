@@ -117,7 +117,12 @@ func during(ctx context.Context, parts *fx.App, work func() error) (started bool
 
 // options returns the options of the app for the configuration.
 func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
+	letters := handlers.DeadLetterLimits{Bytes: cfg.DeadLetterBytes, TotalBytes: cfg.DeadLetterTotalBytes}
+	if cfg.Broker == config.NATS {
+		letters.Bytes, letters.TotalBytes = min(letters.Bytes, cfg.NATSMaxBytes/16), min(letters.TotalBytes, cfg.NATSMaxBytes/4)
+	}
 	return app.Options{
+		DeadLetters:     letters,
 		PollingInterval: cfg.PollingInterval,
 		BatchSize:       cfg.BatchSize,
 		Retention:       cfg.Retention,

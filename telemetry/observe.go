@@ -134,6 +134,11 @@ var ofCounters = []observed[*app.Counters]{
 			to(float64(n), "type", r.Type, "outcome", r.Outcome)
 		}
 	}},
+	{counter, "timer.dead_letters", "{message}", "Dead letters, by how much of them was kept: whole, headers or nothing.", func(c *app.Counters, to put) {
+		for kept, n := range c.DeadLetters() {
+			to(float64(n), "kept", kept)
+		}
+	}},
 	{counter, "timer.events.reached", "{event}", "Timers that fired.", func(c *app.Counters, to put) { to(float64(c.Reached())) }},
 	{counter, "timer.events.expired", "{event}", "Timers that expired before they could fire.", func(c *app.Counters, to put) { to(float64(c.Expired())) }},
 	{counter, "timer.events.published", "{event}", "Events that the broker acked.", func(c *app.Counters, to put) { to(float64(c.Forwarded())) }},

@@ -36,6 +36,15 @@ func MarkOf(msg *message.Message) Mark {
 	return Mark(msg.Metadata.Get(envelope.HeaderMark))
 }
 
+// Ours reports whether a message among the dead letters is a dead letter or a mark, on the topic
+// of its tenant. Any other message is not of the service, such as an answer of the broker to a
+// producer that named the topic for it, and a recovery takes it as absent.
+func Ours(routing broker.Routing, msg *message.Message) bool {
+	get := msg.Metadata.Get
+	kind, tenant := get(envelope.HeaderType), cmp.Or(timer.TenantID(get(envelope.HeaderTenantID)), timer.NoTenant)
+	return (kind == envelope.TypeDeadLetter || kind == envelope.TypeMark) && get(broker.MetaTopic) == routing.DeadLettersOf(tenant)
+}
+
 // maxAhead is how much later than the broker stored it a decision can have been made: the clocks
 // of the service and the broker may differ.
 const maxAhead = time.Minute

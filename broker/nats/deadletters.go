@@ -53,18 +53,18 @@ func (b *Broker) remove(ctx context.Context, letters []*message.Message) error {
 	var removals errgroup.Group
 	removals.SetLimit(removeAtOnce)
 	for _, m := range letters {
-		removals.Go(func() error { return b.removeOne(ctx, s, m.Metadata[broker.MetaSeek]) })
+		removals.Go(func() error { return b.removeOne(ctx, s, b.opt.Stream, m.Metadata[broker.MetaSeek]) })
 	}
 	return removals.Wait()
 }
 
-// removeOne deletes a message of the stream. It returns nil if it was deleted meanwhile.
-func (b *Broker) removeOne(ctx context.Context, s *session, number string) error {
+// removeOne deletes a message of a stream. It returns nil if it was deleted meanwhile.
+func (b *Broker) removeOne(ctx context.Context, s *session, stream, number string) error {
 	sequence, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {
 		return err
 	}
-	err = b.ask(ctx, s, "STREAM.MSG.DELETE."+b.opt.Stream, struct {
+	err = b.ask(ctx, s, "STREAM.MSG.DELETE."+stream, struct {
 		Sequence int64 `json:"seq"`
 		NoErase  bool  `json:"no_erase"` // the bytes on disk need not be overwritten
 	}{sequence, true}, new(struct{}))

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
 )
 
 // Inspect describes the server, the stream, and the owner of the commands of a role. It
@@ -38,13 +39,45 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 		default:
 			found.Oldest = info.Created
 		}
-		found.Owner, _, err = b.keptOwner(ctx, s, b.ownerStream()+"."+b.commandsOf(role))
+		found.Foreign, err = b.foreign(ctx, s, info.State.LastSeq)
+		if err != nil {
+			return err
+		}
+		var seq uint64
+		if found.Owner, seq, err = b.keptOwner(ctx, s, role); found.Owner.Database == "" && seq > 0 {
+			found.Foreign = fmt.Sprintf("%s (stream %s, sequence %d)", b.ownerSubject(role), b.ownerStream(), seq)
+		}
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		err = nil
 	}
 	return found, err
+}
+
+// inspected is how many of the last sequences of the stream are inspected.
+const inspected = 2000
+
+// foreign returns where the newest message is, among the last ones of the stream, that is no
+// event or dead letter of the service. Such a message is mostly an answer of the server: a
+// producer can name any subject for it.
+func (b *Broker) foreign(ctx context.Context, s *session, last uint64) (where string, err error) {
+	for _, kind := range []broker.Kind{broker.Events, broker.DeadLetter} {
+		r := reading{Broker: b, filter: b.opt.Routing.TopicOf(kind, "*"), next: max(last, inspected) - inspected + 1, end: last}
+		for more := true; more && r.next <= r.end; {
+			batch, err := r.getEach(ctx, s)
+			if err != nil {
+				return "", err
+			}
+			more = len(batch) > 0
+			for _, m := range batch {
+				if m.Message.Metadata.Get(envelope.HeaderType) == "" {
+					where = fmt.Sprintf("%s (stream %s, sequence %d)", m.Message.Metadata.Get(broker.MetaTopic), b.opt.Stream, m.Number)
+				}
+			}
+		}
+	}
+	return where, nil
 }
 
 // word returns the name of a value in the server's configuration.

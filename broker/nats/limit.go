@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
 )
 
 // errFull says that the stream takes no more.
@@ -85,6 +87,41 @@ func full(limits []limit) *error {
 		}
 	}
 	return nil
+}
+
+// noteUse notes how much of its size limit the stream uses, and up to where dead letters may be
+// published, with their bodies and without. Where consumed messages are removed from three
+// quarters of the limit on, a sixteenth is for dead letters with their bodies, another for those
+// without. Commands and events have the rest, whatever fills the stream.
+func (b *Broker) noteUse(info *jetstream.StreamInfo) {
+	whole, headers := int64(13), int64(14)
+	if _, made := info.Config.Metadata[ours]; !made { // it may have been full of other messages for long
+		whole, headers = 15, 15
+	}
+	b.used.Store(number(info.State.Bytes))
+	b.lettersTo.Store(info.Config.MaxBytes / 16 * whole)
+	b.headersTo.Store(info.Config.MaxBytes / 16 * headers)
+}
+
+// roomFor returns a [broker.ErrDeadLettersFull] if a message is a dead letter that takes space
+// which other messages need.
+func (b *Broker) roomFor(m broker.Message) error {
+	most := b.lettersTo.Load()
+	if len(m.Payload) == 0 {
+		most = b.headersTo.Load()
+	}
+	if most <= 0 || !isLetter(m.Metadata) {
+		return nil
+	}
+	if used := b.used.Add(int64(len(m.Payload))); used > most {
+		b.used.Add(-int64(len(m.Payload)))
+		return fmt.Errorf("%w: %d bytes of the stream are used", broker.ErrDeadLettersFull, used)
+	}
+	return nil
+}
+
+func isLetter(metadata message.Metadata) bool {
+	return metadata[envelope.HeaderType] == envelope.TypeDeadLetter
 }
 
 // applyLimits sets the size and age limits of the stream to the configured ones if the

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
 
@@ -143,4 +145,43 @@ func TestServerThatTakesNoEventIsRefused(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it goes on")
 	}
+}
+
+// TestDeadLettersLeaveSpaceForOthers publishes dead letters until the stream takes none.
+func TestDeadLettersLeaveSpaceForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e, MaxBytes: 1 << 20})
+		letter := func(bytes int) (err error) {
+			m := message.NewMessage(uuid.NewString(), make([]byte, bytes))
+			m.Metadata.Set(envelope.HeaderType, envelope.TypeDeadLetter)
+			return b.Publisher().Publish(t.Context(), broker.Message{Topic: "svc.acme.dlq", Message: m})[0]
+		}
+		until := func(bytes, want int) {
+			t.Helper()
+			n := 0
+			for ; n < 2000; n++ {
+				if err := letter(bytes); errors.Is(err, broker.ErrDeadLettersFull) {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if n%10 == 0 {
+					time.Sleep(10 * time.Second) // the stream is looked up
+				}
+			}
+			_, js := client(t, e)
+			if got := 16 * streamOf(t, js).CachedInfo().State.Bytes >> 20; n == 0 || got < uint64(want)-1 || got > uint64(want) {
+				t.Errorf("after %d of %d bytes the stream is %d/16 full, want %d/16", n, bytes, got, want)
+			}
+		}
+		until(20_000, 13)
+		until(0, 14)
+		if err := try(b, commands, message.NewMessage("command", make([]byte, 60_000))); err != nil {
+			t.Errorf("a command: %v", err)
+		}
+		if err := b.Ready(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -135,7 +135,11 @@ type Broker struct {
 	stream    streamLog
 	full      atomic.Pointer[error] // why the stream takes no more, by the last lookup; or nil
 	refusing  atomic.Pointer[error] // the same, by the last publish
+	used      atomic.Int64          // bytes of the stream by the last lookup, and of dead letters since
+	lettersTo atomic.Int64          // how full it may be for a dead letter with its body, in bytes; 0: there is no limit
+	headersTo atomic.Int64          // the same for one without its body
 	trimming  atomic.Bool           // consumed messages are being removed
+	fitOwners sync.Map              // roles whose owner has a fit stream
 
 	// Only the goroutine of the keeper uses these.
 	peers []string // servers of the cluster that the last connection has named

@@ -23,22 +23,35 @@ import (
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
-// documented starts a server with the permissions of the documentation, without some
-// lines, and with one more user, root, who may do everything.
+// documented starts a server with the permissions of the documentation, where tenants share
+// an account, without some lines, and with one more user, root, who may do everything.
 func documented(t testing.TB, without ...string) (url string) {
 	t.Helper()
-	conf, err := os.ReadFile("../../docs/brokers/accounts.conf")
+	return shipped(t, "accounts-simple.conf", without...)
+}
+
+// shipped starts a server with a file of the documentation.
+func shipped(t testing.TB, name string, without ...string) (url string) {
+	t.Helper()
+	return shippedWith(t, name, func(text string) string {
+		for _, line := range without {
+			if !strings.Contains(text, line) {
+				t.Fatalf("the documentation does not permit %s", line)
+			}
+			text = strings.Replace(text, line, "", 1)
+		}
+		return text
+	})
+}
+
+// shippedWith starts a server with a changed file of the documentation, and the user root.
+func shippedWith(t testing.TB, name string, change func(string) string) (url string) {
+	t.Helper()
+	conf, err := os.ReadFile("../../docs/brokers/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Replace(string(conf), "users: [", "users: [{ user: root, password: root }", 1)
-	text = strings.Replace(text, "users = [", "users = [{ user: root, password: root }", 1)
-	for _, line := range without {
-		if !strings.Contains(text, line) {
-			t.Fatalf("the documentation does not permit %s", line)
-		}
-		text = strings.Replace(text, line, "", 1)
-	}
+	text := change(strings.Replace(string(conf), "users: [", "users: [{ user: root, password: root }", 1))
 	file := filepath.Join(t.TempDir(), "nats.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -55,12 +68,16 @@ func documented(t testing.TB, without ...string) (url string) {
 func provisioned(t testing.TB, maxBytes int64, without ...string) (url string) {
 	t.Helper()
 	url = documented(t, without...)
-	admin := user(url, "admin")
+	makeObjects(t, user(url, "admin"), maxBytes)
+	return url
+}
+
+func makeObjects(t testing.TB, admin nats.Options, maxBytes int64) {
+	t.Helper()
 	admin.Name, admin.MaxBytes = "timer-provision", maxBytes
 	if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	return url
 }
 
 // user returns the options of one who is in the documentation.

@@ -13,13 +13,13 @@ import (
 
 // Provision makes the stream, the stream that keeps owners, and the durable consumer of
 // [Options.Role]. If dry, it only returns what it would make. It verifies existing
-// objects and never changes them. It needs the permissions of an administrator, unless
+// objects and never changes them, except a stream of owners that takes messages of others. It needs the permissions of an administrator, unless
 // all objects exist.
 func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
 	err = b.connected(ctx, func(b *Broker, s *session) error {
 		for _, o := range b.objects(ctx, s) {
 			err := o.fits()
-			missing := errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound)
+			missing := errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, errOwnersOpen)
 			switch {
 			case missing && dry:
 				err = nil
@@ -66,7 +66,7 @@ type object struct {
 }
 
 func (b *Broker) objects(ctx context.Context, s *session) []object {
-	stream, owners, topic := b.streamConfig(), b.ownerConfig(), b.opt.Routing.Subscription()
+	stream, owners, topic := b.streamConfig(), b.ownerConfig(b.opt.Role), b.opt.Routing.Subscription()
 	consumer := consumerConfig(ConsumerName(b.opt.Role, topic), topic)
 	return []object{
 		{
@@ -102,14 +102,10 @@ func (b *Broker) objects(ctx context.Context, s *session) []object {
 		{
 			broker.Change{
 				Object: "stream " + owners.Name,
-				Detail: fmt.Sprintf("subjects %s; file storage; the last message of each, for ever", owners.Subjects[0]),
+				Detail: fmt.Sprintf("subject %s; file storage; one message, for ever, and no second one", owners.Subjects[0]),
 			},
-			// A service asks the same at its start, and its user may have no other permission.
-			func() error {
-				_, _, err := b.keptOwner(ctx, s, owners.Name+"."+consumer.Durable)
-				return err
-			},
-			func() error { return b.makeOwners(ctx, s) },
+			func() error { _, err := b.ownersFit(ctx, s, b.opt.Role); return err },
+			func() error { return b.makeOwners(ctx, s, b.opt.Role) },
 		},
 	}
 }

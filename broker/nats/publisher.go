@@ -1,6 +1,8 @@
 package nats
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +50,7 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	out := make([]outgoing, 0, len(messages))
 	for i, m := range messages {
 		msg, err := marshal(m.Topic, m.Message)
-		if results[i] = err; err == nil {
+		if results[i] = cmp.Or(err, p.roomFor(m)); results[i] == nil {
 			out = append(out, outgoing{msg, &results[i]})
 		}
 	}
@@ -62,6 +64,11 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	}
 	p.verifyDuplicates(ctx, s, duplicates)
 	p.notice(results)
+	for i, m := range messages {
+		if errors.Is(results[i], errFull) && isLetter(m.Metadata) {
+			results[i] = fmt.Errorf("%w: %w", broker.ErrDeadLettersFull, results[i])
+		}
+	}
 	return results
 }
 
@@ -270,9 +277,10 @@ type duplicate struct {
 }
 
 // verifyDuplicates publishes duplicates again, without an id, unless the stored message
-// with their id was published to the same subject. Anyone can compute the ids of events
-// and dead letters, and a stream compares ids whatever the subject. So a producer of
-// commands could otherwise claim the ids of future events, and they would be lost.
+// with their id has the same subject and body. Anyone can compute the ids of events
+// and dead letters, and learn those of commands, and a stream compares ids whatever the
+// subject. So a producer of commands could otherwise claim the ids of future messages, and
+// they would be lost.
 //
 // If the service may not read the stored message, the duplicate is published again: two
 // copies are better than none. If the server does not answer, such as one of a cluster
@@ -291,7 +299,7 @@ func (p publisher) verifyDuplicates(ctx context.Context, s *session, duplicates 
 				*d.result = s.result(ctx, fmt.Errorf("verify a duplicate: %w", err))
 				return nil
 			}
-			foreign[i] = m.Subject != d.Subject
+			foreign[i] = m.Subject != d.Subject || !bytes.Equal(m.Data, d.Data)
 			return nil
 		})
 	}

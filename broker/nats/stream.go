@@ -67,6 +67,7 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 		b.applyLimits(ctx, s, &info.StreamInfo)
 	}
 	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
+	b.noteUse(&info.StreamInfo)
 	is := full(b.limits(ctx, s, info))
 	if was := b.full.Swap(is); was != nil && is == nil {
 		b.refusing.Store(nil)

@@ -19,6 +19,10 @@ var (
 		Part: "intake", Red: true, Text: "the database fails: commands wait",
 		Do: "see the check of the store, and the log: a disk that is full or read-only, a lock that another program holds",
 	}
+	LettersMissed = Symptom{
+		Part: "intake", Text: "%d dead letters of tenant %s were published without their bodies, or not at all: it sends more invalid commands than dead_letter_bytes allows, or the broker is full",
+		Do: "find out who sends them: the log has the first id of each minute; discard its dead letters, or raise dead_letter_bytes",
+	}
 	IntakeClosed = Symptom{Part: "intake", Red: true, Text: "commands are not taken yet", Do: "see the check of the owner"}
 	InboxTotal   = Symptom{
 		Part: "inbox", Red: true, Text: "%d MiB of messages wait in the inbox, as many as may of all tenants together, most of tenant %s: commands of any tenant over its quota are dead letters",

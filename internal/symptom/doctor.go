@@ -43,6 +43,10 @@ var (
 		Part: "limits", Text: "the stream keeps commands for longer than retention, %s: one that is delivered again after its timer was deleted would make the timer again",
 		Do: "set max_age of the stream below retention, or retention above it",
 	}
+	Foreign = Symptom{
+		Part: "broker", Text: "a message that the service has not published is stored on %s",
+		Do: "it is mostly an answer of the server to a producer that named this subject for it: give each tenant an account of its own (docs/brokers/nats.md)",
+	}
 	OwnerNew = Symptom{
 		Part: "owner", Text: "the commands belong to %s (id %s), and this database has no id",
 		Do: "see the database above; if it is new: `timer-service serve --takeover`",

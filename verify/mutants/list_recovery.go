@@ -89,7 +89,7 @@ var recoveries = []mutant{
 	},
 	{
 		"I18", "a recovery does not look what has fired",
-		[]change{in("app", "marks.eventsOf", first("return nil"))},
+		[]change{in("app", "recovery.eventsOf", first("return nil"))},
 		recovering,
 	},
 }

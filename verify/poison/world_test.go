@@ -57,7 +57,7 @@ func (w *world) startBroker() {
 		Publish:   &natsserver.SubjectPermission{Allow: []string{w.subject}},
 		Subscribe: &natsserver.SubjectPermission{Allow: []string{"_INBOX.>"}},
 	}
-	broker, err := natsserver.NewServer(&natsserver.Options{
+	w.start(&natsserver.Options{
 		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, NoLog: true,
 		MaxPayload: 8 << 20, PingInterval: time.Hour, JetStream: true, StoreDir: w.TempDir(), JetStreamMaxStore: 1 << 40,
 		Users: []*natsserver.User{
@@ -67,6 +67,12 @@ func (w *world) startBroker() {
 			{Username: "attacker", Password: "attacker", Permissions: sender},
 		},
 	})
+}
+
+// start starts a broker.
+func (w *world) start(opt *natsserver.Options) {
+	w.Helper()
+	broker, err := natsserver.NewServer(opt)
 	if err != nil {
 		w.Fatal(err)
 	}

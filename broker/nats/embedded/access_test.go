@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
 const (
@@ -222,6 +224,31 @@ func TestGuestsScheduleAndReadEvents(t *testing.T) {
 	}
 	if m, err := c.Next(jetstream.FetchMaxWait(time.Minute)); err != nil || string(m.Data()) != "of "+event {
 		t.Errorf("an ordered consumer receives %v, %v", m, err)
+	}
+}
+
+// TestGuestsMakeConsumersWithinLimits has a guest make as many as it can.
+func TestGuestsMakeConsumersWithinLimits(t *testing.T) {
+	longtest.NotShort(t)
+	t.Parallel()
+	s, stream := guarded(t, "")
+	js, err := jetstream.New(connect(t, s.URL()).Conn, jetstream.WithDefaultTimeout(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for ; n < 2000 && err == nil; n++ {
+		name := fmt.Sprint("idle-", n)
+		_, err = js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{Durable: name, FilterSubject: event, AckPolicy: jetstream.AckExplicitPolicy, InactiveThreshold: time.Duration(n%2) * 30 * 24 * time.Hour})
+		if err != nil {
+			break
+		}
+		if c, err := stream.Consumer(t.Context(), name); err != nil || c.CachedInfo().Config.InactiveThreshold != 7*24*time.Hour {
+			t.Fatalf("%s stays for %v, %v", name, c.CachedInfo().Config.InactiveThreshold, err)
+		}
+	}
+	if api, ok := errors.AsType[*jetstream.APIError](err); !ok || api.Description != "maximum consumers limit reached" {
+		t.Errorf("after %d consumers: %v", n, err)
 	}
 }
 

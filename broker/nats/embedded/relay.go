@@ -78,6 +78,11 @@ func (r *relay) serve(m *natsgo.Msg) {
 	}
 }
 
+// idleConsumer is after which time without use a consumer of guests is deleted: a consumer that
+// acks nothing keeps consumed messages in the stream. A stream keeps messages for 3 days by
+// default.
+const idleConsumer = 7 * 24 * time.Hour
+
 // vet returns a request for a consumer as it may be sent, or an error if guests may not
 // have that consumer.
 func (a *Access) vet(subject string, body []byte) ([]byte, error) {
@@ -100,6 +105,9 @@ func (a *Access) vet(subject string, body []byte) ([]byte, error) {
 		return nil, errors.New("without credentials a consumer must pull: deliver_subject must be empty")
 	case c.Direct, c.Sourcing:
 		return nil, errors.New("without credentials a consumer can't be the source of a stream")
+	}
+	if durable := c.Durable != ""; durable && c.InactiveThreshold <= 0 || c.InactiveThreshold > idleConsumer {
+		c.InactiveThreshold = idleConsumer
 	}
 	return json.Marshal(request)
 }

@@ -1,0 +1,75 @@
+package service_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/event-service-agent/timer-service/internal/apiclient"
+	"github.com/event-service-agent/timer-service/internal/longtest"
+)
+
+// TestInvalidCommandsOfATenantStopNoOther fills the stream with what a tenant sends. Another one
+// schedules meanwhile, and after a restart.
+func TestInvalidCommandsOfATenantStopNoOther(t *testing.T) {
+	longtest.NotShort(t)
+	t.Parallel()
+	for name, test := range map[string]struct {
+		limit       string
+		count, size int
+	}{
+		"large ones": {"16MiB", 300, 60_000},
+		"small ones": {"1MiB", 1500, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := load(t, "TIMER_NATS_MAX_BYTES="+test.limit, "TIMER_HTTP_ADDR=127.0.0.1:0")
+			put := func(c *apiclient.Client, call string) error {
+				_, err := c.Send(t.Context(), http.MethodPut, apiclient.Path("tenants", "globex", "timers", call)+"?wait=5s", []byte(`{"in":"1h"}`))
+				return err
+			}
+			for start := range 2 {
+				r := run(t, cfg)
+				address, _, _ := strings.Cut(r.line("http"), ",")
+				c := apiclient.New(address, "")
+				conn, err := natsgo.Connect(r.line("ready"), natsgo.Timeout(time.Minute))
+				if err != nil {
+					t.Fatal(err)
+				}
+				stored := 0
+				for i := 0; stored < test.count && i < 20*test.count; i++ {
+					body := fmt.Sprintf(`{"id":"bad-%d-%d","type":"ScheduleTimer","tenantId":"acme","payload":%q}`, start, i, bytes.Repeat([]byte("x"), test.size))
+					ack, err := conn.Request("timer.commands", []byte(body), time.Minute)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !bytes.Contains(ack.Data, []byte(`"error"`)) {
+						stored++
+					}
+				}
+				conn.Close()
+				until(t, "a timer of another tenant", func() bool { return put(c, "first") == nil })
+				for i := range 20 {
+					if err := put(c, fmt.Sprint("call-", i)); err != nil {
+						t.Errorf("start %d, timer %d: %v", start, i, err)
+					}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				if err := connected(t, cfg).CatchUp(ctx, "timer-service"); err != nil {
+					t.Errorf("start %d: commands are not settled: %v", start, err)
+				}
+				cancel()
+				if answer, err := http.Get(address + "/readyz"); err != nil || answer.StatusCode != http.StatusOK || answer.Body.Close() != nil {
+					t.Errorf("start %d: /readyz says %v, %v", start, answer, err)
+				}
+				r.stops()
+			}
+		})
+	}
+}
