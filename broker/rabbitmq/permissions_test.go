@@ -1,12 +1,9 @@
 package rabbitmq_test
 
 import (
-	"bytes"
 	"errors"
 	"maps"
 	"net/url"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,58 +12,37 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/internal/rabbitd"
 )
 
-// A permission is a row of the table in docs/brokers/rabbitmq.md: who, and the patterns for
-// configure, write and read.
-type permission struct {
-	who      string
-	patterns []string
-}
-
-// permissions reads the table.
-func permissions(t testing.TB) (all []permission) {
+// page reads docs/brokers/rabbitmq.md.
+func page(t testing.TB) rabbitd.Page {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/brokers/rabbitmq.md")
+	p, err := rabbitd.ReadPage("../../docs/brokers/rabbitmq.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, page, _ = bytes.Cut(page, []byte("## Permissions"))
-	for line := range strings.Lines(string(page)) {
-		cells := strings.Split(strings.ReplaceAll(line, `\|`, "\x00"), "|")
-		if len(cells) != 6 || !strings.Contains(line, "`^") {
-			continue
-		}
-		p := permission{who: strings.TrimSpace(cells[1])}
-		for _, cell := range cells[2:5] {
-			if cell = strings.TrimSpace(cell); cell == "the same" {
-				cell = p.patterns[0]
-			}
-			p.patterns = append(p.patterns, strings.ReplaceAll(strings.Trim(cell, "`"), "\x00", "|"))
-		}
-		all = append(all, p)
-	}
-	return all
+	return p
 }
 
-// user adds a user with permissions and returns its URL.
-func (o *own) user(patterns ...string) string {
-	o.Helper()
-	name := "user-" + name()
-	o.ctl("add_user", name, "secret")
-	o.ctl(append([]string{"set_permissions", name}, patterns...)...)
-	return strings.Replace(o.URL(), "guest:guest", name+":secret", 1)
-}
-
-// documented returns the options of a user with the permissions of the table.
+// documented returns the options of a new user with the permissions of the page.
 func (o *own) documented(who string) rabbitmq.Options {
 	o.Helper()
-	all := permissions(o)
-	i := slices.IndexFunc(all, func(p permission) bool { return p.who == who })
-	if i < 0 {
-		o.Fatalf("docs/brokers/rabbitmq.md has no permissions for %s", who)
+	rule, err := page(o).Rule(who)
+	if err != nil {
+		o.Fatal(err)
 	}
-	return rabbitmq.Options{URL: o.user(all[i].patterns...)}
+	return rabbitmq.Options{URL: o.user(rule)}
+}
+
+// user adds a user and returns its URL.
+func (o *own) user(rule rabbitd.Rule) string {
+	o.Helper()
+	address, err := o.AddUser(o.Context(), "user-"+name(), rule)
+	if err != nil {
+		o.Fatal(err)
+	}
+	return address
 }
 
 // The users have the permissions that docs/brokers/rabbitmq.md lists.
@@ -172,7 +148,11 @@ func TestProducersCommandTheirTenantAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.ctl(documentedCommand(t, "rabbitmqctl set_topic_permissions", u.User.Username())...)
+	permit, err := page(t).TopicPermissions(u.User.Username())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.ctl(permit...)
 	producer := r.ready(opt)
 	publish(t, producer, "svc.acme.timer", "command")
 	expectOn(t, commands, "svc.acme.timer", "command")
@@ -220,26 +200,6 @@ func expectOn(t *testing.T, messages <-chan *message.Message, topic, body string
 	if got := msg.Metadata.Get(broker.MetaTopic); got != topic || string(msg.Payload) != body {
 		t.Errorf("got %q on %s, want %q on %s", msg.Payload, got, body, topic)
 	}
-}
-
-// documentedCommand returns the arguments of a command that the page shows for the user acme,
-// on the default virtual host.
-func documentedCommand(t *testing.T, begin, user string) (args []string) {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/brokers/rabbitmq.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, line, found := strings.Cut(string(page), "\n      "+begin+" -p my-vhost acme ")
-	if !found {
-		t.Fatalf("docs/brokers/rabbitmq.md does not show %s", begin)
-	}
-	line, _, _ = strings.Cut(line, "\n")
-	args = []string{strings.Fields(begin)[1], user}
-	for _, arg := range strings.Fields(line) {
-		args = append(args, strings.Trim(arg, "'"))
-	}
-	return args
 }
 
 // Version 0.1.0 had one exchange. What was bound or published there goes on.
@@ -305,14 +265,14 @@ func TestTenantsNeitherForgeNorRead(t *testing.T) {
 	service := r.ready(r.opt)
 	foreign := []string{"svc.globex.q", "svc.globex.receipts", "svc.globex.dlq", "svc._.dlq"}
 	queues := append([]string{"svc.acme.q", "svc.acme.dlq"}, foreign...)
-	for _, p := range permissions(t) {
-		if !strings.HasPrefix(p.who, "a ") {
+	for _, rule := range page(t).Rules() {
+		if !strings.HasPrefix(rule.Who, "a ") {
 			continue
 		}
 		for _, queue := range queues {
 			publish(t, service, queue, "real")
 		}
-		h := o.hostile(o.user(p.patterns...))
+		h := o.hostile(o.user(rule))
 		for _, exchange := range exchanges {
 			for _, queue := range queues {
 				h.publish(exchange, queue, nil)
@@ -330,7 +290,7 @@ func TestTenantsNeitherForgeNorRead(t *testing.T) {
 		}
 		for _, queue := range queues {
 			if found, err := r.raw.QueueDeclarePassive(queue, true, false, false, false, nil); err != nil || found.Messages != 1 {
-				t.Errorf("%s: queue %s has %d messages, %v; want the one of the service", p.who, queue, found.Messages, err)
+				t.Errorf("%s: queue %s has %d messages, %v; want the one of the service", rule.Who, queue, found.Messages, err)
 			}
 			publish(t, service, queue, "secret")
 		}
@@ -340,7 +300,7 @@ func TestTenantsNeitherForgeNorRead(t *testing.T) {
 			}
 		}
 		if len(h.heard) > 0 {
-			t.Errorf("%s: it reads %q", p.who, h.heard)
+			t.Errorf("%s: it reads %q", rule.Who, h.heard)
 		}
 		for _, queue := range queues {
 			if _, err := r.raw.QueuePurge(queue, false); err != nil {

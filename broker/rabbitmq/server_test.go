@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -68,13 +67,11 @@ func (o *own) ctl(args ...string) string {
 // tool runs one of RabbitMQ's programs for operators.
 func (o *own) tool(name string, args ...string) string {
 	o.Helper()
-	cmd := exec.Command("/usr/lib/rabbitmq/bin/"+name, append([]string{"-q", "-n", o.node()}, args...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.dir, "RABBITMQ_CONF_ENV_FILE=" + o.dir + "/none"}
-	out, err := cmd.CombinedOutput()
+	out, err := o.Tool(context.WithoutCancel(o.Context()), name, args...) // also in a cleanup
 	if err != nil {
-		o.Fatalf("%s %q: %v\n%s", name, args, err, out)
+		o.Fatal(err)
 	}
-	return string(out)
+	return out
 }
 
 // node is the name of the server in a cluster.
