@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,7 +54,7 @@ func TestHostileTenantOnKafka(t *testing.T) {
 		_, made := admin.CreateTopic(t.Context(), 12, 1, map[string]*string{"message.timestamp.type": &stamped}, "svc."+tenant+".timer")
 		err = errors.Join(err, made)
 	}
-	if err != nil {
+	if err = errors.Join(err, limit(t, admin)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -67,6 +69,25 @@ func TestHostileTenantOnKafka(t *testing.T) {
 	a := &kafkaAttack{victim: v, cluster: c}
 	v.suffers(a.flood, a.forge, a.pry, a.crowd)
 	t.Logf("%s sent %d commands; of its other attempts %d were let pass and %d refused", attacker, a.confirmed.Load(), a.done.Load(), a.refused.Load())
+}
+
+// limit gives the attacker the quota that the page shows.
+func limit(t *testing.T, admin *kadm.Client) error {
+	page, err := os.ReadFile(filepath.Join(pages, "kafka.md"))
+	found := regexp.MustCompile(`--add-config ([a-z_]+)=(\d+)`).FindSubmatch(page)
+	if err != nil || found == nil {
+		t.Fatal("docs/brokers/kafka.md shows no quota", err)
+	}
+	rate, err := strconv.ParseFloat(string(found[2]), 64)
+	if err != nil {
+		return err
+	}
+	name := attacker
+	_, err = admin.AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{
+		Entity: kadm.ClientQuotaEntity{{Type: "user", Name: &name}},
+		Ops:    []kadm.AlterClientQuotaOp{{Key: string(found[1]), Value: rate}},
+	}})
+	return err
 }
 
 // client returns a client of a user.
