@@ -291,8 +291,13 @@ func (a *rabbitAttack) pry(ctx context.Context) {
 					if err != nil {
 						return err
 					}
-					time.Sleep(100 * time.Millisecond) //nolint:forbidigo // messages come
-					return a.get(ch, q.Name)
+					in, err := ch.Consume(q.Name, "", true, true, false, false, nil)
+					select {
+					case d := <-in:
+						a.hears(d.RoutingKey + ": " + string(d.Body))
+					case <-time.After(time.Second):
+					}
+					return err
 				})
 				a.try(ctx, conns, func(ch *amqp.Channel) error { return ch.QueueBind("svc.acme.q", key, exchange, false, table) })
 				a.try(ctx, conns, func(ch *amqp.Channel) error { return ch.ExchangeBind(exchange, key, "svc.direct", false, table) })

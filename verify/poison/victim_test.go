@@ -82,16 +82,13 @@ func forgeries() [][]byte {
 // suffers schedules timers and watches the service while acme attacks, and then judges.
 func (v *victim) suffers(attacks ...func(ctx context.Context)) {
 	v.Helper()
-	const lead, pace, quietTime = 2 * time.Second, 20 * time.Millisecond, 3 * time.Second
+	const lead, pace = 2 * time.Second, 20 * time.Millisecond
 	disk := v.watchDisk()
-	ctx, cancel := context.WithTimeout(v.Context(), quietTime+*attackFlag)
+	ctx, cancel := context.WithTimeout(v.Context(), *attackFlag)
 	defer cancel()
 	var busy sync.WaitGroup
 	for _, attack := range attacks {
-		busy.Go(func() {
-			time.Sleep(quietTime) //nolint:forbidigo // the service works undisturbed first
-			attack(ctx)
-		})
+		busy.Go(func() { attack(ctx) })
 	}
 	busy.Go(func() { v.watchHealth(ctx) })
 	tick := time.NewTicker(pace)
@@ -168,7 +165,7 @@ func (v *victim) hears(what string) {
 // watchHealth notes when the service is not ready.
 func (v *victim) watchHealth(ctx context.Context) {
 	for tick := time.NewTicker(glance); ctx.Err() == nil; <-tick.C {
-		r, err := http.Get("http://" + v.http + "/readyz") //nolint:noctx // it is answered at once
+		r, err := http.Get("http://" + v.http + "/readyz")
 		said := fmt.Sprint(err)
 		if err == nil {
 			said = r.Status
