@@ -179,6 +179,7 @@ func RabbitMQRouting() Routing {
 		Commands:    "timer.commands",
 		Events:      "svc.{tenant}.q",
 		DeadLetters: "svc.{tenant}.dlq",
+		Wildcard:    "*", // of commands alone
 	}
 }
 

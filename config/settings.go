@@ -78,7 +78,7 @@ type Config struct {
 	KafkaSASL            string         // how to log in to Kafka; empty: no login
 	KafkaMaxAge          time.Duration  // how long topics that the service creates keep messages
 
-	RabbitMQExchange  string    // exchange that everything is published to
+	RabbitMQExchange  string    // exchange that events are published to
 	RabbitMQQueueType QueueType // of queues that the service creates
 
 	Takeover bool   // own the commands, whichever database owns them; a flag of serve
@@ -165,7 +165,7 @@ func (c *Config) settings() []setting {
 		{"nats_credentials", "", path(&c.NATSCredentials), "File with credentials (`.creds`) for the NATS servers of `broker_url`."},
 		{"kafka_sasl", "", text(&c.KafkaSASL, "plain, scram-sha-256 or scram-sha-512", "", saslPattern.MatchString), "How to log in to Kafka. Empty: no login. `plain` sends the password unencrypted: use it with `kafka+ssl://`."},
 		{"kafka_max_age", "3d", duration(&c.KafkaMaxAge, day, 3650*day), "The same as `nats_max_age`, for topics of Kafka that the service creates."},
-		{"rabbitmq_exchange", "svc.direct", exchange(&c.RabbitMQExchange), "Direct exchange of RabbitMQ for all messages. It is created if absent."},
+		{"rabbitmq_exchange", "svc.direct", exchange(&c.RabbitMQExchange), "Direct exchange of RabbitMQ. Commands have a topic exchange: this name and `.commands`. Both are created if absent."},
 		{"rabbitmq_queue_type", "classic", choice(&c.RabbitMQQueueType, Classic, Quorum), "Type of the queues that the service creates in RabbitMQ. `quorum` keeps them on several nodes. After a crash, requeued messages then come after newer ones."},
 	}
 }

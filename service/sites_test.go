@@ -96,8 +96,10 @@ func sweep(t *testing.T, direct, prefix string, r broker.Routing) {
 			t.Error(err)
 		}
 	}
-	if err := ch.ExchangeDelete(prefix, false, false); err != nil {
-		t.Error(err)
+	for _, exchange := range []string{prefix, prefix + ".commands"} {
+		if err := ch.ExchangeDelete(exchange, false, false); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -59,6 +59,9 @@ func (g *group) options() []kgo.Opt {
 		kgo.RebalanceTimeout(rebalanceTimeout),
 		kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.FetchMaxBytes(8 << 20),
+		// A fetch is delivered before the next one begins. With much of each partition in it
+		// the backlog of one tenant's topic would hold up the commands of the others.
+		kgo.FetchMaxPartitionBytes(64 << 10),
 		kgo.MaxDecompressBatchBytes(maxBatch),
 		kgo.OnPartitionsAssigned(g.assigned),
 		kgo.OnPartitionsRevoked(g.revoked),

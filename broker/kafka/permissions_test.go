@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -194,6 +195,77 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	stop()
 	denied, _ := run(t, as("stranger", false))
 	until(t, "a reason", func() bool { return denied.Ready(t.Context()) != nil })
+}
+
+// TestTopicsByTenantKeepTenantsApart runs a service with topics by tenant. Its users have what
+// docs/brokers/kafka.md says that they need, and try what is for another tenant.
+func TestTopicsByTenantKeepTenantsApart(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.EnableSASL(), kfake.EnableACLs(),
+		documented(t, "service", "", "service, by tenant", "service, by tenant, optional"),
+		documented(t, "acme", "", "a producer of acme", "a consumer of acme"),
+	)
+	as := func(name string) kafka.Options {
+		return kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: name, Password: password, Client: name != "service", Routing: byTenant}
+	}
+	for _, tenant := range []string{"acme", "globex"} {
+		if err := c.CreateTopic("svc."+tenant+".timer", 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	service := ready(t, as("service"))
+	mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
+	if got, err := service.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
+		t.Errorf("the owner is %v, %v", got, err)
+	}
+	commands, err := service.Subscriber("timer-service").Subscribe(t.Context(), byTenant.Subscription())
+	if err != nil {
+		t.Fatal(err)
+	}
+	acme := ready(t, as("acme"))
+	publish(t, acme, "svc.acme.timer", "command")
+	expect(t, commands, "command")
+	for _, kind := range []string{"events", "receipts", "dlq"} {
+		for _, tenant := range []string{"acme", "globex"} {
+			publish(t, service, "svc."+tenant+"."+kind, kind)
+		}
+	}
+	for _, kind := range []string{"events", "receipts"} {
+		messages, err := acme.Tail().Subscribe(t.Context(), "svc.acme."+kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		publish(t, service, "svc.acme."+kind, kind)
+		expect(t, messages, kind)
+	}
+	for _, of := range []string{"svc.globex.timer", "svc.globex.events", "svc.globex.receipts", "svc.globex.dlq", "svc._.dlq", "svc.acme.dlq", "svc.acme.events"} {
+		if err := broker.NewWatermillPublisher(acme.Publisher()).Publish(of, message.NewMessage("1", []byte("forged"))); !errors.Is(err, broker.ErrDenied) {
+			t.Errorf("publish to %s: %v", of, err)
+		}
+		if of == "svc.acme.events" {
+			continue
+		}
+		if _, err := acme.Tail().Subscribe(t.Context(), of); !errors.Is(err, broker.ErrDenied) {
+			t.Errorf("read %s: %v", of, err)
+		}
+	}
+	for kind, want := range map[broker.Kind]int{broker.Events: 3, broker.DeadLetter: 2} {
+		if got := replay(t, service, kind); len(slices.Concat(slices.Collect(maps.Values(got))...)) != want {
+			t.Errorf("a recovery reads %v of %s, want %d", got, kind, want)
+		}
+	}
+	visited := 0
+	if err := service.VisitDeadLetters(t.Context(), "", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) {
+		visited++
+		return false, nil
+	})); err != nil || visited != 2 {
+		t.Errorf("%d dead letters of all tenants, %v; want 2", visited, err)
+	}
+}
+
+// byTenant are the topics by tenant of docs/brokers/kafka.md.
+var byTenant = broker.Routing{
+	Commands: "svc.{tenant}.timer", Events: "svc.{tenant}.events", Receipts: "svc.{tenant}.receipts", DeadLetters: "svc.{tenant}.dlq", Wildcard: "*",
 }
 
 // TestTopicsThatMayNotBeReadAreAnError visits and tails dead letters as a user who may only

@@ -127,7 +127,7 @@ func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
 	s := &sent{topic: m.topic, index: m.index, at: clock()}
 	c.await(s)
 	var err error
-	s.confirm, err = c.channel.PublishWithDeferredConfirm(c.b.opt.Exchange, m.topic, true, false, m.Publishing)
+	s.confirm, err = c.channel.PublishWithDeferredConfirm(c.b.exchanges(m.topic)[0], m.topic, true, false, m.Publishing)
 	if err != nil {
 		c.settled(s)
 		return nil, c.ended(err)

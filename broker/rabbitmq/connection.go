@@ -73,7 +73,10 @@ func (b *Broker) keeper(part string, verify, ping func(context.Context, *serverC
 func (b *Broker) probe(ctx context.Context, c *serverConn) error {
 	answer := b.begin("probe", func() error {
 		return onChannel(c, func(ch *amqp.Channel) error {
-			return errors.Join(ch.Tx(), ch.PublishWithContext(ctx, b.opt.Exchange, probeKey, false, false, amqp.Publishing{}), ch.TxRollback())
+			return errors.Join(ch.Tx(),
+				ch.PublishWithContext(ctx, b.opt.Exchange, probeKey, false, false, amqp.Publishing{}),
+				ch.PublishWithContext(ctx, b.commandsExchange(), probeKey, false, false, amqp.Publishing{}),
+				ch.TxRollback())
 		})
 	})
 	return pause.Until(ctx, func() (bool, error) {

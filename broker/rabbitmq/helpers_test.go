@@ -116,8 +116,10 @@ func openAt(t testing.TB, direct string) *rabbit {
 				t.Errorf("remove queue %s: %v", queue, err)
 			}
 		}
-		if err := ch.ExchangeDelete(r.opt.Exchange, false, false); err != nil {
-			t.Errorf("remove exchange %s: %v", r.opt.Exchange, err)
+		for _, exchange := range []string{r.opt.Exchange, r.opt.Exchange + ".commands"} {
+			if err := ch.ExchangeDelete(exchange, false, false); err != nil {
+				t.Errorf("remove exchange %s: %v", exchange, err)
+			}
 		}
 	})
 	return r

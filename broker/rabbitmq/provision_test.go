@@ -40,7 +40,7 @@ func TestProvisionMakesWhatIsMissingAndTellsBefore(t *testing.T) {
 	service, _ := r.run(opt)
 	b := r.broker(r.opt)
 	commands, deadLetters := r.opt.Routing.Commands, r.opt.Routing.DeadLettersOf(timer.NoTenant)
-	want := []string{"exchange " + r.opt.Exchange, "queue " + commands, "queue " + deadLetters}
+	want := []string{"exchange " + r.opt.Exchange, "exchange " + r.opt.Exchange + ".commands", "queue " + commands, "queue " + deadLetters}
 	for _, dry := range []bool{true, true, false} {
 		changes, err := b.Provision(t.Context(), dry)
 		if err != nil {
@@ -67,7 +67,7 @@ func TestProvisionMakesWhatIsMissingAndTellsBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes, err := b.Provision(t.Context(), false)
-	if diff := cmp.Diff(want[2:3], objects(changes)); diff != "" || err != nil {
+	if diff := cmp.Diff(want[3:], objects(changes)); diff != "" || err != nil {
 		t.Errorf("when a queue is missing: %v (-want +got):\n%s", err, diff)
 	}
 }
@@ -153,6 +153,7 @@ func TestOptionsThatCantWorkEndRun(t *testing.T) {
 		"another type of queue":     {QueueType: "stream"},
 		"a topic with a wildcard":   {Routing: broker.Routing{Commands: "a.*", Events: "b", DeadLetters: "c"}},
 		"commands of each tenant":   {Routing: broker.Routing{Commands: "svc.{tenant}.c", Events: "b", DeadLetters: "c"}},
+		"a tenant in a word":        {Routing: broker.Routing{Commands: "svc.x{tenant}.c", Events: "b", DeadLetters: "c", Wildcard: "*"}},
 	} {
 		b := rabbitmq.New(opt, quiet)
 		for what, err := range map[string]error{"Run": b.Run(t.Context()), "Provision": second(b.Provision(t.Context(), true))} {

@@ -1,12 +1,13 @@
 // Package rabbitmq is the driver for RabbitMQ, over AMQP 0-9-1.
 //
-//	Publish ─► svc.direct (exchange) ─key─► queue ─► consumer ─► Window ─► handler ─► ack
-//	                                                               ▲          │ nack
-//	                                                               └─ held ◄──┘
+//	Publish ─► svc.direct.commands ─key─► queue ─► consumer ─► Window ─► handler ─► ack
+//	                                                             ▲          │ nack
+//	Publish ─► svc.direct ─key─► queues of events                └─ held ◄──┘
 //
 // # Exchange and queues (topology.go, declarations.go, provision.go)
 //
-// Everything is published to one direct exchange, with the topic as the routing key.
+// Commands are published to a topic exchange and everything else to a direct one, with the
+// topic as the routing key. So the permission to send commands does not cover events.
 // Each topic has a durable queue of its name, which the role [Options.Role] and other
 // programs read. Another role has a queue "topic.role" under the same key. The queue of a
 // topic is declared before the first message is published to it. The queue of another
@@ -46,6 +47,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,7 +93,7 @@ type Options struct {
 	TLS func() (*tls.Config, error)
 
 	Routing   broker.Routing // names of queues, and their routing keys; default [DefaultRouting]
-	Exchange  string         // direct exchange that everything is published to; default "svc.direct"
+	Exchange  string         // direct exchange of all messages but commands, whose topic exchange is "Exchange.commands"; default "svc.direct"
 	QueueType QueueType      // type of queues that the driver declares; default Classic
 	// Role is the role that reads the queue with the name of the topic; default
 	// "timer-service". Other roles have queues of their own.
@@ -196,7 +199,11 @@ func (opt Options) check() ([]server, error) {
 	if opt.QueueType != Classic && opt.QueueType != Quorum {
 		return nil, fmt.Errorf("queue type %q: set %s or %s", opt.QueueType, Classic, Quorum)
 	}
-	if err := cmp.Or(checkName(opt.Exchange), checkName(opt.Routing.Subscription())); err != nil {
+	commands := opt.Routing.Subscription()
+	if strings.Contains(commands, anyTenant) && !slices.Contains(strings.Split(commands, "."), anyTenant) {
+		return nil, fmt.Errorf("commands topic %q: RabbitMQ compares whole words, so put dots around {tenant}", opt.Routing.Commands)
+	}
+	if err := cmp.Or(checkName(opt.Exchange), checkName(commands)); err != nil {
 		return nil, err
 	}
 	return servers(opt.URL)

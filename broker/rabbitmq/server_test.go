@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -69,13 +67,11 @@ func (o *own) ctl(args ...string) string {
 // tool runs one of RabbitMQ's programs for operators.
 func (o *own) tool(name string, args ...string) string {
 	o.Helper()
-	cmd := exec.Command("/usr/lib/rabbitmq/bin/"+name, append([]string{"-q", "-n", o.node()}, args...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.dir, "RABBITMQ_CONF_ENV_FILE=" + o.dir + "/none"}
-	out, err := cmd.CombinedOutput()
+	out, err := o.Tool(context.WithoutCancel(o.Context()), name, args...) // also in a cleanup
 	if err != nil {
-		o.Fatalf("%s %q: %v\n%s", name, args, err, out)
+		o.Fatal(err)
 	}
-	return string(out)
+	return out
 }
 
 // node is the name of the server in a cluster.
@@ -150,117 +146,6 @@ func (o *own) reportsAlarm(t *testing.T, resource string, begin, end func()) {
 		if string(msg.Payload) != "during" {
 			t.Fatalf("got %q", msg.Payload)
 		}
-	}
-}
-
-// The users have the permissions that docs/brokers/rabbitmq.md lists.
-func TestDocumentedPermissionsAreEnough(t *testing.T) {
-	t.Parallel()
-	o := serve(t)
-	r := o.rabbit()
-	page, err := os.ReadFile("../../docs/brokers/rabbitmq.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	users := 0
-	of := func(who string) rabbitmq.Options {
-		for line := range strings.Lines(string(page)) {
-			cells := strings.Split(strings.ReplaceAll(line, `\|`, "\x00"), "|")
-			if len(cells) != 6 || strings.TrimSpace(cells[1]) != who {
-				continue
-			}
-			users++
-			name := fmt.Sprint("user-", users)
-			o.ctl("add_user", name, "secret")
-			args := []string{"set_permissions", name}
-			for _, cell := range cells[2:5] {
-				if cell = strings.TrimSpace(cell); cell == "the same" {
-					cell = args[2]
-				}
-				args = append(args, strings.ReplaceAll(strings.Trim(cell, "`"), "\x00", "|"))
-			}
-			o.ctl(args...)
-			return rabbitmq.Options{URL: strings.Replace(o.URL(), "guest:guest", name+":secret", 1)}
-		}
-		t.Fatalf("docs/brokers/rabbitmq.md has no permissions for %s", who)
-		return rabbitmq.Options{}
-	}
-	service := r.ready(of("service, `provision: create`"))
-	commands := subscribe(t, service, "timer-service", "timer.commands")
-	mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
-	if got, err := service.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
-		t.Errorf("the owner is %v, %v", got, err)
-	}
-
-	opt := of("a producer that listens")
-	opt.Client = true
-	client := r.ready(opt)
-	events, err := client.Tail().Subscribe(t.Context(), "svc.acme.q")
-	if err != nil {
-		t.Fatal(err)
-	}
-	publish(t, client, "timer.commands", "command")
-	expect(t, commands, "command")
-	publish(t, service, "svc.acme.q", "event")
-	expect(t, events, "event")
-
-	opt = of("a producer")
-	opt.Client = true
-	publish(t, r.ready(opt), "timer.commands", "another")
-	expect(t, commands, "another")
-	opt = of("a consumer of a tenant")
-	opt.Client = true
-	expect(t, subscribe(t, r.ready(opt), "timer-service", "svc.acme.q"), "event")
-	publish(t, service, "svc.acme.receipts", "receipt")
-	opt = of("a consumer of its receipts")
-	opt.Client = true
-	expect(t, subscribe(t, r.ready(opt), "timer-service", "svc.acme.receipts"), "receipt")
-
-	opt = of("service, `provision: verify`")
-	opt.Verify = true
-	verified := r.ready(opt)
-	if got, err := verified.Claim(t.Context(), "timer-service", broker.Owner{Database: "other"}, false); err != nil || got != mine {
-		t.Errorf("for who verifies the owner is %v, %v", got, err)
-	}
-	if changes, err := rabbitmq.New(opt, quiet).Provision(t.Context(), true); err != nil || len(changes) > 0 { // as doctor asks
-		t.Errorf("a dry provision of who verifies: %v, %v", changes, err)
-	}
-	if found, err := rabbitmq.New(opt, quiet).Inspect(t.Context(), "timer-service"); err != nil || found.Owner.Database != mine.Database {
-		t.Errorf("an inspection of who verifies: %+v, %v", found, err)
-	}
-	publish(t, verified, "svc.acme.q", "event of the other")
-	subscribe(t, verified, "timer-service", "timer.commands")
-	none := broker.NewWatermillPublisher(verified.Publisher()).Publish("svc.new.q", text("lost"))
-	if none == nil || !strings.Contains(none.Error(), "svc.new.q") {
-		t.Errorf("a tenant without a queue: %v, want an error that names it", none)
-	}
-
-	publish(t, service, "svc.acme.dlq", "dead letter")
-	visits := func(b *rabbitmq.Broker) (n int, err error) {
-		err = b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) { n++; return false, nil }))
-		return n, err
-	}
-	if _, err := visits(verified); !errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), "svc.acme.dlq") {
-		t.Errorf("dead letters without the optional permissions: %v", err)
-	}
-	if _, err := verified.Tail().Subscribe(t.Context(), "svc.acme.q"); !errors.Is(err, broker.ErrDenied) {
-		t.Errorf("a tail without the optional permissions: %v", err)
-	}
-	for _, who := range []string{"the same, optional: the API, the page and `dlq` read, replay and discard dead letters", "the same, optional: `timer-service tail`, and `?wait` of the API, too"} {
-		opt = of(who)
-		opt.Verify = true
-		b := r.ready(opt)
-		if n, err := visits(b); n != 1 || err != nil {
-			t.Errorf("%s: %d dead letters, %v", who, n, err)
-		}
-		if _, err := b.Tail().Subscribe(t.Context(), "svc.acme.q"); err != nil != strings.Contains(who, "dlq") {
-			t.Errorf("%s: a tail: %v", who, err)
-		}
-	}
-	opt = of("a consumer of a tenant")
-	opt.Client = true
-	if err := broker.NewWatermillPublisher(r.ready(opt).Publisher()).Publish("timer.commands", text("forged")); !errors.Is(err, broker.ErrDenied) {
-		t.Errorf("a consumer publishes: %v", err)
 	}
 }
 

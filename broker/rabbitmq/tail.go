@@ -2,10 +2,13 @@ package rabbitmq
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
@@ -29,6 +32,9 @@ func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, e
 	if err := checkName(topic); err != nil {
 		return nil, err
 	}
+	if strings.Contains(topic, anyTenant) && !b.isCommands(topic) {
+		return nil, fmt.Errorf("%w: a direct exchange has no wildcard", broker.ErrRefused)
+	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	conn, err := b.main.Current()
@@ -42,7 +48,7 @@ func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, e
 		if err != nil {
 			return err
 		}
-		if err := channel.QueueBind(q.Name, topic, b.opt.Exchange, false, nil); err != nil {
+		if err := (queue{name: q.Name, key: topic, exchanges: b.exchanges(topic)}).bind(channel); err != nil {
 			return err
 		}
 		if err := channel.Qos(tailPrefetch, 0, false); err != nil {

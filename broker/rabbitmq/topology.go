@@ -26,18 +26,25 @@ const (
 	argMax   = "x-max-length"
 )
 
+// anyTenant stands for any tenant in the key of the commands' queue.
+const anyTenant = "*"
+
 // A queue is a queue of a topic, or of a role and a topic, at the server.
 type queue struct {
-	name string
-	key  string // routing key, which is the topic
-	args amqp.Table
+	name      string
+	key       string // routing key, which is the topic
+	exchanges []string
+	args      amqp.Table
 }
 
-// queueOf returns the queue of a role and a topic.
+// queueOf returns the queue of a role and a topic. The commands of all tenants share one.
 func (b *Broker) queueOf(role, topic string) queue {
-	q := queue{name: topic, key: topic, args: amqp.Table{}}
+	if b.isCommands(topic) {
+		topic = b.opt.Routing.Subscription()
+	}
+	q := queue{name: strings.ReplaceAll(topic, anyTenant, string(timer.NoTenant)), key: topic, exchanges: b.exchanges(topic), args: amqp.Table{}}
 	if role != b.opt.Role {
-		q.name = ownName(topic, role)
+		q.name = ownName(q.name, role)
 	}
 	// Classic is the server's default. It is not named, so that other programs that declare
 	// the queue need not name it.
@@ -47,10 +54,29 @@ func (b *Broker) queueOf(role, topic string) queue {
 	return q
 }
 
-// required returns the exchange and the queues without which the broker is not ready.
+// isCommands reports whether a topic is one for commands.
+func (b *Broker) isCommands(topic string) bool {
+	_, of := b.opt.Routing.TenantOf(topic)
+	return of || topic == b.opt.Routing.Commands
+}
+
+// exchanges returns the exchanges to which queues of a topic are bound. The first is
+// published to. Producers may write to the exchange of the commands alone, so that they can't
+// forge events. Version 0.1.0 publishes commands to the other one.
+func (b *Broker) exchanges(topic string) []string {
+	if b.isCommands(topic) {
+		return []string{b.commandsExchange(), b.opt.Exchange}
+	}
+	return []string{b.opt.Exchange}
+}
+
+func (b *Broker) commandsExchange() string { return b.opt.Exchange + ".commands" }
+
+// required returns the exchanges and the queues without which the broker is not ready.
 func (b *Broker) required(conn *serverConn) []object {
 	return []object{
 		b.exchange(),
+		exchange(b.commandsExchange(), amqp.ExchangeTopic),
 		b.object(conn, b.queueOf(b.opt.Role, b.opt.Routing.Subscription())),
 		b.object(conn, b.queueOf(b.opt.Role, b.opt.Routing.DeadLettersOf(timer.NoTenant))),
 	}
@@ -65,14 +91,16 @@ type object struct {
 	bind    func(*amqp.Channel) error
 }
 
-func (b *Broker) exchange() object {
+func (b *Broker) exchange() object { return exchange(b.opt.Exchange, amqp.ExchangeDirect) }
+
+func exchange(name, kind string) object {
 	return object{
-		name: "exchange " + b.opt.Exchange, detail: "direct, durable",
+		name: "exchange " + name, detail: kind + ", durable",
 		exists: func(ch *amqp.Channel) error {
-			return ch.ExchangeDeclarePassive(b.opt.Exchange, amqp.ExchangeDirect, true, false, false, false, nil)
+			return ch.ExchangeDeclarePassive(name, kind, true, false, false, false, nil)
 		},
 		declare: func(ch *amqp.Channel) error {
-			return ch.ExchangeDeclare(b.opt.Exchange, amqp.ExchangeDirect, true, false, false, false, nil)
+			return ch.ExchangeDeclare(name, kind, true, false, false, false, nil)
 		},
 		bind: func(*amqp.Channel) error { return nil },
 	}
@@ -82,11 +110,11 @@ func (b *Broker) exchange() object {
 func (b *Broker) object(conn *serverConn, q queue) object {
 	return object{
 		name:    "queue " + q.name,
-		detail:  fmt.Sprintf("durable, %s, bound to exchange %s under the key %s", b.opt.QueueType, b.opt.Exchange, q.key),
+		detail:  fmt.Sprintf("durable, %s, bound to exchange %s under the key %s", b.opt.QueueType, strings.Join(q.exchanges, " and exchange "), q.key),
 		exists:  q.exists,
 		declare: func(ch *amqp.Channel) error { return q.declare(ch, conn.version()) },
 		bind: func(ch *amqp.Channel) error {
-			err := ch.QueueBind(q.name, q.key, b.opt.Exchange, false, nil)
+			err := q.bind(ch)
 			if err == nil && b.onDeclare != nil {
 				b.onDeclare(q.name)
 			}
@@ -138,6 +166,16 @@ func (b *Broker) ensure(ctx context.Context, conn *serverConn, objects ...object
 		}
 		if err := b.ask(ctx, o.name, conn, do); err != nil {
 			return b.explain(o, err)
+		}
+	}
+	return nil
+}
+
+// bind binds the queue to its exchanges.
+func (q queue) bind(ch *amqp.Channel) error {
+	for _, exchange := range q.exchanges {
+		if err := ch.QueueBind(q.name, q.key, exchange, false, nil); err != nil {
+			return err
 		}
 	}
 	return nil

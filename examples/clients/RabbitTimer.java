@@ -15,7 +15,7 @@ class RabbitTimer {
     var payload = new HashMap<>(Map.of("tenantId", "acme", "serviceCallId", call));
     payload.putAll(rest);
     var command = Map.of("id", UUID.randomUUID().toString(), "type", type, "tenantId", "acme", "timestampMs", stamp(), "payload", payload);
-    channel.basicPublish("", "timer.commands", true, MessageProperties.PERSISTENT_BASIC, json.writeValueAsBytes(command));
+    channel.basicPublish("svc.direct.commands", "timer.commands", true, MessageProperties.PERSISTENT_BASIC, json.writeValueAsBytes(command));
     channel.waitForConfirmsOrDie(5000); // until the broker has it
   }
 

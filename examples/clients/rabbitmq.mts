@@ -9,7 +9,7 @@ async function send(type: string, serviceCallId: string, rest: object) {
   const timestampMs = (last = Math.max(last + 1, Date.now())); // newer than the command before, also within a millisecond
   const payload = { tenantId: "acme", serviceCallId, ...rest };
   const command = { id: crypto.randomUUID(), type, tenantId: "acme", timestampMs, payload };
-  channel.publish("", "timer.commands", Buffer.from(JSON.stringify(command)), { persistent: true, mandatory: true });
+  channel.publish("svc.direct.commands", "timer.commands", Buffer.from(JSON.stringify(command)), { persistent: true, mandatory: true });
   await channel.waitForConfirms(); // until the broker has it
 }
 const after = (seconds: number) => ({ dueAt: new Date(Date.now() + seconds * 1000).toISOString() });

@@ -12,7 +12,7 @@ def send(kind, call, **rest):
     last = max(last + 1, time.time_ns() // 1_000_000)  # newer than the command before, also within a millisecond
     command = {"id": str(uuid.uuid4()), "type": kind, "tenantId": "acme", "timestampMs": last,
                "payload": {"tenantId": "acme", "serviceCallId": call, **rest}}
-    channel.basic_publish("", "timer.commands", json.dumps(command), pika.BasicProperties(delivery_mode=2), mandatory=True)
+    channel.basic_publish("svc.direct.commands", "timer.commands", json.dumps(command), pika.BasicProperties(delivery_mode=2), mandatory=True)
 
 def after(**time):
     return (datetime.now(timezone.utc) + timedelta(**time)).isoformat()

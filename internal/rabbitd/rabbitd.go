@@ -63,7 +63,7 @@ func Start(ctx context.Context, dir string, port int, settings ...string) (*Serv
 	s.cmd = exec.Command(s.script) //nolint:noctx // it outlives the start
 	s.cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir,
-		"RABBITMQ_NODENAME=timer-" + strconv.Itoa(port) + "@localhost",
+		"RABBITMQ_NODENAME=" + s.node(),
 		"RABBITMQ_CONFIG_FILE=" + config,
 		"RABBITMQ_CONF_ENV_FILE=" + filepath.Join(dir, "none"),
 		"RABBITMQ_ENABLED_PLUGINS_FILE=" + filepath.Join(dir, "plugins"),
@@ -108,6 +108,9 @@ func (s *Server) await(ctx context.Context) error {
 		}
 	}
 }
+
+// node is the name of the server in a cluster.
+func (s *Server) node() string { return "timer-" + strconv.Itoa(s.port) + "@localhost" }
 
 func (s *Server) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
 // A sink is the consumer. It notes what comes and when, and decodes it when
@@ -68,7 +69,7 @@ func (k *sink) listen(ctx context.Context, s *system, others ...func(*message.Me
 // without.
 func (s *system) topics(great bool) []string {
 	r := s.client.Routing()
-	if r.Wildcard != "" {
+	if r.Wildcard != "" && s.opt.Broker != crash.RabbitMQ { // its wildcard is for commands
 		return []string{r.EventsOf(timer.TenantID(r.Wildcard))}
 	}
 	var all []string

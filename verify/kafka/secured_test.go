@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/event-service-agent/timer-service/internal/testcert"
@@ -24,7 +23,7 @@ import (
 )
 
 // password is that of all users.
-const password = "hunter2-is-secret"
+const password = kafkanode.Password
 
 // secured starts three brokers that speak TLS alone, know users by SCRAM, and permit only
 // what ACLs allow. The folder certs has the certificate.
@@ -89,46 +88,10 @@ func page(t *testing.T) string {
 	return string(text)
 }
 
-// permit gives a user the permissions that the page lists for some, row by row.
+// permit gives a user the permissions that the page lists for some.
 func permit(t *testing.T, admin *kadm.Client, user string, who ...string) {
 	t.Helper()
-	rows := 0
-	for line := range strings.Lines(page(t)) {
-		cells := strings.Split(strings.Trim(line, "|\n "), " | ")
-		if len(cells) != 4 || !slices.Contains(who, strings.Trim(cells[0], "`")) {
-			continue
-		}
-		rows++
-		kind, name, _ := strings.Cut(cells[2], " ")
-		name = strings.Trim(name, "`")
-		acl := kadm.NewACLs().Allow("User:" + user).AllowHosts("*").ResourcePatternType(kadm.ACLPatternLiteral)
-		switch kind {
-		case "topic":
-			acl.Topics(name)
-		case "prefix":
-			acl.Topics(name).ResourcePatternType(kadm.ACLPatternPrefixed)
-		case "group":
-			acl.Groups(name)
-		case "cluster":
-			acl.Clusters()
-		default:
-			t.Fatalf("the page has permissions on %q", cells[2])
-		}
-		var operations []kadm.ACLOperation
-		for word := range strings.SplitSeq(cells[3], ", ") {
-			operation, err := kmsg.ParseACLOperation(word)
-			check(t, err)
-			operations = append(operations, operation)
-		}
-		made, err := admin.CreateACLs(t.Context(), acl.Operations(operations...))
-		check(t, err)
-		for _, m := range made {
-			check(t, m.Err)
-		}
-	}
-	if rows == 0 {
-		t.Fatalf("docs/brokers/kafka.md has no permissions for %q", who)
-	}
+	check(t, kafkanode.Permit(t.Context(), admin, "../../docs/brokers/kafka.md", user, "", who...))
 }
 
 // TestSecuredClusterOfThePage runs the command and grants the permissions that

@@ -222,7 +222,7 @@ func (w *rabbitWorld) send(ch *amqp.Channel, g *gunner, n, burst int, next func(
 		g.now = time.Now()
 		s := next(g, i)
 		report(s)
-		confirm, err := ch.PublishWithDeferredConfirm("svc.direct", commandsTopic, true, false, amqp.Publishing{Headers: s.table, Body: s.body})
+		confirm, err := ch.PublishWithDeferredConfirm("svc.direct.commands", commandsTopic, true, false, amqp.Publishing{Headers: s.table, Body: s.body})
 		if err != nil {
 			return err
 		}

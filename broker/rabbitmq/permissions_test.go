@@ -1,0 +1,385 @@
+package rabbitmq_test
+
+import (
+	"errors"
+	"maps"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/internal/rabbitd"
+)
+
+// page reads docs/brokers/rabbitmq.md.
+func page(t testing.TB) rabbitd.Page {
+	t.Helper()
+	p, err := rabbitd.ReadPage("../../docs/brokers/rabbitmq.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// documented returns the options of a new user with the permissions of the page.
+func (o *own) documented(who string) rabbitmq.Options {
+	o.Helper()
+	rule, err := page(o).Rule(who)
+	if err != nil {
+		o.Fatal(err)
+	}
+	return rabbitmq.Options{URL: o.user(rule)}
+}
+
+// user adds a user and returns its URL.
+func (o *own) user(rule rabbitd.Rule) string {
+	o.Helper()
+	address, err := o.AddUser(o.Context(), "user-"+name(), rule)
+	if err != nil {
+		o.Fatal(err)
+	}
+	return address
+}
+
+// The users have the permissions that docs/brokers/rabbitmq.md lists.
+func TestDocumentedPermissionsAreEnough(t *testing.T) {
+	t.Parallel()
+	o := serve(t)
+	r := o.rabbit()
+	of := func(who string) rabbitmq.Options { return o.documented(who) }
+	service := r.ready(of("service, `provision: create`"))
+	commands := subscribe(t, service, "timer-service", "timer.commands")
+	mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
+	if got, err := service.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
+		t.Errorf("the owner is %v, %v", got, err)
+	}
+
+	opt := of("an operator who listens to all tenants")
+	opt.Client = true
+	client := r.ready(opt)
+	events, err := client.Tail().Subscribe(t.Context(), "svc.acme.q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, service, "timer.commands", "command")
+	expect(t, commands, "command")
+	publish(t, service, "svc.acme.q", "event")
+	expect(t, events, "event")
+
+	opt = of("a producer")
+	opt.Client = true
+	publish(t, r.ready(opt), "timer.commands", "another")
+	expect(t, commands, "another")
+	opt = of("a consumer of a tenant")
+	opt.Client = true
+	expect(t, subscribe(t, r.ready(opt), "timer-service", "svc.acme.q"), "event")
+	publish(t, service, "svc.acme.receipts", "receipt")
+	opt = of("a consumer of its receipts")
+	opt.Client = true
+	expect(t, subscribe(t, r.ready(opt), "timer-service", "svc.acme.receipts"), "receipt")
+
+	opt = of("service, `provision: verify`")
+	opt.Verify = true
+	verified := r.ready(opt)
+	if got, err := verified.Claim(t.Context(), "timer-service", broker.Owner{Database: "other"}, false); err != nil || got != mine {
+		t.Errorf("for who verifies the owner is %v, %v", got, err)
+	}
+	if changes, err := rabbitmq.New(opt, quiet).Provision(t.Context(), true); err != nil || len(changes) > 0 { // as doctor asks
+		t.Errorf("a dry provision of who verifies: %v, %v", changes, err)
+	}
+	if found, err := rabbitmq.New(opt, quiet).Inspect(t.Context(), "timer-service"); err != nil || found.Owner.Database != mine.Database {
+		t.Errorf("an inspection of who verifies: %+v, %v", found, err)
+	}
+	publish(t, verified, "svc.acme.q", "event of the other")
+	subscribe(t, verified, "timer-service", "timer.commands")
+	none := broker.NewWatermillPublisher(verified.Publisher()).Publish("svc.new.q", text("lost"))
+	if none == nil || !strings.Contains(none.Error(), "svc.new.q") {
+		t.Errorf("a tenant without a queue: %v, want an error that names it", none)
+	}
+
+	publish(t, service, "svc.acme.dlq", "dead letter")
+	visits := func(b *rabbitmq.Broker) (n int, err error) {
+		err = b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) { n++; return false, nil }))
+		return n, err
+	}
+	if _, err := visits(verified); !errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), "svc.acme.dlq") {
+		t.Errorf("dead letters without the optional permissions: %v", err)
+	}
+	if _, err := verified.Tail().Subscribe(t.Context(), "svc.acme.q"); !errors.Is(err, broker.ErrDenied) {
+		t.Errorf("a tail without the optional permissions: %v", err)
+	}
+	for _, who := range []string{"the same, optional: the API, the page and `dlq` read, replay and discard dead letters", "the same, optional: `timer-service tail`, and `?wait` of the API, too"} {
+		opt = of(who)
+		opt.Verify = true
+		b := r.ready(opt)
+		if n, err := visits(b); n != 1 || err != nil {
+			t.Errorf("%s: %d dead letters, %v", who, n, err)
+		}
+		if _, err := b.Tail().Subscribe(t.Context(), "svc.acme.q"); err != nil != strings.Contains(who, "dlq") {
+			t.Errorf("%s: a tail: %v", who, err)
+		}
+	}
+	opt = of("a consumer of a tenant")
+	opt.Client = true
+	if err := broker.NewWatermillPublisher(r.ready(opt).Publisher()).Publish("timer.commands", text("forged")); !errors.Is(err, broker.ErrDenied) {
+		t.Errorf("a consumer publishes: %v", err)
+	}
+}
+
+// The users have the topic permissions that the page has for producers of a tenant.
+func TestProducersCommandTheirTenantAlone(t *testing.T) {
+	t.Parallel()
+	o := serve(t)
+	r := o.rabbit()
+	r.opt.Routing.Commands = "svc.{tenant}.timer"
+	service := r.ready(r.opt)
+	tail := tailOf(t, service, "svc.*.timer")
+	commands := subscribe(t, service, "timer-service", r.opt.Routing.Subscription())
+	publish(t, service, "svc.globex.timer", "of the API")
+	expectOn(t, commands, "svc.globex.timer", "of the API")
+
+	opt := o.documented("a producer")
+	opt.Client, opt.Routing = true, r.opt.Routing
+	u, err := url.Parse(opt.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	permit, err := page(t).TopicPermissions(u.User.Username())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.ctl(permit...)
+	producer := r.ready(opt)
+	publish(t, producer, "svc.acme.timer", "command")
+	expectOn(t, commands, "svc.acme.timer", "command")
+	if err := broker.NewWatermillPublisher(producer.Publisher()).Publish("svc.globex.timer", text("forged")); !errors.Is(err, broker.ErrDenied) {
+		t.Errorf("a command of another tenant: %v", err)
+	}
+	h := o.hostile(opt.URL)
+	for _, header := range []string{"CC", "BCC"} { // RabbitMQ 4 refuses both, 3.10 the second
+		h.publish("svc.direct.commands", "svc.acme.timer", amqp.Table{header: []any{"svc.globex.timer"}})
+		h.publish("svc.direct.commands", "svc.globex.timer", amqp.Table{header: []any{"svc.acme.timer"}})
+	}
+	for _, key := range []string{"svc.globex.timer", "svc.*.timer", "#"} {
+		h.publish("svc.direct.commands", key, nil)
+		h.listen("svc.direct.commands", key)
+	}
+	if len(h.bound) > 0 {
+		t.Errorf("a producer listens: %v", h.bound)
+	}
+	publish(t, service, "svc.globex.timer", "last")
+	for _, received := range []<-chan *message.Message{commands, tail} {
+		for body := ""; body != "last"; {
+			msg := next(t, received)
+			msg.Ack()
+			// The service compares the topic with the tenant in the body.
+			if body = string(msg.Payload); body == "forged" && msg.Metadata.Get(broker.MetaTopic) != "svc.acme.timer" {
+				t.Errorf("a command of acme came on %s", msg.Metadata.Get(broker.MetaTopic))
+			}
+		}
+	}
+}
+
+func tailOf(t *testing.T, b *rabbitmq.Broker, topic string) <-chan *message.Message {
+	t.Helper()
+	messages, err := b.Tail().Subscribe(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return messages
+}
+
+func expectOn(t *testing.T, messages <-chan *message.Message, topic, body string) {
+	t.Helper()
+	msg := next(t, messages)
+	msg.Ack()
+	if got := msg.Metadata.Get(broker.MetaTopic); got != topic || string(msg.Payload) != body {
+		t.Errorf("got %q on %s, want %q on %s", msg.Payload, got, body, topic)
+	}
+}
+
+// Version 0.1.0 had one exchange. What was bound or published there goes on.
+func TestUpgradeFromOneExchange(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	commands, events, own := r.opt.Routing.Commands, r.topic(), r.topic()+".billing"
+	if err := r.raw.ExchangeDeclare(r.opt.Exchange, "direct", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, queue := range []string{commands, events, own} {
+		r.queue(queue, nil)
+	}
+	if err := r.raw.QueueBind(own, events, r.opt.Exchange, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	send := func(exchange, key, body string) {
+		t.Helper()
+		if err := r.raw.PublishWithContext(t.Context(), exchange, key, true, false, amqp.Publishing{Body: []byte(body)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(r.opt.Exchange, commands, "before")
+	send(r.opt.Exchange, events, "before")
+
+	service := r.ready(r.opt)
+	tail := tailOf(t, service, commands)
+	received := subscribe(t, service, "timer-service", commands)
+	expect(t, received, "before")
+	for _, exchange := range []string{r.opt.Exchange, r.opt.Exchange + ".commands", ""} {
+		send(exchange, commands, "to "+exchange)
+		expect(t, received, "to "+exchange)
+	}
+	publish(t, service, commands, "after")
+	expect(t, received, "after")
+	publish(t, service, events, "after")
+	send(r.opt.Exchange, events, "of an instance of 0.1.0")
+	for _, queue := range []string{events, own} {
+		got := make(map[string]int)
+		messages := subscribe(t, service, "timer-service", queue)
+		for range 3 {
+			msg := next(t, messages)
+			msg.Ack()
+			got[string(msg.Payload)]++
+		}
+		if want := map[string]int{"before": 1, "after": 1, "of an instance of 0.1.0": 1}; !maps.Equal(got, want) {
+			t.Errorf("queue %s got %v, want %v", queue, got, want)
+		}
+	}
+	for _, want := range []string{"to " + r.opt.Exchange, "to " + r.opt.Exchange + ".commands", "after"} {
+		expect(t, tail, want)
+	}
+}
+
+// exchanges are those that a server and the service have.
+var exchanges = []string{"", "amq.direct", "amq.topic", "amq.fanout", "amq.headers", "svc.direct", "svc.direct.commands"}
+
+// Users of the tenant acme try what they may not, each with all that the table gives them.
+func TestTenantsNeitherForgeNorRead(t *testing.T) {
+	t.Parallel()
+	o := serve(t)
+	r := o.rabbit()
+	service := r.ready(r.opt)
+	foreign := []string{"svc.globex.q", "svc.globex.receipts", "svc.globex.dlq", "svc._.dlq"}
+	queues := append([]string{"svc.acme.q", "svc.acme.dlq"}, foreign...)
+	for _, rule := range page(t).Rules() {
+		if !strings.HasPrefix(rule.Who, "a ") {
+			continue
+		}
+		for _, queue := range queues {
+			publish(t, service, queue, "real")
+		}
+		h := o.hostile(o.user(rule))
+		for _, exchange := range exchanges {
+			for _, queue := range queues {
+				h.publish(exchange, queue, nil)
+				h.publish(exchange, "timer.commands", amqp.Table{"CC": []any{queue}})
+				h.publish(exchange, "timer.commands", amqp.Table{"BCC": []any{queue}})
+			}
+			for _, key := range append(foreign, "timer.commands", "#") {
+				h.listen(exchange, key)
+			}
+		}
+		for _, queue := range foreign {
+			h.try(func(ch *amqp.Channel) error { _, err := ch.QueuePurge(queue, false); return err })
+			h.try(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(queue, false, false, false); return err })
+			h.try(func(ch *amqp.Channel) error { return h.read(ch, queue) })
+		}
+		for _, queue := range queues {
+			if found, err := r.raw.QueueDeclarePassive(queue, true, false, false, false, nil); err != nil || found.Messages != 1 {
+				t.Errorf("%s: queue %s has %d messages, %v; want the one of the service", rule.Who, queue, found.Messages, err)
+			}
+			publish(t, service, queue, "secret")
+		}
+		for queue, ch := range h.bound {
+			if err := h.read(ch, queue); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(h.heard) > 0 {
+			t.Errorf("%s: it reads %q", rule.Who, h.heard)
+		}
+		for _, queue := range queues {
+			if _, err := r.raw.QueuePurge(queue, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A hostile is a user who tries what it may not.
+type hostile struct {
+	testing.TB
+	conn  *amqp.Connection
+	bound map[string]*amqp.Channel // queues of its own that the server has bound
+	heard []string                 // keys of the messages that it has read
+}
+
+func (o *own) hostile(url string) *hostile {
+	o.Helper()
+	conn, err := amqp.Dial(url)
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.Cleanup(func() { conn.Close() })
+	return &hostile{TB: o, conn: conn, bound: make(map[string]*amqp.Channel)}
+}
+
+// try does something on a channel of its own. It returns nil if the server refuses.
+func (h *hostile) try(f func(*amqp.Channel) error) *amqp.Channel {
+	h.Helper()
+	ch, err := h.conn.Channel()
+	if err != nil {
+		h.Fatal(err)
+	}
+	if f(ch) != nil {
+		return nil
+	}
+	return ch
+}
+
+func (h *hostile) publish(exchange, key string, headers amqp.Table) {
+	h.Helper()
+	ch := h.try(func(ch *amqp.Channel) error {
+		if err := ch.Confirm(false); err != nil {
+			return err
+		}
+		confirm, err := ch.PublishWithDeferredConfirm(exchange, key, false, false, amqp.Publishing{Headers: headers, Body: []byte("forged")})
+		if err == nil {
+			confirm.Wait()
+		}
+		return err
+	})
+	if ch != nil {
+		_ = ch.Close() // the server may have closed it already
+	}
+}
+
+func (h *hostile) listen(exchange, key string) {
+	h.Helper()
+	var name string
+	if ch := h.try(func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclare("", false, true, true, false, nil)
+		if err != nil {
+			return err
+		}
+		name = q.Name
+		return ch.QueueBind(q.Name, key, exchange, false, nil)
+	}); ch != nil {
+		h.bound[name] = ch
+	}
+}
+
+// read notes the messages of a queue.
+func (h *hostile) read(ch *amqp.Channel, queue string) error {
+	for {
+		in, ok, err := ch.Get(queue, true)
+		if err != nil || !ok {
+			return err
+		}
+		h.heard = append(h.heard, in.RoutingKey)
+	}
+}

@@ -1,0 +1,348 @@
+package poison_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/internal/longtest"
+	"github.com/event-service-agent/timer-service/internal/rabbitd"
+)
+
+// A rabbitAttack is a tenant that has a user for each of the rules of the page.
+type rabbitAttack struct {
+	*victim
+	urls      []string
+	confirmed atomic.Int64 // messages of the flood
+	done      atomic.Int64 // attempts that the server has let pass
+	refused   atomic.Int64 // attempts that it has not
+}
+
+// TestHostileTenantOnRabbitMQ has a tenant attack another one, with the rules of
+// docs/brokers/rabbitmq.md for commands of each tenant.
+func TestHostileTenantOnRabbitMQ(t *testing.T) {
+	longtest.Skip(t, "starts a RabbitMQ server")
+	port, err := freeport.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := rabbitd.Start(context.WithoutCancel(t.Context()), t.TempDir(), port)
+	if errors.Is(err, rabbitd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
+		t.Skip("SKIPPED: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Kill)
+	page, err := rabbitd.ReadPage(filepath.Join(pages, "rabbitmq.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := func(tenant, who string) string {
+		t.Helper()
+		rule, err := page.Rule(who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, pattern := range rule.Patterns { // as the page says for this topic of commands
+			pattern = strings.ReplaceAll(pattern, `timer\.commands`, `svc\._\.timer`)
+			rule.Patterns[i] = strings.ReplaceAll(pattern, attacker, tenant)
+		}
+		name := "user-" + uuid.NewString()
+		address, err := server.AddUser(t.Context(), name, rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if who == "a producer" {
+			permit, err := page.TopicPermissions(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range permit {
+				permit[i] = strings.ReplaceAll(permit[i], attacker, tenant)
+			}
+			if _, err := server.Tool(t.Context(), "rabbitmqctl", permit...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return address
+	}
+	v := newVictim(t, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+user("", "service, `provision: create`"), "TIMER_COMMANDS_TOPIC=svc.{tenant}.timer", "TIMER_RECEIPTS=true")
+	out := v.channel(user(victims, "a producer"))
+	if err := out.Confirm(false); err != nil {
+		t.Fatal(err)
+	}
+	v.publish = func(body []byte) error {
+		confirm, err := out.PublishWithDeferredConfirm("svc.direct.commands", "svc."+victims+".timer", true, false, amqp.Publishing{Body: body, DeliveryMode: amqp.Persistent})
+		if err == nil && !confirm.Wait() {
+			err = errors.New("the server does not confirm it")
+		}
+		return err
+	}
+	v.consume(user(victims, "a consumer of a tenant"))
+
+	a := &rabbitAttack{victim: v}
+	for _, who := range []string{"a producer", "a consumer of a tenant", "a consumer of its receipts"} {
+		a.urls = append(a.urls, user(attacker, who))
+	}
+	v.suffers(a.flood, a.flood, a.forge, a.pry, a.crowd)
+	t.Logf("%s sent %d commands; of its other attempts %d were let pass and %d refused", attacker, a.confirmed.Load(), a.done.Load(), a.refused.Load())
+}
+
+// channel opens a channel on a connection of its own.
+func (v *victim) channel(url string) *amqp.Channel {
+	v.Helper()
+	conn, err := amqp.Dial(url)
+	if err != nil {
+		v.Fatal(err)
+	}
+	v.Cleanup(func() { conn.Close() })
+	ch, err := conn.Channel()
+	if err != nil {
+		v.Fatal(err)
+	}
+	return ch
+}
+
+// consume has the victim get its events. The queue is there from its first event on.
+func (v *victim) consume(url string) {
+	v.Helper()
+	if err := v.publish(scheduleOf(victims, "first", time.Now())); err != nil {
+		v.Fatal(err)
+	}
+	conn, err := amqp.Dial(url)
+	if err != nil {
+		v.Fatal(err)
+	}
+	v.Cleanup(func() { conn.Close() })
+	for {
+		ch, err := conn.Channel()
+		if err != nil {
+			v.Fatal(err)
+		}
+		events, err := ch.Consume("svc."+victims+".q", "", true, false, false, false, nil)
+		if err == nil {
+			<-events
+			go func() {
+				for e := range events {
+					v.got(e.Body)
+				}
+			}()
+			return
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-v.Context().Done():
+			v.Fatal(err)
+		}
+	}
+}
+
+// try does something as each user, on a channel of its own.
+func (a *rabbitAttack) try(ctx context.Context, conns []*amqp.Connection, f func(*amqp.Channel) error) {
+	for i, conn := range conns {
+		if ctx.Err() != nil {
+			return
+		}
+		if conn.IsClosed() {
+			var err error
+			if conn, err = amqp.Dial(a.urls[i]); err != nil {
+				continue
+			}
+			conns[i] = conn
+		}
+		ch, err := conn.Channel()
+		if err != nil {
+			continue
+		}
+		if f(ch) == nil {
+			a.done.Add(1)
+		} else {
+			a.refused.Add(1)
+		}
+		_ = ch.Close() // the server may have closed it
+	}
+}
+
+// dial connects as each user.
+func (a *rabbitAttack) dial() (conns []*amqp.Connection, hangUp func()) {
+	for _, url := range a.urls {
+		conn, err := amqp.Dial(url)
+		if err != nil {
+			a.Error(err)
+			continue
+		}
+		conns = append(conns, conn)
+	}
+	return conns, func() {
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}
+}
+
+// flood sends commands, valid and invalid, as fast as the server confirms them.
+func (a *rabbitAttack) flood(ctx context.Context) {
+	const unconfirmed = 1000
+	for ctx.Err() == nil {
+		conn, err := amqp.Dial(a.urls[0])
+		if err != nil {
+			continue
+		}
+		ch, err := conn.Channel()
+		if err == nil {
+			err = ch.Confirm(false)
+		}
+		var sent []*amqp.DeferredConfirmation
+		for i := 0; err == nil && ctx.Err() == nil; i++ {
+			body := scheduleOf(attacker, uuid.NewString(), time.Now().Add(time.Hour))
+			if i%10 == 0 {
+				body = forgeries()[i/10%4]
+			}
+			var confirm *amqp.DeferredConfirmation
+			if confirm, err = ch.PublishWithDeferredConfirm("svc.direct.commands", "svc."+attacker+".timer", false, false, amqp.Publishing{Body: body, DeliveryMode: amqp.Persistent}); err == nil {
+				sent = append(sent, confirm)
+			}
+			if len(sent) == unconfirmed {
+				sent[0].Wait()
+				sent = sent[1:]
+				a.confirmed.Add(1)
+			}
+		}
+		_ = conn.Close()
+	}
+}
+
+// names are exchanges and queues of others.
+var (
+	rabbitExchanges = []string{"svc.direct.commands", "svc.direct", "", "amq.direct", "amq.topic", "amq.fanout", "amq.headers"}
+	rabbitQueues    = []string{"svc.globex.q", "svc.globex.receipts", "svc.globex.dlq", "svc._.dlq", "svc._.timer", "svc._.timer.owner"}
+	rabbitKeys      = append([]string{"svc.globex.timer", "svc.*.timer", "#"}, rabbitQueues...)
+)
+
+// forge publishes what is to be taken for messages of the service, or for commands of globex.
+func (a *rabbitAttack) forge(ctx context.Context) {
+	conns, hangUp := a.dial()
+	defer hangUp()
+	for ctx.Err() == nil {
+		for _, exchange := range rabbitExchanges {
+			for _, key := range rabbitKeys {
+				for _, p := range []struct {
+					key     string
+					headers amqp.Table
+				}{{key, nil}, {"svc.acme.timer", amqp.Table{"CC": []any{key}}}, {"svc.acme.timer", amqp.Table{"BCC": []any{key}}}} {
+					a.try(ctx, conns, func(ch *amqp.Channel) error {
+						if err := ch.Confirm(false); err != nil {
+							return err
+						}
+						for _, body := range forgeries() {
+							confirm, err := ch.PublishWithDeferredConfirm(exchange, p.key, false, false, amqp.Publishing{Headers: p.headers, Body: body, Type: "DueTimeReached"})
+							if err != nil || !confirm.Wait() {
+								return errors.Join(errors.New("not confirmed"), err)
+							}
+						}
+						return nil
+					})
+				}
+			}
+		}
+	}
+}
+
+// pry tries to read, bind, declare, empty and delete what is not for acme.
+func (a *rabbitAttack) pry(ctx context.Context) {
+	conns, hangUp := a.dial()
+	defer hangUp()
+	table := amqp.Table{}
+	for ctx.Err() == nil {
+		for _, queue := range rabbitQueues {
+			for _, f := range []func(*amqp.Channel) error{
+				func(ch *amqp.Channel) error { return a.get(ch, queue) },
+				func(ch *amqp.Channel) error {
+					_, err := ch.Consume(queue, "", false, true, false, false, nil)
+					return err
+				},
+				func(ch *amqp.Channel) error { _, err := ch.QueuePurge(queue, false); return err },
+				func(ch *amqp.Channel) error { _, err := ch.QueueDelete(queue, false, false, false); return err },
+				func(ch *amqp.Channel) error {
+					_, err := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-max-length": 1})
+					return err
+				},
+			} {
+				a.try(ctx, conns, f)
+			}
+		}
+		for _, exchange := range rabbitExchanges {
+			for _, key := range rabbitKeys {
+				a.try(ctx, conns, func(ch *amqp.Channel) error {
+					q, err := ch.QueueDeclare("", false, true, true, false, nil)
+					if err == nil {
+						err = ch.QueueBind(q.Name, key, exchange, false, nil)
+					}
+					if err != nil {
+						return err
+					}
+					in, err := ch.Consume(q.Name, "", true, true, false, false, nil)
+					select {
+					case d := <-in:
+						a.hears(d.RoutingKey + ": " + string(d.Body))
+					case <-time.After(time.Second):
+					}
+					return err
+				})
+				a.try(ctx, conns, func(ch *amqp.Channel) error { return ch.QueueBind("svc.acme.q", key, exchange, false, table) })
+				a.try(ctx, conns, func(ch *amqp.Channel) error { return ch.ExchangeBind(exchange, key, "svc.direct", false, table) })
+				a.try(ctx, conns, func(ch *amqp.Channel) error { return ch.QueueUnbind("svc._.timer", key, exchange, table) })
+			}
+			a.try(ctx, conns, func(ch *amqp.Channel) error { return ch.ExchangeDelete(exchange, false, false) })
+			a.try(ctx, conns, func(ch *amqp.Channel) error {
+				return ch.ExchangeDeclare(exchange+".x", "fanout", true, false, false, false, table)
+			})
+		}
+	}
+}
+
+// get notes the messages of a queue.
+func (a *rabbitAttack) get(ch *amqp.Channel, queue string) error {
+	for {
+		in, ok, err := ch.Get(queue, true)
+		if err != nil || !ok {
+			return err
+		}
+		a.hears(in.RoutingKey + ": " + string(in.Body))
+	}
+}
+
+// crowd opens connections and channels, and takes its own events without ever acking them.
+func (a *rabbitAttack) crowd(ctx context.Context) {
+	for ctx.Err() == nil {
+		var conns []*amqp.Connection
+		for range 20 {
+			some, _ := a.dial()
+			conns = append(conns, some...)
+		}
+		for _, conn := range conns {
+			for range 20 {
+				if ch, err := conn.Channel(); err == nil {
+					_, _ = ch.Consume("svc.acme.q", "", false, false, false, false, nil)
+				}
+			}
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}
+}
