@@ -44,7 +44,10 @@ func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
 	switch server, socket := cmp.Or(e.cfg.Server.Reveal(), e.cfg.LocalURL()), e.cfg.Socket(); {
 	case socket != "" && e.cfg.Server.Empty():
 		c, err := apiclient.Local(ctx, socket, e.cfg.HTTPPrefix, e.token)
-		if err != nil {
+		switch {
+		case errors.Is(err, apiclient.ErrStranger):
+			return nil, err
+		case err != nil:
 			return nil, fmt.Errorf("%w here; start one, or name one with --server (%w)", errNoService, err)
 		}
 		return c, nil

@@ -19,13 +19,15 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/internal/trust"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // Errors that callers tell apart.
 var (
-	ErrAway   = errors.New("the service does not answer over HTTP")
-	ErrDenied = errors.New("the service denies it")
+	ErrAway     = errors.New("the service does not answer over HTTP")
+	ErrDenied   = errors.New("the service denies it")
+	ErrStranger = errors.New("the socket of the service is that of another user, and was asked nothing; remove it, or name the service with --server")
 )
 
 // A Conflict says why something stays as it is.
@@ -58,14 +60,25 @@ func New(url, token string) *Client {
 }
 
 // Local returns a client of the service that listens on a unix socket, below a prefix. The
-// error says that none does, or that this user may not open the socket.
+// error says that none does, or that this user may not open the socket, or it wraps [ErrStranger].
+// Where the system does not tell whose service it is, the client sends no token.
 func Local(ctx context.Context, socket, prefix, token string) (*Client, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+		if err != nil {
+			return nil, err
+		}
+		if err := trust.Peer(conn, socket); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrStranger, errors.Join(err, conn.Close()))
+		}
+		return conn, nil
 	}
 	conn, err := dial(ctx, "", "")
 	if err != nil {
 		return nil, err
+	}
+	if !trust.KnowsPeers {
+		token = ""
 	}
 	return newClient("http://localhost"+prefix, token, &http.Transport{DialContext: dial}), conn.Close()
 }
