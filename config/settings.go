@@ -102,7 +102,7 @@ func (c *Config) settings() []setting {
 		{"polling_interval", "5000", duration(&c.PollingInterval, time.Millisecond, time.Hour), "Longest sleep between two polls of the database. A timer that is due wakes the service sooner."},
 		{"batch_size", "1000", integer(&c.BatchSize, 1, 10_000), "How many timers fire in one transaction at most."},
 		{"db_path", "./event_service.db", path(&c.DBPath), "File of the SQLite database. The file and its folder are created if they are absent."},
-		{"db_url", "", database(&c.DBURL, "postgres", "postgresql"), "URL of a PostgreSQL database, instead of `db_path`. Any number of instances may share it. Files that it names, such as `sslrootcert` and `passfile`, are read at every connect."},
+		{"db_url", "", database(&c.DBURL, "postgres", "postgresql"), "URL of a PostgreSQL database, instead of `db_path`. Any number of instances may share it. For a server on another machine it names an `sslmode`. Files that it names, such as `sslrootcert` and `passfile`, are read at every connect."},
 		{"backup_every", "0s", duration(&c.BackupEvery, 0, 365*day), "How often the service copies the SQLite database into `backup_dir`, see docs/recovery.md. 0: never. PostgreSQL has tools of its own."},
 		{"backup_dir", "", path(&c.BackupDir), "Folder of the copies. It must exist, and be that of this database alone."},
 		{"backup_keep", "24", integer(&c.BackupKeep, 1, 100_000), "How many copies are kept."},

@@ -426,6 +426,7 @@ func TestExaminePostgres(t *testing.T) {
 		finds(t, examine(t, theirs), red, "database", test.says)
 	}
 	finds(t, examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@127.0.0.1:1/timers", "TIMER_BROKER=gochannel")), red, "database", "127.0.0.1:1", "db_url")
+	finds(t, examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@db.invalid/timers", "TIMER_BROKER=gochannel")), red, "database", "sslmode=verify-full", "db_url")
 }
 
 // TestExamineNeverHangs has servers that say nothing.
