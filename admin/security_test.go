@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -175,6 +176,46 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		expect("some seconds later", map[string]int{short: 404})
 	})
+}
+
+// TestGuessesOfANetworkCountTogether: a client has a /64 of IPv6 to itself. Of many addresses the
+// oldest is forgotten, and no other.
+func TestGuessesOfANetworkCountTogether(t *testing.T) {
+	t.Parallel()
+	var s *admin.Server
+	begin := func() { s = admin.New(quiet, admin.Options{Token: "secret", Monitor: admin.NewMonitor(nil, quiet)}) }
+	guess := func(address string) int {
+		r := httptest.NewRequest("GET", "/none", nil)
+		r.RemoteAddr = net.JoinHostPort(address, "1234")
+		r.Header.Set("Authorization", "Bearer guess")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Code
+	}
+	expect := func(address string, want int) {
+		t.Helper()
+		if code := guess(address); code != want {
+			t.Errorf("%s: %d, want %d", address, code, want)
+		}
+	}
+	begin()
+	for i := range 10 {
+		expect(fmt.Sprintf("2001:db8::%x:1", i), 401)
+		expect(fmt.Sprintf("::ffff:192.0.2.%d", i), 401)
+	}
+	expect("2001:db8::a:1", 429)
+	expect("2001:db8:0:1::1", 401)
+	expect("192.0.2.1", 401) // IPv4 addresses are no network
+
+	begin()
+	for i := range 9_999 {
+		guess(fmt.Sprintf("10.0.%d.%d", i/256, i%256))
+	}
+	for range 10 {
+		expect("192.0.2.99", 401)
+	}
+	guess("192.0.2.100") // the oldest one goes
+	expect("192.0.2.99", 429)
 }
 
 // TestTenantTokensAreOfOneTenant: others are refused.

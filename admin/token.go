@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	wrongTokens = 10     // from one address, at once
+	wrongTokens = 10     // from one network, at once
 	wrongRate   = 0.2    // and so many a second
-	maxGuessers = 10_000 // addresses that are remembered
+	maxGuessers = 10_000 // networks that are remembered
 )
 
 // A tokenHash stands for a token in memory.
@@ -40,11 +40,12 @@ type tokens struct {
 	tenants atomic.Pointer[map[tokenHash]timer.TenantID]
 
 	mu       sync.Mutex
-	guessers map[string]*rate.Limiter // by address
+	guessers map[netip.Prefix]*rate.Limiter
+	order    []netip.Prefix // of guessers, the oldest first
 }
 
 func newTokens(token string) *tokens {
-	t := &tokens{full: hashOf(token), none: token == "", guessers: make(map[string]*rate.Limiter)}
+	t := &tokens{full: hashOf(token), none: token == "", guessers: make(map[netip.Prefix]*rate.Limiter)}
 	t.tenants.Store(new(map[tokenHash]timer.TenantID))
 	return t
 }
@@ -70,7 +71,8 @@ func (t *tokens) status(token, address string) int {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	guesser := t.guessers[address]
+	from := networkOf(address)
+	guesser := t.guessers[from]
 	switch {
 	case guesser != nil && guesser.Tokens() < 1:
 		return http.StatusTooManyRequests
@@ -79,14 +81,24 @@ func (t *tokens) status(token, address string) int {
 	case token == "":
 		return http.StatusUnauthorized
 	case guesser == nil:
-		if len(t.guessers) >= maxGuessers {
-			clear(t.guessers)
+		if len(t.order) >= maxGuessers {
+			delete(t.guessers, t.order[0])
+			t.order = t.order[1:]
 		}
 		guesser = rate.NewLimiter(wrongRate, wrongTokens)
-		t.guessers[address] = guesser
+		t.guessers[from], t.order = guesser, append(t.order, from)
 	}
 	guesser.Allow()
 	return http.StatusUnauthorized
+}
+
+// networkOf returns what one client has to itself: an address of IPv4, or a /64 of IPv6. Whatever
+// is no address, such as a unix socket, is one client.
+func networkOf(address string) netip.Prefix {
+	ip, _ := netip.ParseAddr(address)
+	ip = ip.Unmap()
+	network, _ := ip.Prefix(min(ip.BitLen(), 64))
+	return network
 }
 
 // UseTenantTokens replaces the tokens of tenants. Each token sees and changes its tenant
