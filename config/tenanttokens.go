@@ -10,7 +10,7 @@ import (
 )
 
 // MinToken is the fewest characters of a token that can't be guessed. A tenant's token must
-// have that many, and http_token should.
+// have that many, and so must http_token where other machines reach it.
 const MinToken = 16
 
 // LoadTenantTokens returns the tokens of a YAML file, where each tenant has one token or a
