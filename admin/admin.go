@@ -108,13 +108,13 @@ func New(log *slog.Logger, opt Options) *Server {
 	s.routes.handle("POST /login", public, s.login)
 	s.routes.handle("POST /logout", public, s.logout)
 	if opt.Profiles != nil {
-		s.routes.handle("GET /debug/pprof", adminToken, func(w http.ResponseWriter, r *http.Request) { // the mux would drop the prefix
+		s.routes.handle("GET /debug/pprof", operatorToken, func(w http.ResponseWriter, r *http.Request) { // the mux would drop the prefix
 			http.Redirect(w, r, opt.Prefix+"/debug/pprof/", http.StatusTemporaryRedirect)
 		})
-		s.routes.handle("GET /debug/pprof/", adminToken, opt.Profiles.ServeHTTP)
+		s.routes.handle("GET /debug/pprof/", operatorToken, opt.Profiles.ServeHTTP)
 	}
 	if opt.Metrics != nil {
-		s.routes.handle("GET /metrics", adminToken, opt.Metrics.ServeHTTP)
+		s.routes.handle("GET /metrics", metricsToken, opt.Metrics.ServeHTTP)
 	}
 	if opt.Timers != nil {
 		s.api = newAPI(log, opt, s.actions, s.routes)

@@ -223,7 +223,7 @@ func TestTenantTokensAreOfOneTenant(t *testing.T) {
 	t.Parallel()
 	s := secured(t)
 	for _, tokens := range []map[timer.TenantID][]string{{"acme": {"b"}, "globex": {"b"}}, {"acme": {""}}, {"acme": {"secret"}}} {
-		if err := s.UseTenantTokens(tokens); err == nil {
+		if err := s.UseTokens(ofTenants(tokens)); err == nil {
 			t.Errorf("%v was taken", tokens)
 		}
 	}

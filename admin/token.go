@@ -29,15 +29,15 @@ const (
 )
 
 // A tokenHash stands for a token in memory.
-type tokenHash [sha256.Size]byte
+type tokenHash = [sha256.Size]byte
 
 func hashOf(token string) tokenHash { return sha256.Sum256([]byte(token)) }
 
 // Tokens compares tokens in constant time, and limits guesses.
 type tokens struct {
-	full    tokenHash
-	none    bool // no token is needed
-	tenants atomic.Pointer[map[tokenHash]timer.TenantID]
+	full  tokenHash
+	none  bool                                       // no token is needed
+	known atomic.Pointer[map[tokenHash]config.Token] // in addition to full
 
 	mu       sync.Mutex
 	guessers map[netip.Prefix]*rate.Limiter
@@ -46,19 +46,19 @@ type tokens struct {
 
 func newTokens(token string) *tokens {
 	t := &tokens{full: hashOf(token), none: token == "", guessers: make(map[netip.Prefix]*rate.Limiter)}
-	t.tenants.Store(new(map[tokenHash]timer.TenantID))
+	t.known.Store(new(map[tokenHash]config.Token))
 	return t
 }
 
-// of returns the tenant that a token is for, empty for all of them, and whether the token is
-// right. The map is searched by a hash, which a client that guesses can't choose.
-func (t *tokens) of(hash tokenHash) (tenant timer.TenantID, right bool) {
+// of returns what a token is good for, and whether it is right. The map is searched by a hash,
+// which a client that guesses can't choose.
+func (t *tokens) of(hash tokenHash) (token config.Token, right bool) {
 	full := subtle.ConstantTimeCompare(hash[:], t.full[:]) == 1
-	tenant, known := (*t.tenants.Load())[hash]
+	token, known := (*t.known.Load())[hash]
 	if full || t.none {
-		return "", true
+		return config.Token{Role: config.Operate}, true
 	}
-	return tenant, known
+	return token, known
 }
 
 // status returns 200 if a token is right, and 401 if it is not. It returns 429 for both if
@@ -101,29 +101,38 @@ func networkOf(address string) netip.Prefix {
 	return network
 }
 
-// UseTenantTokens replaces the tokens of tenants. Each token sees and changes its tenant
-// alone. All are refused if one belongs to several tenants, or is the token of all tenants.
-func (s *Server) UseTenantTokens(tenants map[timer.TenantID][]string) error {
-	hashes := make(map[tokenHash]timer.TenantID)
-	for tenant, all := range tenants {
-		for _, token := range all {
-			hash := hashOf(token)
-			if other, taken := hashes[hash]; token == "" || hash == s.tokens.full || taken && other != tenant {
-				return errors.New("a token of " + string(tenant) + " is empty, that of another tenant, or http_token")
-			}
-			hashes[hash] = tenant
+// UseTokens replaces all tokens but the one of the options. All are refused if one is empty,
+// belongs to several names, or is that one.
+func (s *Server) UseTokens(all []config.Token) error {
+	known := make(map[tokenHash]config.Token)
+	for _, token := range all {
+		if other, taken := known[token.Hash]; token.Hash == hashOf("") || token.Hash == s.tokens.full || taken && other != token {
+			return errors.New("a token of " + token.Name + " is empty, that of another name, or http_token")
 		}
+		known[token.Hash] = token
 	}
-	s.tokens.tenants.Store(&hashes)
+	s.tokens.known.Store(&known)
 	return nil
 }
 
 // An access says what the sender of a request may see and change.
 type access struct {
 	tenant   timer.TenantID // the only tenant that it may see; empty: all of them
-	readOnly bool           // it may change nothing
-	who      string         // address of the client and, with the token of a tenant, that tenant
+	role     config.Role    // of its token
+	readOnly bool           // nothing may be changed by HTTP
+	who      string         // address of the client and the name of its token, if that has one
 	lasts    func() bool    // reports whether token and session are still valid; nil: none is needed
+}
+
+// mayChange returns why the sender may change nothing, or nil.
+func (a access) mayChange() error {
+	switch {
+	case a.readOnly:
+		return errReadOnly
+	case a.role != config.Operate:
+		return errReadToken
+	}
+	return nil
 }
 
 // stillRight reports whether the token is still right and the session has not ended.
@@ -171,15 +180,15 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 		} else {
 			status = s.tokens.status(token, who.who)
 		}
-		tenant, right := s.tokens.of(hash)
+		is, right := s.tokens.of(hash)
 		switch {
 		case status == http.StatusTooManyRequests:
 			w.Header().Set("Retry-After", strconv.Itoa(int(1/wrongRate)))
 			refuse(w, r, status, "too many wrong tokens from this address: wait")
 		case status == http.StatusOK && right:
 			s.connections.loggedIn(r.Context())
-			if who.tenant = tenant; tenant != "" {
-				who.who += " with the token of " + string(tenant)
+			if who.tenant, who.role = is.Tenant, is.Role; is.Name != "" {
+				who.who += " with the token of " + is.Name
 			}
 			who.lasts = func() bool {
 				token, ok := hash, true
@@ -187,7 +196,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 					token, ok = s.sessions.of(r)
 				}
 				now, right := s.tokens.of(token)
-				return ok && right && now == tenant
+				return ok && right && now == is
 			}
 			pass()
 		// A refresh would show the form inside its page.

@@ -50,7 +50,7 @@ type Config struct {
 	Recover              Recovery       // how a lost database is handled
 	HTTPAddr             string         // address of HTTP; empty: not served
 	HTTPToken            Secret         // token of HTTP requests
-	HTTPTenantTokensFile string         // tokens of single tenants; empty: none
+	HTTPTenantTokensFile string         // tokens of tenants, people and programs; empty: none
 	HTTPConnections      int            // most connections of HTTP over TCP; 0: a quarter of the files that the process may open
 	HTTPPprof            bool           // whether profiles of the process are served
 	HTTPReadOnly         bool           // whether HTTP requests that would change something are refused
@@ -136,10 +136,10 @@ func (c *Config) settings() []setting {
 		{"recover", "auto", choice(&c.Recover, Auto, Ask), "What happens at a start if the database was deleted, or is older than the broker knows, see docs/recovery.md. `auto`: it is recovered from the broker before anything fires. `ask`: the service does not start; `timer-service recover` recovers it."},
 		{"http_addr", defaultHTTPAddr, listenPort(&c.HTTPAddr), "Address and port of the HTTP server for health, metrics, the JSON API and the dashboard. Set it to nothing for no HTTP. If the port of the default is in use, another one is taken, with a warning. An address beyond the loopback interface needs `http_token`, of 16 characters or more."},
 		{"http_token", "", password(&c.HTTPToken), "Token that HTTP requests need (`Authorization: Bearer …`, or a login on `/login`), except for `/livez` and `/readyz`."},
-		{"http_tenant_tokens_file", "", path(&c.HTTPTenantTokensFile), "YAML file with tokens of tenants, see docs/api.md: each sees and changes its tenant only. It is loaded again when it changes. It needs `http_token`. Empty: none."},
+		{"http_tenant_tokens_file", "", path(&c.HTTPTenantTokensFile), "YAML file with tokens of tenants, people and programs, see docs/api.md: a tenant's sees and changes that tenant only. It is loaded again when it changes. It needs `http_token`. Empty: none."},
 		{"http_read_only", "false", choice(&c.HTTPReadOnly, false, true), "`true`: HTTP requests that would change something are refused, unless they come by `http_socket`."},
 		{"http_connections", "0", integer(&c.HTTPConnections, 0, 1_000_000), "How many connections over TCP there are at most; some more are for `/livez` and `/readyz` alone. At the limit connections that have shown no token end first, the oldest before the others. 0: a quarter of the files that the process may open, at most 1000. `http_socket` is not limited."},
-		{"http_pprof", "false", choice(&c.HTTPPprof, false, true), "`true`: profiles of the process at `/debug/pprof/`, for `go tool pprof`. They show what the memory holds to everyone with `http_token`."},
+		{"http_pprof", "false", choice(&c.HTTPPprof, false, true), "`true`: profiles of the process at `/debug/pprof/`, for `go tool pprof`. They show what the memory holds to everyone with `http_token`, or a token of all tenants that may operate."},
 		{"http_prefix", "", text(&c.HTTPPrefix, "a path such as /timers", ", without a slash at its end", prefixPattern.MatchString), "Path in front of all paths of the HTTP server, such as `/timers`, for a proxy."},
 		{"http_origin", "", text(&c.HTTPOrigin, "an origin", ", such as https://timers.example", isOrigin), "Where browsers reach the service through a proxy, such as `https://timers.example`."},
 		{"http_trusted_proxies", "", parsed(&c.HTTPTrustedProxies, "addresses or networks", " with commas between them, such as 127.0.0.1,10.0.0.0/8", parsePrefixes, formatPrefixes), "Addresses of proxies whose `X-Forwarded-For` is believed."},
