@@ -164,11 +164,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := access{readOnly: s.opt.ReadOnly && !s.isLocal(r), who: s.addressOf(r)}
 		pass := func() { next.ServeHTTP(w, r.WithContext(withAccess(r.Context(), who))) }
-		if s.isOpen(r) {
-			who.tenant = noAccess.tenant
-			pass()
-			return
-		}
+		open := s.isOpen(r)
 		token := ""
 		if scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 			token = strings.TrimSpace(value)
@@ -181,12 +177,17 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 			status = s.tokens.status(token, who.who)
 		}
 		is, right := s.tokens.of(hash)
-		switch {
+		switch right = right && status == http.StatusOK; {
+		case open && !right:
+			who.tenant = noAccess.tenant
+			pass()
 		case status == http.StatusTooManyRequests:
 			w.Header().Set("Retry-After", strconv.Itoa(int(1/wrongRate)))
 			refuse(w, r, status, "too many wrong tokens from this address: wait")
-		case status == http.StatusOK && right:
-			s.connections.loggedIn(r.Context())
+		case right:
+			if !open { // a probe that needs no token shows none
+				s.connections.loggedIn(r.Context())
+			}
 			if who.tenant, who.role = is.Tenant, is.Role; is.Name != "" {
 				who.who += " with the token of " + is.Name
 			}
@@ -233,12 +234,17 @@ func (s *Server) addressOf(r *http.Request) string {
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {
-		last, _ := netip.ParseAddr(address)
 		before, err := netip.ParseAddr(strings.TrimSpace(hop))
-		if err != nil || !slices.ContainsFunc(s.opt.Proxies, func(p netip.Prefix) bool { return p.Contains(last.Unmap()) }) {
+		if err != nil || !s.isProxy(address) {
 			break
 		}
 		address = before.String()
 	}
 	return address
+}
+
+// isProxy reports whether an address is that of a trusted proxy.
+func (s *Server) isProxy(address string) bool {
+	ip, _ := netip.ParseAddr(address)
+	return slices.ContainsFunc(s.opt.Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
 }

@@ -25,7 +25,7 @@ func (x *examination) http(ctx context.Context) []app.Check {
 	}
 	ctx, cancel := context.WithTimeout(ctx, httpTimeout)
 	defer cancel()
-	is, err := apiclient.New(x.cfg.LocalURL(), "").Readiness(ctx)
+	is, err := apiclient.New(x.cfg.LocalURL(), "").Readiness(ctx) // another program may listen there: it gets no token
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return []app.Check{ok("http", "%s is free", addr)}
@@ -35,9 +35,21 @@ func (x *examination) http(ctx context.Context) []app.Check {
 		return []app.Check{taken}
 	}
 	all := []app.Check{ok("http", "a timer service answers on %s", addr)}
+	client, err := apiclient.Local(ctx, x.cfg.Socket(), x.cfg.HTTPPrefix, x.cfg.HTTPToken.Reveal())
+	if errors.Is(err, apiclient.ErrStranger) {
+		return append(all, found(symptom.SocketTaken, err))
+	}
+	if err == nil { // the reasons need a token
+		if same, err := client.Readiness(ctx); err == nil {
+			is = same
+		}
+	}
 	for _, p := range is.Parts {
-		if p.Reason != "" {
+		switch {
+		case p.Reason != "":
 			all = append(all, app.Check{Part: p.Part, Reason: p.Reason, Advice: p.Advice, Red: !p.OK})
+		case !p.OK:
+			all = append(all, app.Check{Part: p.Part, Reason: "the service says that it fails", Advice: "ask it why, with its token: timer-service health", Red: true})
 		}
 	}
 	return all
