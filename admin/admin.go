@@ -6,6 +6,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,6 +35,7 @@ type Options struct {
 	Prefix   string         // path that all paths begin with, such as "/timers"; default none
 	Origin   string         // URL through a proxy, such as https://timers.example; default as requested
 	Proxies  []netip.Prefix // whose X-Forwarded-For is believed; default none
+	TLS      *tls.Config    // of connections over TCP; default none
 	Token    string         // needed by all requests except /livez and /readyz; default none
 	ReadOnly bool           // refuse requests that would change something, unless they come by Socket
 	Monitor  *Monitor       // the health of the service; required
@@ -185,12 +187,16 @@ func (s *Server) Listen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for HTTP: %w; set http_addr to a free address, or to nothing for no HTTP", err)
 	}
-	s.sockets = append(s.sockets, s.bounded(socket))
+	scheme := "http://"
+	if socket = s.bounded(socket); s.opt.TLS != nil {
+		socket, scheme = tls.NewListener(socket, s.opt.TLS), "https://"
+	}
+	s.sockets = append(s.sockets, socket)
 	host, port, _ := net.SplitHostPort(socket.Addr().String())
 	if asked, _, _ := net.SplitHostPort(s.opt.Addr); asked == "" || net.ParseIP(asked).IsUnspecified() {
 		host = "localhost"
 	}
-	s.address = "http://" + net.JoinHostPort(host, port) + s.opt.Prefix
+	s.address = scheme + net.JoinHostPort(host, port) + s.opt.Prefix
 	return nil
 }
 

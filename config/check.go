@@ -79,6 +79,7 @@ func (c Config) rules() []rule {
 			"http_addr", c.HTTPAddr != "" && !IsLoopback(web) && c.HTTPToken.Empty(),
 			"every machine that reaches this address could look at timers: set http_token, which requests then need, or an address such as " + defaultHTTPAddr,
 		},
+		{"http_tls_cert", (c.HTTPTLSCert == "") != (c.HTTPTLSKey == ""), "a certificate needs its key: set both http_tls_cert and http_tls_key, or neither"},
 		{
 			"http_token", c.HTTPAddr != "" && !IsLoopback(web) && !c.HTTPToken.Empty() && len(c.HTTPToken.Reveal()) < MinToken,
 			fmt.Sprintf("machines that reach http_addr could guess it: it must have %d or more characters; openssl rand -hex 16 makes one", MinToken),

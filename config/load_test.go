@@ -205,6 +205,8 @@ func TestSettingsThatNeedEachOther(t *testing.T) {
 		{[]string{url, "TIMER_BROKER_TLS_CA=ca", "TIMER_BROKER_TLS_CERT=cert", "TIMER_BROKER_TLS_KEY=key"}, ""},
 		{[]string{url, "TIMER_BROKER_TLS_CERT=cert"}, "broker_tls_cert"},
 		{[]string{url, "TIMER_BROKER_TLS_KEY=key"}, "broker_tls_cert"},
+		{[]string{"TIMER_HTTP_TLS_KEY=key"}, "http_tls_cert"},
+		{[]string{"TIMER_HTTP_TLS_CERT=cert"}, "http_tls_cert"},
 		{[]string{"TIMER_BROKER_USERNAME=u", "TIMER_BROKER_PASSWORD=hunter2", "TIMER_BROKER_TLS_CA=ca"}, "broker_username broker_tls_ca"},
 		{[]string{url, "TIMER_NATS_NKEY=f", "TIMER_NATS_DOMAIN=hub"}, ""},
 		{[]string{"TIMER_NATS_NKEY=f"}, "nats_nkey"},

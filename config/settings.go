@@ -51,6 +51,8 @@ type Config struct {
 	HTTPAddr             string         // address of HTTP; empty: not served
 	HTTPToken            Secret         // token of HTTP requests
 	HTTPTenantTokensFile string         // tokens of tenants, people and programs; empty: none
+	HTTPTLSCert          string         // file with the certificate of HTTP; empty: no TLS
+	HTTPTLSKey           string         // file with its key
 	HTTPConnections      int            // most connections of HTTP over TCP; 0: a quarter of the files that the process may open
 	HTTPPprof            bool           // whether profiles of the process are served
 	HTTPReadOnly         bool           // whether HTTP requests that would change something are refused
@@ -137,6 +139,8 @@ func (c *Config) settings() []setting {
 		{"http_addr", defaultHTTPAddr, listenPort(&c.HTTPAddr), "Address and port of the HTTP server for health, metrics, the JSON API and the dashboard. Set it to nothing for no HTTP. If the port of the default is in use, another one is taken, with a warning. An address beyond the loopback interface needs `http_token`, of 16 characters or more."},
 		{"http_token", "", password(&c.HTTPToken), "Token that HTTP requests need (`Authorization: Bearer …`, or a login on `/login`), except for `/livez` and `/readyz`."},
 		{"http_tenant_tokens_file", "", path(&c.HTTPTenantTokensFile), "YAML file with tokens of tenants, people and programs, see docs/api.md: a tenant's sees and changes that tenant only. It is loaded again when it changes. It needs `http_token`. Empty: none."},
+		{"http_tls_cert", "", path(&c.HTTPTLSCert), "File (PEM) with the certificate of the HTTP server, and those between it and its authority. HTTP is HTTPS then, but for `http_socket`. It is loaded again when it or its key changes. Empty: no TLS."},
+		{"http_tls_key", "", path(&c.HTTPTLSKey), "File (PEM) with the key of that certificate."},
 		{"http_read_only", "false", choice(&c.HTTPReadOnly, false, true), "`true`: HTTP requests that would change something are refused, unless they come by `http_socket`."},
 		{"http_connections", "0", integer(&c.HTTPConnections, 0, 1_000_000), "How many connections over TCP there are at most; some more are for `/livez` and `/readyz` alone. At the limit connections that have shown no token end first, the oldest before the others. 0: a quarter of the files that the process may open, at most 1000. `http_socket` is not limited."},
 		{"http_pprof", "false", choice(&c.HTTPPprof, false, true), "`true`: profiles of the process at `/debug/pprof/`, for `go tool pprof`. They show what the memory holds to everyone with `http_token`, or a token of all tenants that may operate."},

@@ -25,7 +25,11 @@ func (x *examination) http(ctx context.Context) []app.Check {
 	}
 	ctx, cancel := context.WithTimeout(ctx, httpTimeout)
 	defer cancel()
-	is, err := apiclient.New(x.cfg.LocalURL(), "").Readiness(ctx) // another program may listen there: it gets no token
+	there, err := apiclient.Here(x.cfg, "") // another program may listen there: it gets no token
+	if err != nil {
+		return []app.Check{found(symptom.FileMissing, err)}
+	}
+	is, err := there.Readiness(ctx)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return []app.Check{ok("http", "%s is free", addr)}
@@ -71,6 +75,7 @@ func (x *examination) files() (all []app.Check) {
 	secrets = append(secrets, []secret{
 		{name: x.cfg.SecretFile(), what: "it has passwords or tokens"},
 		{name: x.cfg.BrokerTLSKey, what: "it is the secret of broker_tls_key"},
+		{name: x.cfg.HTTPTLSKey, what: "it is the secret of http_tls_key"},
 		{name: x.cfg.HTTPTenantTokensFile, what: "it is the secret of http_tenant_tokens_file"},
 		{name: x.cfg.NATSCredentials, what: "it is the secret of nats_credentials"},
 		{name: x.cfg.NATSNKey, what: "it is the secret of nats_nkey"},

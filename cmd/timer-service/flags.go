@@ -84,7 +84,7 @@ var provisionSettings = []string{
 }
 
 // serviceSettings are the settings that matter to a verb that asks a service, or its database.
-var serviceSettings = []string{"db_path", "db_url", "server", "http_socket", "http_addr", "http_prefix", "http_token"}
+var serviceSettings = []string{"db_path", "db_url", "server", "http_socket", "http_addr", "http_prefix", "http_tls_cert", "http_token"}
 
 // fileSettings are the settings that matter to a verb that works on the database itself.
 var fileSettings = []string{"db_path", "db_url"}

@@ -32,8 +32,7 @@ Examples:
 
 // Run asks the service.
 func (h *healthCmd) Run(ctx context.Context, e *env) error {
-	here := e.cfg.LocalURL()
-	if e.cfg.Server.Empty() && here == "" {
+	if e.cfg.Server.Empty() && e.cfg.LocalURL() == "" {
 		return wrong("health", "http_addr is empty: there is no HTTP here; give --server")
 	}
 	path, accept := "/readyz", "text/plain"
@@ -47,7 +46,7 @@ func (h *healthCmd) Run(ctx context.Context, e *env) error {
 	defer cancel()
 	service, err := e.service(ctx)
 	if errors.Is(err, errNoService) { // another program may listen on the address: it gets no token
-		service, err = apiclient.New(here, ""), nil
+		service, err = apiclient.Here(e.cfg, "")
 	}
 	if err != nil {
 		return err

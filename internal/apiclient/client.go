@@ -6,7 +6,9 @@ package apiclient
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +17,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/trust"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -57,6 +61,28 @@ type Client struct {
 // touches no network.
 func New(url, token string) *Client {
 	return newClient(url, token, http.DefaultTransport)
+}
+
+// Here returns a client of the service that listens on http_addr of this machine. Where it has
+// TLS, it shows the certificate of the configuration, so no other program gets the token.
+func Here(cfg config.Config, token string) (*Client, error) {
+	if cfg.HTTPTLSCert == "" {
+		return New(cfg.LocalURL(), token), nil
+	}
+	text, err := os.ReadFile(cfg.HTTPTLSCert)
+	if err != nil {
+		return nil, fmt.Errorf("http_tls_cert: %w", err)
+	}
+	own, _ := pem.Decode(text)
+	check := func(of tls.ConnectionState) error {
+		if own == nil || !bytes.Equal(own.Bytes, of.PeerCertificates[0].Raw) {
+			return errors.New("its certificate is not the one of http_tls_cert")
+		}
+		return nil
+	}
+	// The certificate is for the names that other machines use.
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: check} //nolint:gosec // it is compared
+	return newClient(cfg.LocalURL(), token, &http.Transport{TLSClientConfig: c}), nil
 }
 
 // Local returns a client of the service that listens on a unix socket, below a prefix. The
