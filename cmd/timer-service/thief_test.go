@@ -37,3 +37,28 @@ func TestNoTokenForAnotherUsersSocket(t *testing.T) {
 		}
 	}
 }
+
+// TestRootAsksTheServiceOfAnotherUser, as an administrator does with a package: the service has a
+// folder of its own, in one that only root writes to.
+func TestRootAsksTheServiceOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Mkdir(data, 0o700), os.Chown(data, nobody, nobody), copyProgram(filepath.Join(dir, "timer-service"))); err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{"TIMER_DB_PATH=" + filepath.Join(data, "timers.db"), "TIMER_NATS_PORT=0", "TIMER_HTTP_ADDR=", "TIMER_HTTP_TOKEN=0123456789abcdef"}
+	p := prepare(t, environ, "main", "serve")
+	p.Path, p.Dir = filepath.Join(dir, "timer-service"), data
+	p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.prints(t, "ready")
+	do(t, environ, "pause").wants(t, exitOK)
+	do(t, environ, "backup", filepath.Join(dir, "copy.db")).wants(t, exitOK)
+	if got := do(t, environ, "doctor"); strings.Contains(got.stdout, "belongs to") {
+		t.Errorf("the doctor: %s", got.stdout)
+	}
+}
