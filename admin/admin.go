@@ -34,7 +34,7 @@ type Options struct {
 	Moves    bool           // another port is taken if that one is in use
 	Prefix   string         // path that all paths begin with, such as "/timers"; default none
 	Origin   string         // URL through a proxy, such as https://timers.example; default as requested
-	Proxies  []netip.Prefix // whose X-Forwarded-For is believed; default none
+	Proxies  []netip.Prefix // whose X-Forwarded-For and X-Forwarded-Proto are believed; default none
 	TLS      *tls.Config    // of connections over TCP; default none
 	Token    string         // needed by all requests except /livez and /readyz; default none
 	ReadOnly bool           // refuse requests that would change something, unless they come by Socket

@@ -58,7 +58,7 @@ type Config struct {
 	HTTPReadOnly         bool           // whether HTTP requests that would change something are refused
 	HTTPPrefix           string         // path below which HTTP is served; empty: "/"
 	HTTPOrigin           string         // its URL for browsers behind a proxy; empty: as requested
-	HTTPTrustedProxies   []netip.Prefix // whose X-Forwarded-For is believed
+	HTTPTrustedProxies   []netip.Prefix // whose X-Forwarded-For and X-Forwarded-Proto are believed
 	HTTPSocket           string         // unix socket of HTTP; see Socket
 	Server               Secret         // URL of a service that verbs ask; empty: the one on this machine
 	LogLevel             slog.Level     // the least severe level that is logged
@@ -146,7 +146,7 @@ func (c *Config) settings() []setting {
 		{"http_pprof", "false", choice(&c.HTTPPprof, false, true), "`true`: profiles of the process at `/debug/pprof/`, for `go tool pprof`. They show what the memory holds to everyone with `http_token`, or a token of all tenants that may operate."},
 		{"http_prefix", "", text(&c.HTTPPrefix, "a path such as /timers", ", without a slash at its end", prefixPattern.MatchString), "Path in front of all paths of the HTTP server, such as `/timers`, for a proxy."},
 		{"http_origin", "", text(&c.HTTPOrigin, "an origin", ", such as https://timers.example", isOrigin), "Where browsers reach the service through a proxy, such as `https://timers.example`."},
-		{"http_trusted_proxies", "", parsed(&c.HTTPTrustedProxies, "addresses or networks", " with commas between them, such as 127.0.0.1,10.0.0.0/8", parsePrefixes, formatPrefixes), "Addresses of proxies whose `X-Forwarded-For` is believed."},
+		{"http_trusted_proxies", "", parsed(&c.HTTPTrustedProxies, "addresses or networks", " with commas between them, such as 127.0.0.1,10.0.0.0/8", parsePrefixes, formatPrefixes), "Addresses of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."},
 		{"http_socket", "", path(&c.HTTPSocket), "Unix socket on which HTTP is answered too, for the verbs on this machine: only the user of the service may open it. Empty: beside the SQLite file, with `.sock` after its name; none with PostgreSQL."},
 		{"server", "", server(&c.Server), "URL of a running service that the verbs ask. Empty: the service of this machine, on `http_socket`, or on `http_addr` with PostgreSQL."},
 		{"log_level", "info", choice(&c.LogLevel, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError), "Least severe level that is logged."},

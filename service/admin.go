@@ -120,7 +120,7 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 		if _, err := tokens.first(); err != nil {
 			return err
 		}
-		keepLooking(lc, sd, log, "tenant tokens", tokens.Run)
+		keepLooking(lc, sd, log, "tokens", tokens.Run)
 	}
 	if err := s.Listen(context.Background()); err != nil {
 		return err
