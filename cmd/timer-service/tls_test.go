@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -43,7 +45,9 @@ func TestHTTPOverTLS(t *testing.T) {
 		t.Errorf("with the authority: exit code %d: %s", code, p.stderr.String())
 	}
 
-	other := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("another program was asked for %s", r.URL) }))
+	other := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("another program was asked for %s", r.URL) }))
+	other.Config.ErrorLog = log.New(io.Discard, "", 0)
+	other.StartTLS()
 	t.Cleanup(other.Close)
 	local[len(local)-1] = "TIMER_HTTP_ADDR=" + strings.TrimPrefix(other.URL, "https://")
 	do(t, local, "health").wants(t, exitFailure).says(t, "not the one of http_tls_cert")
