@@ -50,8 +50,8 @@ func newActions(log *slog.Logger, opt Options) *actions {
 // empty, of all tenants.
 func (a *actions) allow(ctx context.Context, tenant timer.TenantID) error {
 	who, rule := accessOf(ctx), tenantToken
-	if who.readOnly {
-		return errReadOnly
+	if err := who.mayChange(); err != nil {
+		return err
 	}
 	if tenant == "" {
 		rule = adminToken
@@ -219,6 +219,8 @@ func (a *actions) newCancel(ctx context.Context, key timer.Key, correlationID st
 // These are refusals.
 var (
 	errReadOnly        = huma.Error403Forbidden("this service answers reads only: http_read_only is set")
+	errReadToken       = huma.Error403Forbidden("your token is to read only: it has the role read")
+	errMetricsToken    = huma.Error403Forbidden("your token is for /metrics alone: it has the role metrics")
 	errNoBroker        = huma.Error503ServiceUnavailable("this needs a broker, and there is none")
 	errBrokerSilent    = huma.Error503ServiceUnavailable("the broker did not answer in time: see /readyz?verbose, and try again")
 	errNoReceipts      = huma.Error422UnprocessableEntity("there are no receipts: set receipts (TIMER_RECEIPTS=true) for the service")

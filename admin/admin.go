@@ -6,6 +6,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,7 +34,8 @@ type Options struct {
 	Moves    bool           // another port is taken if that one is in use
 	Prefix   string         // path that all paths begin with, such as "/timers"; default none
 	Origin   string         // URL through a proxy, such as https://timers.example; default as requested
-	Proxies  []netip.Prefix // whose X-Forwarded-For is believed; default none
+	Proxies  []netip.Prefix // whose X-Forwarded-For and X-Forwarded-Proto are believed; default none
+	TLS      *tls.Config    // of connections over TCP; default none
 	Token    string         // needed by all requests except /livez and /readyz; default none
 	ReadOnly bool           // refuse requests that would change something, unless they come by Socket
 	Monitor  *Monitor       // the health of the service; required
@@ -108,13 +110,13 @@ func New(log *slog.Logger, opt Options) *Server {
 	s.routes.handle("POST /login", public, s.login)
 	s.routes.handle("POST /logout", public, s.logout)
 	if opt.Profiles != nil {
-		s.routes.handle("GET /debug/pprof", adminToken, func(w http.ResponseWriter, r *http.Request) { // the mux would drop the prefix
+		s.routes.handle("GET /debug/pprof", operatorToken, func(w http.ResponseWriter, r *http.Request) { // the mux would drop the prefix
 			http.Redirect(w, r, opt.Prefix+"/debug/pprof/", http.StatusTemporaryRedirect)
 		})
-		s.routes.handle("GET /debug/pprof/", adminToken, opt.Profiles.ServeHTTP)
+		s.routes.handle("GET /debug/pprof/", operatorToken, opt.Profiles.ServeHTTP)
 	}
 	if opt.Metrics != nil {
-		s.routes.handle("GET /metrics", adminToken, opt.Metrics.ServeHTTP)
+		s.routes.handle("GET /metrics", metricsToken, opt.Metrics.ServeHTTP)
 	}
 	if opt.Timers != nil {
 		s.api = newAPI(log, opt, s.actions, s.routes)
@@ -185,12 +187,16 @@ func (s *Server) Listen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for HTTP: %w; set http_addr to a free address, or to nothing for no HTTP", err)
 	}
-	s.sockets = append(s.sockets, s.bounded(socket))
+	scheme := "http://"
+	if socket = s.bounded(socket); s.opt.TLS != nil {
+		socket, scheme = tls.NewListener(socket, s.opt.TLS), "https://"
+	}
+	s.sockets = append(s.sockets, socket)
 	host, port, _ := net.SplitHostPort(socket.Addr().String())
 	if asked, _, _ := net.SplitHostPort(s.opt.Addr); asked == "" || net.ParseIP(asked).IsUnspecified() {
 		host = "localhost"
 	}
-	s.address = "http://" + net.JoinHostPort(host, port) + s.opt.Prefix
+	s.address = scheme + net.JoinHostPort(host, port) + s.opt.Prefix
 	return nil
 }
 

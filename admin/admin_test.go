@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -83,10 +85,20 @@ func submit(s http.Handler, path string, form url.Values, header ...string) (int
 	return w.Code, w.Body.String()
 }
 
+// ofTenants returns tokens of tenants.
+func ofTenants(tokens map[timer.TenantID][]string) (all []config.Token) {
+	for tenant, texts := range tokens {
+		for _, text := range texts {
+			all = append(all, config.Token{Name: string(tenant), Tenant: tenant, Role: config.Operate, Hash: sha256.Sum256([]byte(text))})
+		}
+	}
+	return all
+}
+
 // useTokens has a server know the tokens of tenants.
 func useTokens(t testing.TB, s *admin.Server, tokens map[timer.TenantID][]string) {
 	t.Helper()
-	if err := s.UseTenantTokens(tokens); err != nil {
+	if err := s.UseTokens(ofTenants(tokens)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -78,9 +78,10 @@ func (a *api) publishLines(ctx context.Context, in *linesInput) (*linesOutput, e
 		separator = RecordSeparator
 	}
 	lines := bytes.Split(body, []byte(separator))
+	if err := accessOf(ctx).mayChange(); err != nil {
+		return nil, err
+	}
 	switch {
-	case accessOf(ctx).readOnly:
-		return nil, errReadOnly
 	case a.broker == nil:
 		return nil, errNoBroker
 	case len(lines) > MaxCommands+1: // there is an empty one after the last line

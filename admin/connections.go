@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -116,7 +117,7 @@ func (c *connections) forget(is *connection) {
 func (c *connections) observe(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	is := c.open[conn]
+	is := c.open[belowTLS(conn)]
 	if is == nil {
 		return
 	}
@@ -128,8 +129,16 @@ func (c *connections) observe(conn net.Conn, state http.ConnState) {
 		is.limit.Stop()
 	}
 	if state == http.StateIdle && !is.login {
-		is.limit = time.AfterFunc(loginTimeout, func() { _ = conn.Close() })
+		is.limit = time.AfterFunc(loginTimeout, func() { _ = is.conn.Close() })
 	}
+}
+
+// belowTLS returns the connection over TCP.
+func belowTLS(conn net.Conn) net.Conn {
+	if over, ok := conn.(*tls.Conn); ok {
+		return over.NetConn()
+	}
+	return conn
 }
 
 // connectionKey is the key of the [connection] in the context of a request over TCP.
@@ -138,7 +147,7 @@ type connectionKey struct{}
 func (c *connections) context(ctx context.Context, conn net.Conn) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if is := c.open[conn]; is != nil {
+	if is := c.open[belowTLS(conn)]; is != nil {
 		return context.WithValue(ctx, connectionKey{}, is)
 	}
 	return ctx

@@ -5,7 +5,7 @@ import "net"
 // Rules returns the rules of all routes, and those operations that are described and
 // have none.
 func (s *Server) Rules() (rules map[string]string, without []string) {
-	names := map[rule]string{public: "anybody", anyToken: "any", tenantToken: "tenant", filtered: "filtered", adminToken: "all"}
+	names := map[rule]string{public: "anybody", anyToken: "any", tenantToken: "tenant", filtered: "filtered", adminToken: "all", operatorToken: "operator", metricsToken: "metrics"}
 	all := s.routes.rules
 	for path, item := range s.api.huma.OpenAPI().Paths {
 		for method, described := range map[string]bool{

@@ -3,6 +3,7 @@ package admin
 import (
 	"crypto/rand"
 	"html/template"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -87,8 +88,15 @@ func sessionID(r *http.Request) tokenHash {
 func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, value string, age time.Duration) {
 	http.SetCookie(w, &http.Cookie{
 		Name: sessionCookie, Value: value, Path: s.opt.Prefix + "/", MaxAge: int(age / time.Second),
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.isOverTLS(r),
 	})
+}
+
+// isOverTLS reports whether the browser has sent a request over TLS, as far as http_origin or a
+// trusted proxy says so: anyone may send a header.
+func (s *Server) isOverTLS(r *http.Request) bool {
+	from, _, _ := net.SplitHostPort(r.RemoteAddr)
+	return r.TLS != nil || strings.HasPrefix(s.opt.Origin, "https:") || s.isProxy(from) && r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
 // loginPage is a form that works without scripts and without its style sheet.

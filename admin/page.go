@@ -150,7 +150,7 @@ func (p *pages) failed(ctx context.Context, asked page, err error) page {
 }
 
 func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
-	writes := !accessOf(r.Context()).readOnly
+	writes := accessOf(r.Context()).mayChange() == nil
 	commands, operates := writes && p.opt.Broker != nil, writes && p.opt.Service != nil
 	one, now := accessOf(r.Context()).tenant, time.Now()
 	ctx, cancel := context.WithTimeout(r.Context(), firingTimeout)

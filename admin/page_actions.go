@@ -252,8 +252,8 @@ func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (pa
 	switch {
 	case !ok:
 		return found, huma.Error404NotFound("there is no such action")
-	case accessOf(ctx).readOnly:
-		return found, errReadOnly
+	case accessOf(ctx).mayChange() != nil:
+		return found, accessOf(ctx).mayChange()
 	case d.OfTenant && form.Get("tenant") == "":
 		return found, huma.Error400BadRequest("the tenant is missing")
 	}

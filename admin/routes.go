@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -16,11 +17,13 @@ import (
 type rule int
 
 const (
-	public      rule = iota + 1 // all requests, even without a token
-	anyToken                    // any token: the route shows nothing about tenants
-	tenantToken                 // the token of all tenants or of the tenant in the path; else 404
-	filtered                    // any token: the handler shows what [accessOf] allows
-	adminToken                  // only the token of all tenants
+	public        rule = iota + 1 // all requests, even without a token
+	anyToken                      // any token: the route shows nothing about tenants
+	tenantToken                   // a token of all tenants or of the tenant in the path; else 404
+	filtered                      // any token: the handler shows what [accessOf] allows
+	adminToken                    // only tokens of all tenants
+	operatorToken                 // only those of them that may change something
+	metricsToken                  // tokens of all tenants, and those for metrics alone
 )
 
 // Routes are the routes of a server, those of the API too. A rule is checked before the
@@ -71,7 +74,7 @@ func (rs *routes) handle(pattern string, rule rule, answer http.HandlerFunc) {
 // this package.
 func (rs *routes) HandleFunc(pattern string, answer func(http.ResponseWriter, *http.Request)) {
 	rule, ofTenant := rs.rules[pattern], strings.Contains(pattern, "{tenant}")
-	if rule < public || rule > adminToken || rule == tenantToken && !ofTenant || ofTenant && rule != tenantToken && rule != adminToken {
+	if rule < public || rule > metricsToken || rule == tenantToken && !ofTenant || ofTenant && rule != tenantToken && rule != adminToken {
 		panic("admin: the route " + pattern + " has no rule that fits") // a mistake in this package
 	}
 	rs.ServeMux.HandleFunc(verbPath(pattern), func(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +90,13 @@ func (rs *routes) HandleFunc(pattern string, answer func(http.ResponseWriter, *h
 // allows the request.
 func (r rule) check(who access, tenant string) huma.StatusError {
 	switch {
-	case who.tenant == "", r == public, r == anyToken, r == filtered:
+	case r == public, r == metricsToken && who.role == config.Metrics:
+		return nil
+	case who.role == config.Metrics:
+		return errMetricsToken
+	case r == operatorToken && who.role == config.Read:
+		return errReadToken
+	case who.tenant == "", r == anyToken, r == filtered:
 		return nil
 	case r == tenantToken && who.tenant == timer.TenantID(tenant):
 		return nil

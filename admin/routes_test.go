@@ -2,12 +2,14 @@ package admin_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/config"
 )
 
 // TestEachRouteHasARule asks each route there is, of the mux and of the API, without a
@@ -21,26 +23,7 @@ func TestEachRouteHasARule(t *testing.T) {
 	if len(without) > 0 {
 		t.Errorf("described and without a rule: %q", without)
 	}
-	ask := func(route, tenant, token string) int {
-		method, path, found := strings.Cut(route, " ")
-		if !found {
-			method, path = http.MethodGet, route
-		}
-		path = strings.NewReplacer("{tenant}", tenant, "{$}", "", "{", "", "}", "").Replace(path)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		r := httptest.NewRequestWithContext(ctx, method, "http://timers.example"+path+"?confirm="+tenant, strings.NewReader("{}"))
-		r.Header.Set("Content-Type", "application/json")
-		if token != "" {
-			r.Header.Set("Authorization", "Bearer "+token)
-		}
-		w := &answer{httptest.NewRecorder(), cancel}
-		s.ServeHTTP(w, r)
-		if w.Code == 401 && w.Header().Get("WWW-Authenticate") == "" {
-			return 200 // the login page has got no token
-		}
-		return w.Code
-	}
+	ask := func(route, tenant, token string) int { return askRoute(t, s, route, tenant, token) }
 	for route, rule := range rules {
 		none, own, other, full := ask(route, "acme", ""), ask(route, "acme", "acme"), ask(route, "globex", "acme"), ask(route, "globex", "full")
 		if refused := none == 401; refused == (rule == "anybody") {
@@ -55,7 +38,7 @@ func TestEachRouteHasARule(t *testing.T) {
 			if own == 401 || own == 403 || other != 404 {
 				t.Errorf("%s of a tenant: %d with its token, %d with another", route, own, other)
 			}
-		case "all":
+		case "all", "operator", "metrics":
 			if own != 403 {
 				t.Errorf("%s of all: %d with the token of a tenant", route, own)
 			}
@@ -70,6 +53,79 @@ func TestEachRouteHasARule(t *testing.T) {
 	if len(rules) < 30 {
 		t.Errorf("%d routes", len(rules))
 	}
+}
+
+// TestRolesOfTokens asks each route with the tokens of people and programs: one that reads changes
+// nothing, one for metrics gets these alone, and one that operates may do all. Their names are in
+// the audit.
+func TestRolesOfTokens(t *testing.T) {
+	t.Parallel()
+	s, _ := operated(t, func(opt *admin.Options) {
+		opt.Addr, opt.Profiles, opt.Metrics = ":8080", http.NotFoundHandler(), http.NotFoundHandler()
+	})
+	token := func(name string, role config.Role) config.Token {
+		return config.Token{Name: name, Role: role, Hash: sha256.Sum256([]byte(name))}
+	}
+	if err := s.UseTokens([]config.Token{token("alice", config.Operate), token("bob", config.Read), token("grafana", config.Metrics)}); err != nil {
+		t.Fatal(err)
+	}
+	rules, _ := s.Rules()
+	for route, rule := range rules {
+		for name, refused := range map[string]bool{"alice": false, "bob": rule == "operator", "grafana": rule != "metrics"} {
+			code := askRoute(t, s, route, "globex", name)
+			if bobs := name == "bob" && !strings.HasPrefix(route, "GET "); code == 401 || !bobs && (code == 403) != (refused && rule != "anybody") {
+				t.Errorf("%s: %d with the token of %s, want it refused: %v", route, code, name, refused)
+			}
+		}
+		method, path, found := strings.Cut(route, " ")
+		if !found || method == "GET" || method == "OPTIONS" || rule == "anybody" {
+			continue
+		}
+		// Each change, as it would be made.
+		body, header := "", append(with("bob"), "Content-Type", "application/json")
+		switch path += map[string]string{"DELETE /v1/tenants/{tenant}": "?confirm=globex", "DELETE /v1/tenants/{tenant}/timers": "?prefix=a", "POST /v1/timers:refire": "?since=2026-01-01T00:00:00Z", "POST /do/{deed}": "?tenant=globex"}[route]; route {
+		case "PUT /v1/tenants/{tenant}/timers/{call}":
+			body = `{"in":"1h"}`
+		case "POST /v1/commands":
+			body, header[3] = `{}`, admin.JSONLines
+		}
+		path = strings.NewReplacer("{tenant}", "globex", "{seq}", "1", "{id}", "a", "{call}", "gone", "{deed}", "cancel").Replace(path)
+		if w := request(s, method, path, body, header...); w.Code != 403 || !strings.Contains(w.Body.String(), "the role read") {
+			t.Errorf("%s: %d %s with a token that reads", route, w.Code, w.Body)
+		}
+	}
+	if code, text := get(s, "/v1/audit", with("bob")...); code != 200 || !strings.Contains(text, "with the token of alice") || !strings.Contains(text, "with the token of bob") {
+		t.Errorf("the audit: %d %s", code, text)
+	}
+	if _, page := get(s, "/timers?tenant=acme", with("bob")...); !strings.Contains(page, "This page only reads") {
+		t.Error("the pages offer changes to a token that reads")
+	}
+	if code, text := do(s, "POST", "/v1/firing:pause", with("bob")...); code != 403 || !strings.Contains(text, "role read") {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+// askRoute asks a route for a tenant with a token, and returns the status.
+func askRoute(t *testing.T, s http.Handler, route, tenant, token string) int {
+	t.Helper()
+	method, path, found := strings.Cut(route, " ")
+	if !found {
+		method, path = http.MethodGet, route
+	}
+	path = strings.NewReplacer("{tenant}", tenant, "{$}", "", "{", "", "}", "").Replace(path)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, method, "http://timers.example"+path+"?confirm="+tenant, strings.NewReader("{}"))
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := &answer{httptest.NewRecorder(), cancel}
+	s.ServeHTTP(w, r)
+	if w.Code == 401 && w.Header().Get("WWW-Authenticate") == "" {
+		return 200 // the login page has got no token
+	}
+	return w.Code
 }
 
 // An answer ends its request when it begins: a stream does not end by itself.

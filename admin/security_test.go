@@ -2,10 +2,14 @@ package admin_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -13,6 +17,8 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -71,8 +77,8 @@ func TestBrowserLogsIn(t *testing.T) {
 	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure || c.Path != "/timers/" || c.MaxAge != 12*3600 || len(c.Value) < 20 || strings.Contains(c.String(), "secret") {
 		t.Errorf("the cookie: %v", c)
 	}
-	if over := post(s, "/timers/login", form, "X-Forwarded-Proto", "https").Result().Cookies(); !over[0].Secure {
-		t.Errorf("over TLS: %v", over)
+	if forged := post(s, "/timers/login", form, "X-Forwarded-Proto", "https").Result().Cookies(); forged[0].Secure {
+		t.Errorf("with a header that anybody may send: %v", forged)
 	}
 	session := c.Name + "=" + c.Value
 	if code, _ := get(s, "/timers/v1/stats", "Cookie", session); code != 200 {
@@ -95,6 +101,66 @@ func TestBrowserLogsIn(t *testing.T) {
 	}
 	if code, _ := get(s, "/timers/v1/stats", "Cookie", session); code != 401 {
 		t.Errorf("after the logout: %d", code)
+	}
+}
+
+// TestCookieIsForTLS alone where browsers use it: by http_origin, by a trusted proxy, or by our own.
+func TestCookieIsForTLS(t *testing.T) {
+	t.Parallel()
+	proxy := netip.MustParsePrefix("192.0.2.0/24") // of httptest's requests
+	for what, test := range map[string]struct {
+		opt    admin.Options
+		header []string
+		tls    bool
+		secure bool
+	}{
+		"plain":                {admin.Options{}, nil, false, false},
+		"a forged header":      {admin.Options{}, []string{"X-Forwarded-Proto", "https"}, false, false},
+		"a trusted proxy":      {admin.Options{Proxies: []netip.Prefix{proxy}}, []string{"X-Forwarded-Proto", "https"}, false, true},
+		"a proxy without TLS":  {admin.Options{Proxies: []netip.Prefix{proxy}}, []string{"X-Forwarded-Proto", "http"}, false, false},
+		"the origin":           {admin.Options{Origin: "https://timers.example"}, nil, false, true},
+		"an origin of no TLS":  {admin.Options{Origin: "http://timers.example"}, []string{"X-Forwarded-Proto", "https"}, false, false},
+		"a connection with it": {admin.Options{}, nil, true, true},
+	} {
+		test.opt.Token, test.opt.Monitor = "secret", admin.NewMonitor(nil, quiet)
+		r := httptest.NewRequest("POST", "http://timers.example/login", strings.NewReader("token=secret"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		for i := 0; i < len(test.header); i += 2 {
+			r.Header.Set(test.header[i], test.header[i+1])
+		}
+		if test.tls {
+			r.TLS = new(tls.ConnectionState)
+		}
+		w := httptest.NewRecorder()
+		admin.New(quiet, test.opt).ServeHTTP(w, r)
+		if cookies := w.Result().Cookies(); len(cookies) != 1 || cookies[0].Secure != test.secure {
+			t.Errorf("%s: %v, want it secure: %v", what, cookies, test.secure)
+		}
+	}
+}
+
+// TestReasonsNeedAToken of all tenants: they name hosts and tenants. A probe without a token has
+// the states.
+func TestReasonsNeedAToken(t *testing.T) {
+	t.Parallel()
+	s := admin.New(quiet, admin.Options{Addr: ":8080", Token: "secret", Monitor: watched(t, app.Check{Part: "store"}, broken)})
+	all := append(ofTenants(map[timer.TenantID][]string{"acme": {"of acme"}}), config.Token{Name: "grafana", Role: config.Metrics, Hash: sha256.Sum256([]byte("metrics"))}, config.Token{Name: "bob", Role: config.Read, Hash: sha256.Sum256([]byte("bob"))})
+	if err := s.UseTokens(all); err != nil {
+		t.Fatal(err)
+	}
+	for token, told := range map[string]bool{"": false, "guess": false, "of acme": false, "metrics": false, "secret": true, "bob": true} {
+		for _, accept := range []string{"text/plain", "application/json"} {
+			for _, path := range []string{"/readyz", "/readyz?verbose"} {
+				code, text := get(s, path, "Accept", accept, "Authorization", "Bearer "+token)
+				if code != 503 || !strings.Contains(text, "broker") || strings.Contains(text, broken.Reason) != told || strings.Contains(text, broken.Advice) != told {
+					t.Errorf("%s as %s with %q: %d, want reasons: %v\n%s", path, accept, token, code, told, text)
+				}
+			}
+		}
+	}
+	session := "timer_session=" + post(s, "/login", url.Values{"token": {"secret"}}).Result().Cookies()[0].Value
+	if _, text := get(s, "/readyz", "Cookie", session); !strings.Contains(text, broken.Reason) {
+		t.Errorf("with a session: %s", text)
 	}
 }
 
@@ -177,12 +243,52 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 	})
 }
 
+// TestGuessesOfANetworkCountTogether: a client has a /64 of IPv6 to itself. Of many addresses the
+// oldest is forgotten, and no other.
+func TestGuessesOfANetworkCountTogether(t *testing.T) {
+	t.Parallel()
+	var s *admin.Server
+	begin := func() { s = admin.New(quiet, admin.Options{Token: "secret", Monitor: admin.NewMonitor(nil, quiet)}) }
+	guess := func(address string) int {
+		r := httptest.NewRequest("GET", "/none", nil)
+		r.RemoteAddr = net.JoinHostPort(address, "1234")
+		r.Header.Set("Authorization", "Bearer guess")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Code
+	}
+	expect := func(address string, want int) {
+		t.Helper()
+		if code := guess(address); code != want {
+			t.Errorf("%s: %d, want %d", address, code, want)
+		}
+	}
+	begin()
+	for i := range 10 {
+		expect(fmt.Sprintf("2001:db8::%x:1", i), 401)
+		expect(fmt.Sprintf("::ffff:192.0.2.%d", i), 401)
+	}
+	expect("2001:db8::a:1", 429)
+	expect("2001:db8:0:1::1", 401)
+	expect("192.0.2.1", 401) // IPv4 addresses are no network
+
+	begin()
+	for i := range 9_999 {
+		guess(fmt.Sprintf("10.0.%d.%d", i/256, i%256))
+	}
+	for range 10 {
+		expect("192.0.2.99", 401)
+	}
+	guess("192.0.2.100") // the oldest one goes
+	expect("192.0.2.99", 429)
+}
+
 // TestTenantTokensAreOfOneTenant: others are refused.
 func TestTenantTokensAreOfOneTenant(t *testing.T) {
 	t.Parallel()
 	s := secured(t)
 	for _, tokens := range []map[timer.TenantID][]string{{"acme": {"b"}, "globex": {"b"}}, {"acme": {""}}, {"acme": {"secret"}}} {
-		if err := s.UseTenantTokens(tokens); err == nil {
+		if err := s.UseTokens(ofTenants(tokens)); err == nil {
 			t.Errorf("%v was taken", tokens)
 		}
 	}

@@ -23,41 +23,42 @@ import (
 )
 
 const (
-	wrongTokens = 10     // from one address, at once
+	wrongTokens = 10     // from one network, at once
 	wrongRate   = 0.2    // and so many a second
-	maxGuessers = 10_000 // addresses that are remembered
+	maxGuessers = 10_000 // networks that are remembered
 )
 
 // A tokenHash stands for a token in memory.
-type tokenHash [sha256.Size]byte
+type tokenHash = [sha256.Size]byte
 
 func hashOf(token string) tokenHash { return sha256.Sum256([]byte(token)) }
 
 // Tokens compares tokens in constant time, and limits guesses.
 type tokens struct {
-	full    tokenHash
-	none    bool // no token is needed
-	tenants atomic.Pointer[map[tokenHash]timer.TenantID]
+	full  tokenHash
+	none  bool                                       // no token is needed
+	known atomic.Pointer[map[tokenHash]config.Token] // in addition to full
 
 	mu       sync.Mutex
-	guessers map[string]*rate.Limiter // by address
+	guessers map[netip.Prefix]*rate.Limiter
+	order    []netip.Prefix // of guessers, the oldest first
 }
 
 func newTokens(token string) *tokens {
-	t := &tokens{full: hashOf(token), none: token == "", guessers: make(map[string]*rate.Limiter)}
-	t.tenants.Store(new(map[tokenHash]timer.TenantID))
+	t := &tokens{full: hashOf(token), none: token == "", guessers: make(map[netip.Prefix]*rate.Limiter)}
+	t.known.Store(new(map[tokenHash]config.Token))
 	return t
 }
 
-// of returns the tenant that a token is for, empty for all of them, and whether the token is
-// right. The map is searched by a hash, which a client that guesses can't choose.
-func (t *tokens) of(hash tokenHash) (tenant timer.TenantID, right bool) {
+// of returns what a token is good for, and whether it is right. The map is searched by a hash,
+// which a client that guesses can't choose.
+func (t *tokens) of(hash tokenHash) (token config.Token, right bool) {
 	full := subtle.ConstantTimeCompare(hash[:], t.full[:]) == 1
-	tenant, known := (*t.tenants.Load())[hash]
+	token, known := (*t.known.Load())[hash]
 	if full || t.none {
-		return "", true
+		return config.Token{Role: config.Operate}, true
 	}
-	return tenant, known
+	return token, known
 }
 
 // status returns 200 if a token is right, and 401 if it is not. It returns 429 for both if
@@ -70,7 +71,8 @@ func (t *tokens) status(token, address string) int {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	guesser := t.guessers[address]
+	from := networkOf(address)
+	guesser := t.guessers[from]
 	switch {
 	case guesser != nil && guesser.Tokens() < 1:
 		return http.StatusTooManyRequests
@@ -79,39 +81,58 @@ func (t *tokens) status(token, address string) int {
 	case token == "":
 		return http.StatusUnauthorized
 	case guesser == nil:
-		if len(t.guessers) >= maxGuessers {
-			clear(t.guessers)
+		if len(t.order) >= maxGuessers {
+			delete(t.guessers, t.order[0])
+			t.order = t.order[1:]
 		}
 		guesser = rate.NewLimiter(wrongRate, wrongTokens)
-		t.guessers[address] = guesser
+		t.guessers[from], t.order = guesser, append(t.order, from)
 	}
 	guesser.Allow()
 	return http.StatusUnauthorized
 }
 
-// UseTenantTokens replaces the tokens of tenants. Each token sees and changes its tenant
-// alone. All are refused if one belongs to several tenants, or is the token of all tenants.
-func (s *Server) UseTenantTokens(tenants map[timer.TenantID][]string) error {
-	hashes := make(map[tokenHash]timer.TenantID)
-	for tenant, all := range tenants {
-		for _, token := range all {
-			hash := hashOf(token)
-			if other, taken := hashes[hash]; token == "" || hash == s.tokens.full || taken && other != tenant {
-				return errors.New("a token of " + string(tenant) + " is empty, that of another tenant, or http_token")
-			}
-			hashes[hash] = tenant
+// networkOf returns what one client has to itself: an address of IPv4, or a /64 of IPv6. Whatever
+// is no address, such as a unix socket, is one client.
+func networkOf(address string) netip.Prefix {
+	ip, _ := netip.ParseAddr(address)
+	ip = ip.Unmap()
+	network, _ := ip.Prefix(min(ip.BitLen(), 64))
+	return network
+}
+
+// UseTokens replaces all tokens but the one of the options. All are refused if one is empty,
+// belongs to several names, or is that one.
+func (s *Server) UseTokens(all []config.Token) error {
+	known := make(map[tokenHash]config.Token)
+	for _, token := range all {
+		if other, taken := known[token.Hash]; token.Hash == hashOf("") || token.Hash == s.tokens.full || taken && other != token {
+			return errors.New("a token of " + token.Name + " is empty, that of another name, or http_token")
 		}
+		known[token.Hash] = token
 	}
-	s.tokens.tenants.Store(&hashes)
+	s.tokens.known.Store(&known)
 	return nil
 }
 
 // An access says what the sender of a request may see and change.
 type access struct {
 	tenant   timer.TenantID // the only tenant that it may see; empty: all of them
-	readOnly bool           // it may change nothing
-	who      string         // address of the client and, with the token of a tenant, that tenant
+	role     config.Role    // of its token
+	readOnly bool           // nothing may be changed by HTTP
+	who      string         // address of the client and the name of its token, if that has one
 	lasts    func() bool    // reports whether token and session are still valid; nil: none is needed
+}
+
+// mayChange returns why the sender may change nothing, or nil.
+func (a access) mayChange() error {
+	switch {
+	case a.readOnly:
+		return errReadOnly
+	case a.role != config.Operate:
+		return errReadToken
+	}
+	return nil
 }
 
 // stillRight reports whether the token is still right and the session has not ended.
@@ -143,11 +164,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := access{readOnly: s.opt.ReadOnly && !s.isLocal(r), who: s.addressOf(r)}
 		pass := func() { next.ServeHTTP(w, r.WithContext(withAccess(r.Context(), who))) }
-		if s.isOpen(r) {
-			who.tenant = noAccess.tenant
-			pass()
-			return
-		}
+		open := s.isOpen(r)
 		token := ""
 		if scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 			token = strings.TrimSpace(value)
@@ -159,15 +176,20 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 		} else {
 			status = s.tokens.status(token, who.who)
 		}
-		tenant, right := s.tokens.of(hash)
-		switch {
+		is, right := s.tokens.of(hash)
+		switch right = right && status == http.StatusOK; {
+		case open && !right:
+			who.tenant = noAccess.tenant
+			pass()
 		case status == http.StatusTooManyRequests:
 			w.Header().Set("Retry-After", strconv.Itoa(int(1/wrongRate)))
 			refuse(w, r, status, "too many wrong tokens from this address: wait")
-		case status == http.StatusOK && right:
-			s.connections.loggedIn(r.Context())
-			if who.tenant = tenant; tenant != "" {
-				who.who += " with the token of " + string(tenant)
+		case right:
+			if !open { // a probe that needs no token shows none
+				s.connections.loggedIn(r.Context())
+			}
+			if who.tenant, who.role = is.Tenant, is.Role; is.Name != "" {
+				who.who += " with the token of " + is.Name
 			}
 			who.lasts = func() bool {
 				token, ok := hash, true
@@ -175,7 +197,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 					token, ok = s.sessions.of(r)
 				}
 				now, right := s.tokens.of(token)
-				return ok && right && now == tenant
+				return ok && right && now == is
 			}
 			pass()
 		// A refresh would show the form inside its page.
@@ -212,12 +234,17 @@ func (s *Server) addressOf(r *http.Request) string {
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {
-		last, _ := netip.ParseAddr(address)
 		before, err := netip.ParseAddr(strings.TrimSpace(hop))
-		if err != nil || !slices.ContainsFunc(s.opt.Proxies, func(p netip.Prefix) bool { return p.Contains(last.Unmap()) }) {
+		if err != nil || !s.isProxy(address) {
 			break
 		}
 		address = before.String()
 	}
 	return address
+}
+
+// isProxy reports whether an address is that of a trusted proxy.
+func (s *Server) isProxy(address string) bool {
+	ip, _ := netip.ParseAddr(address)
+	return slices.ContainsFunc(s.opt.Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -77,6 +78,11 @@ func (c Config) rules() []rule {
 		{
 			"http_addr", c.HTTPAddr != "" && !IsLoopback(web) && c.HTTPToken.Empty(),
 			"every machine that reaches this address could look at timers: set http_token, which requests then need, or an address such as " + defaultHTTPAddr,
+		},
+		{"http_tls_cert", (c.HTTPTLSCert == "") != (c.HTTPTLSKey == ""), "a certificate needs its key: set both http_tls_cert and http_tls_key, or neither"},
+		{
+			"http_token", c.HTTPAddr != "" && !IsLoopback(web) && !c.HTTPToken.Empty() && len(c.HTTPToken.Reveal()) < MinToken,
+			fmt.Sprintf("machines that reach http_addr could guess it: it must have %d or more characters; openssl rand -hex 16 makes one", MinToken),
 		},
 		{"receipts_topic", c.ReceiptsTopic != "" && !c.Receipts, "there are no receipts without receipts=true; set that too, or leave this empty"},
 		{"http_tenant_tokens_file", c.HTTPTenantTokensFile != "" && c.HTTPToken.Empty(), "without http_token every request sees all tenants; set that too, or leave this empty"},

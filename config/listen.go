@@ -81,7 +81,17 @@ func (c Config) LocalURL() string {
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "localhost"
 	}
-	return "http://" + net.JoinHostPort(host, port) + c.HTTPPrefix
+	scheme := "http://"
+	if c.HTTPTLSCert != "" {
+		scheme = "https://"
+	}
+	return scheme + net.JoinHostPort(host, port) + c.HTTPPrefix
+}
+
+// TokenInClear reports whether other machines reach HTTP without TLS, as far as the settings say.
+func (c Config) TokenInClear() bool {
+	host, _, err := net.SplitHostPort(c.HTTPAddr)
+	return err == nil && !IsLoopback(host) && c.HTTPTLSCert == "" && len(c.HTTPTrustedProxies) == 0
 }
 
 // Socket returns the unix socket of HTTP, or "" if there is none.

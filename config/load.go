@@ -102,6 +102,10 @@ func (g given) apply(table []setting) error {
 		m.Value, m.Fix = "", "holds a control character or is no UTF-8"
 		return m
 	}
+	if g.source == FromFlag && s.isSecret(value) {
+		m.Fix = "other users of the machine see a secret in a flag: set " + s.env() + ", or " + s.key + " in the file of --config"
+		return m
+	}
 	if value == "" && !s.empty {
 		value = s.fallback
 	}

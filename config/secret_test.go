@@ -97,3 +97,27 @@ func TestMistakesShowNoSecret(t *testing.T) {
 		t.Errorf("%d mistakes, want 8:\n%s", lines, got)
 	}
 }
+
+// TestSecretsAreNoFlags, since others see them in the list of processes. The mistake names the
+// variable. A URL without a password may be a flag.
+func TestSecretsAreNoFlags(t *testing.T) {
+	t.Parallel()
+	for flag, refused := range map[string]bool{
+		"http-token=hunter2": true, "broker-password=hunter2": true, "nats-token=hunter2": true,
+		"db-url=postgres://u:hunter2@h/db": true, "db-url=postgres://h/db?user=u&password=hunter2": true, "db-url=postgres://u:hun,ter2@h/db": true, "db-url=postgres://h/db?sslpassword=hunter2": true,
+		"broker-url=nats://a:1,nats://u:hunter2@b:2": true, "broker-url=nats://hunter2@h": true, "broker-url=amqps://u:hunter2@h": true, "server=https://u:hunter2@h": true,
+		"http-token=": false, "db-url=postgres://u@h:5432/db": false, "db-url=postgres://[::1]:5432/db": false, "broker-url=nats://a:1,tls://b:2": false, "broker-url=h:9092": false, "server=http://h:8080/timers": false,
+	} {
+		name, value, _ := strings.Cut(flag, "=")
+		key := strings.ReplaceAll(name, "-", "_")
+		broker := map[bool]string{true: "kafka", false: "nats"}[value == "h:9092"]
+		if strings.HasPrefix(value, "amqps") {
+			broker = "rabbitmq"
+		}
+		_, err := config.Load(map[string]string{name: value}, []string{"TIMER_BROKER=" + broker}, "")
+		said := err != nil && strings.Contains(err.Error(), "set TIMER_"+strings.ToUpper(key)+", or "+key+" in the file")
+		if said != refused || err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "ter2")) {
+			t.Errorf("--%s: %v, want it refused: %v", flag, err, refused)
+		}
+	}
+}

@@ -52,13 +52,15 @@ type Config struct {
 	Recover              Recovery       // how a lost database is handled
 	HTTPAddr             string         // address of HTTP; empty: not served
 	HTTPToken            Secret         // token of HTTP requests
-	HTTPTenantTokensFile string         // tokens of single tenants; empty: none
+	HTTPTenantTokensFile string         // tokens of tenants, people and programs; empty: none
+	HTTPTLSCert          string         // file with the certificate of HTTP; empty: no TLS
+	HTTPTLSKey           string         // file with its key
 	HTTPConnections      int            // most connections of HTTP over TCP; 0: a quarter of the files that the process may open
 	HTTPPprof            bool           // whether profiles of the process are served
 	HTTPReadOnly         bool           // whether HTTP requests that would change something are refused
 	HTTPPrefix           string         // path below which HTTP is served; empty: "/"
 	HTTPOrigin           string         // its URL for browsers behind a proxy; empty: as requested
-	HTTPTrustedProxies   []netip.Prefix // whose X-Forwarded-For is believed
+	HTTPTrustedProxies   []netip.Prefix // whose X-Forwarded-For and X-Forwarded-Proto are believed
 	HTTPSocket           string         // unix socket of HTTP; see Socket
 	Server               Secret         // URL of a service that verbs ask; empty: the one on this machine
 	LogLevel             slog.Level     // the least severe level that is logged
@@ -104,7 +106,7 @@ func (c *Config) settings() []setting {
 		{"polling_interval", "5000", duration(&c.PollingInterval, time.Millisecond, time.Hour), "Longest sleep between two polls of the database. A timer that is due wakes the service sooner."},
 		{"batch_size", "1000", integer(&c.BatchSize, 1, 10_000), "How many timers fire in one transaction at most."},
 		{"db_path", "./event_service.db", path(&c.DBPath), "File of the SQLite database. The file and its folder are created if they are absent."},
-		{"db_url", "", database(&c.DBURL, "postgres", "postgresql"), "URL of a PostgreSQL database, instead of `db_path`. Any number of instances may share it. Files that it names, such as `sslrootcert` and `passfile`, are read at every connect."},
+		{"db_url", "", database(&c.DBURL, "postgres", "postgresql"), "URL of a PostgreSQL database, instead of `db_path`. Any number of instances may share it. For a server on another machine it names an `sslmode`. Files that it names, such as `sslrootcert` and `passfile`, are read at every connect."},
 		{"backup_every", "0s", duration(&c.BackupEvery, 0, 365*day), "How often the service copies the SQLite database into `backup_dir`, see docs/recovery.md. 0: never. PostgreSQL has tools of its own."},
 		{"backup_dir", "", path(&c.BackupDir), "Folder of the copies. It must exist, and be that of this database alone."},
 		{"backup_keep", "24", integer(&c.BackupKeep, 1, 100_000), "How many copies are kept."},
@@ -138,15 +140,17 @@ func (c *Config) settings() []setting {
 		{"drain_timeout", "10s", duration(&c.DrainTimeout, 100*time.Millisecond, 10*time.Minute), "How long a stop waits for messages in flight and for the outbox."},
 		{"catch_up_timeout", "10s", duration(&c.CatchUpTimeout, 100*time.Millisecond, 10*time.Minute), "At the start, and after broker or database were away, no timer fires until the commands that wait at the broker were read. This is the longest wait."},
 		{"recover", "auto", choice(&c.Recover, Auto, Ask), "What happens at a start if the database was deleted, or is older than the broker knows, see docs/recovery.md. `auto`: it is recovered from the broker before anything fires. `ask`: the service does not start; `timer-service recover` recovers it."},
-		{"http_addr", defaultHTTPAddr, listenPort(&c.HTTPAddr), "Address and port of the HTTP server for health, metrics, the JSON API and the dashboard. Set it to nothing for no HTTP. If the port of the default is in use, another one is taken, with a warning. An address beyond the loopback interface needs `http_token`."},
+		{"http_addr", defaultHTTPAddr, listenPort(&c.HTTPAddr), "Address and port of the HTTP server for health, metrics, the JSON API and the dashboard. Set it to nothing for no HTTP. If the port of the default is in use, another one is taken, with a warning. An address beyond the loopback interface needs `http_token`, of 16 characters or more."},
 		{"http_token", "", password(&c.HTTPToken), "Token that HTTP requests need (`Authorization: Bearer …`, or a login on `/login`), except for `/livez` and `/readyz`."},
-		{"http_tenant_tokens_file", "", path(&c.HTTPTenantTokensFile), "YAML file with tokens of tenants, see docs/api.md: each sees and changes its tenant only. It is loaded again when it changes. It needs `http_token`. Empty: none."},
+		{"http_tenant_tokens_file", "", path(&c.HTTPTenantTokensFile), "YAML file with tokens of tenants, people and programs, see docs/api.md: a tenant's sees and changes that tenant only. It is loaded again when it changes. It needs `http_token`. Empty: none."},
+		{"http_tls_cert", "", path(&c.HTTPTLSCert), "File (PEM) with the certificate of the HTTP server, and those between it and its authority. HTTP is HTTPS then, but for `http_socket`. It is loaded again when it or its key changes. Empty: no TLS."},
+		{"http_tls_key", "", path(&c.HTTPTLSKey), "File (PEM) with the key of that certificate."},
 		{"http_read_only", "false", choice(&c.HTTPReadOnly, false, true), "`true`: HTTP requests that would change something are refused, unless they come by `http_socket`."},
 		{"http_connections", "0", integer(&c.HTTPConnections, 0, 1_000_000), "How many connections over TCP there are at most; some more are for `/livez` and `/readyz` alone. At the limit connections that have shown no token end first, the oldest before the others. 0: a quarter of the files that the process may open, at most 1000. `http_socket` is not limited."},
-		{"http_pprof", "false", choice(&c.HTTPPprof, false, true), "`true`: profiles of the process at `/debug/pprof/`, for `go tool pprof`. They show what the memory holds to everyone with `http_token`."},
+		{"http_pprof", "false", choice(&c.HTTPPprof, false, true), "`true`: profiles of the process at `/debug/pprof/`, for `go tool pprof`. They show what the memory holds to everyone with `http_token`, or a token of all tenants that may operate."},
 		{"http_prefix", "", text(&c.HTTPPrefix, "a path such as /timers", ", without a slash at its end", prefixPattern.MatchString), "Path in front of all paths of the HTTP server, such as `/timers`, for a proxy."},
 		{"http_origin", "", text(&c.HTTPOrigin, "an origin", ", such as https://timers.example", isOrigin), "Where browsers reach the service through a proxy, such as `https://timers.example`."},
-		{"http_trusted_proxies", "", parsed(&c.HTTPTrustedProxies, "addresses or networks", " with commas between them, such as 127.0.0.1,10.0.0.0/8", parsePrefixes, formatPrefixes), "Addresses of proxies whose `X-Forwarded-For` is believed."},
+		{"http_trusted_proxies", "", parsed(&c.HTTPTrustedProxies, "addresses or networks", " with commas between them, such as 127.0.0.1,10.0.0.0/8", parsePrefixes, formatPrefixes), "Addresses of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."},
 		{"http_socket", "", path(&c.HTTPSocket), "Unix socket on which HTTP is answered too, for the verbs on this machine: only the user of the service may open it. Empty: beside the SQLite file, with `.sock` after its name; none with PostgreSQL."},
 		{"server", "", server(&c.Server), "URL of a running service that the verbs ask. Empty: the service of this machine, on `http_socket`, or on `http_addr` with PostgreSQL."},
 		{"log_level", "info", choice(&c.LogLevel, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError), "Least severe level that is logged."},

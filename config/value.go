@@ -97,8 +97,11 @@ func text(field *string, form, hint string, valid func(string) bool) value {
 	return parsed(field, form, hint, func(s string) (string, bool) { return s, valid(s) }, same)
 }
 
+// anyForm is the form of a value that may be any text.
+const anyForm = "text"
+
 func anyText(field *string) value {
-	return text(field, "text", "", func(string) bool { return true })
+	return text(field, anyForm, "", func(string) bool { return true })
 }
 
 func path(field *string) value {
@@ -153,7 +156,15 @@ func secret(field *Secret, form, hint string, valid func(string) bool, show func
 }
 
 func password(field *Secret) value {
-	return secret(field, "text", "", func(string) bool { return true }, Secret.String)
+	return secret(field, anyForm, "", func(string) bool { return true }, Secret.String)
+}
+
+// withSecret matches a URL that holds a password, or a token in place of a user.
+var withSecret = regexp.MustCompile(`://[^@]*:[^@]*@|(nats|tls|wss?)://[^@/]*@|[?&](ssl)?password=`)
+
+// isSecret reports whether a text must not be seen. A URL without a password may be.
+func (v value) isSecret(text string) bool {
+	return v.secret && text != "" && (v.form == anyForm || withSecret.MatchString(text))
 }
 
 // urls is one URL, or several with commas between them. Some brokers accept a host and a port

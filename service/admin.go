@@ -106,13 +106,21 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 	if cfg.HTTPPprof {
 		opt.Profiles = http.DefaultServeMux
 	}
+	if cfg.HTTPTLSCert != "" {
+		files, settings := watchCertificate(cfg.HTTPTLSCert, cfg.HTTPTLSKey, log)
+		if _, err := files.first(); err != nil {
+			return err
+		}
+		keepLooking(lc, sd, log, "certificate", files.Run)
+		opt.TLS = settings
+	}
 	s := admin.New(log, opt)
 	if cfg.HTTPTenantTokensFile != "" {
 		tokens := watchTokens(cfg.HTTPTenantTokensFile, s, log)
 		if _, err := tokens.first(); err != nil {
 			return err
 		}
-		keepLooking(lc, sd, log, "tenant tokens", tokens.Run)
+		keepLooking(lc, sd, log, "tokens", tokens.Run)
 	}
 	if err := s.Listen(context.Background()); err != nil {
 		return err

@@ -34,6 +34,9 @@ func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address strin
 // listen on the port of the configuration.
 func beside(cfg config.Config) func(*nats.Options) error {
 	return func(opt *nats.Options) (err error) {
+		if err := guardEmbedded(embeddedDir(cfg)); err != nil {
+			return err
+		}
 		opt.URL, err = readFile(embeddedDir(cfg), addressFile)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%w, beside %s: run timer-service serve with the same db_path, or set broker_url", ErrNoServer, cfg.DBPath)

@@ -74,6 +74,9 @@ func (x *examination) settings() []app.Check {
 	if x.cfg.Durability == config.Relaxed {
 		all = append(all, found(symptom.Relaxed))
 	}
+	if x.cfg.TokenInClear() {
+		all = append(all, found(symptom.TokenInClear, x.cfg.HTTPAddr))
+	}
 	if x.cfg.Broker == config.GoChannel {
 		all = append(all, found(symptom.InProcess))
 	}

@@ -22,7 +22,11 @@ func (x *examination) disk() []app.Check {
 	if !x.cfg.DBURL.Empty() {
 		return nil
 	}
-	if err := sqlite.Usable(x.cfg.DBPath); err != nil {
+	err := sqlite.Usable(x.cfg.DBPath)
+	if err == nil && x.cfg.Embedded() {
+		err = guardEmbedded(embeddedDir(x.cfg))
+	}
+	if err != nil {
 		return []app.Check{found(symptom.FolderRefused, err)}
 	}
 	var s unix.Statfs_t

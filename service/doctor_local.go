@@ -25,7 +25,11 @@ func (x *examination) http(ctx context.Context) []app.Check {
 	}
 	ctx, cancel := context.WithTimeout(ctx, httpTimeout)
 	defer cancel()
-	is, err := apiclient.New(x.cfg.LocalURL(), "").Readiness(ctx)
+	there, err := apiclient.Here(x.cfg, "") // another program may listen there: it gets no token
+	if err != nil {
+		return []app.Check{found(symptom.FileMissing, err)}
+	}
+	is, err := there.Readiness(ctx)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return []app.Check{ok("http", "%s is free", addr)}
@@ -35,9 +39,21 @@ func (x *examination) http(ctx context.Context) []app.Check {
 		return []app.Check{taken}
 	}
 	all := []app.Check{ok("http", "a timer service answers on %s", addr)}
+	client, err := apiclient.Local(ctx, x.cfg.Socket(), x.cfg.HTTPPrefix, x.cfg.HTTPToken.Reveal())
+	if errors.Is(err, apiclient.ErrStranger) {
+		return append(all, found(symptom.SocketTaken, err))
+	}
+	if err == nil { // the reasons need a token
+		if same, err := client.Readiness(ctx); err == nil {
+			is = same
+		}
+	}
 	for _, p := range is.Parts {
-		if p.Reason != "" {
+		switch {
+		case p.Reason != "":
 			all = append(all, app.Check{Part: p.Part, Reason: p.Reason, Advice: p.Advice, Red: !p.OK})
+		case !p.OK:
+			all = append(all, app.Check{Part: p.Part, Reason: "the service says that it fails", Advice: "ask it why, with its token: timer-service health", Red: true})
 		}
 	}
 	return all
@@ -59,6 +75,7 @@ func (x *examination) files() (all []app.Check) {
 	secrets = append(secrets, []secret{
 		{name: x.cfg.SecretFile(), what: "it has passwords or tokens"},
 		{name: x.cfg.BrokerTLSKey, what: "it is the secret of broker_tls_key"},
+		{name: x.cfg.HTTPTLSKey, what: "it is the secret of http_tls_key"},
 		{name: x.cfg.HTTPTenantTokensFile, what: "it is the secret of http_tenant_tokens_file"},
 		{name: x.cfg.NATSCredentials, what: "it is the secret of nats_credentials"},
 		{name: x.cfg.NATSNKey, what: "it is the secret of nats_nkey"},

@@ -138,6 +138,14 @@ func TestExamineFiles(t *testing.T) {
 		"a damaged file": {func(t *testing.T, cfg *config.Config) error {
 			return execSQLite(t, *cfg, `PRAGMA ignore_check_constraints = on; INSERT INTO timer_schedules (tenant_id, service_call_id, registered_at, state, command_at, command_id) VALUES ('a', 'b', 0, 'none', 0, 'c')`)
 		}, "database", red, []string{"restore a backup, or move the file"}},
+		"a token in clear": {func(_ *testing.T, cfg *config.Config) error {
+			cfg.HTTPAddr = "0.0.0.0:0"
+			return nil
+		}, "settings", warning, []string{"in clear", "http_tls_cert", "http_trusted_proxies"}},
+		"a key of HTTP that others may read": {func(t *testing.T, cfg *config.Config) error {
+			cfg.HTTPTLSCert, cfg.HTTPTLSKey = file(t, "", 0o644), file(t, "", 0o644)
+			return nil
+		}, "files", red, []string{"0644", "http_tls_key"}},
 		"relaxed durability": {func(_ *testing.T, cfg *config.Config) error {
 			cfg.Durability = config.Relaxed
 			return nil
@@ -426,6 +434,7 @@ func TestExaminePostgres(t *testing.T) {
 		finds(t, examine(t, theirs), red, "database", test.says)
 	}
 	finds(t, examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@127.0.0.1:1/timers", "TIMER_BROKER=gochannel")), red, "database", "127.0.0.1:1", "db_url")
+	finds(t, examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@db.invalid/timers", "TIMER_BROKER=gochannel")), red, "database", "sslmode=verify-full", "db_url")
 }
 
 // TestExamineNeverHangs has servers that say nothing.

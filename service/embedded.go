@@ -2,7 +2,9 @@ package service
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/trust"
 )
 
 // These files lie beside the data of the embedded server, with mode 0600.
@@ -31,11 +34,21 @@ func embeddedDir(cfg config.Config) string {
 	return strings.TrimSuffix(cfg.DBPath, filepath.Ext(cfg.DBPath)) + ".nats"
 }
 
+// guardEmbedded returns an error if another user can replace files in that folder: they tell
+// clients the address and the secret.
+func guardEmbedded(dir string) error {
+	err := errors.Join(trust.Path(dir), trust.Folder(dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("folder of the embedded server: %w: move it away, or set another db_path", err)
+	}
+	return nil
+}
+
 // startEmbedded starts the server in this process, with its data beside the database, and
 // writes its address and its secret to files for clients.
 func startEmbedded(lc fx.Lifecycle, cfg config.Config, opt *nats.Options, log *slog.Logger) (*description, error) {
 	dir := embeddedDir(cfg)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o700), guardEmbedded(dir)); err != nil {
 		return nil, err
 	}
 	secret, err := keepSecret(dir)

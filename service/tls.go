@@ -4,7 +4,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"os"
+	"sync/atomic"
+	"time"
 
 	"github.com/event-service-agent/timer-service/config"
 )
@@ -35,4 +38,22 @@ func tlsConfig(cfg config.Config) (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{own}
 	}
 	return c, nil
+}
+
+// watchCertificate returns the files of the certificate of HTTP, and TLS settings with what was
+// loaded of them last.
+func watchCertificate(cert, key string, log *slog.Logger) (*watched, *tls.Config) {
+	var last atomic.Pointer[tls.Certificate]
+	files := &watched{
+		file: cert, also: key, log: log, is: "a new certificate of HTTP is in force", wrong: "http_tls_cert or http_tls_key is wrong, the old certificate stays in force",
+		load: func() (string, error) {
+			pair, err := tls.LoadX509KeyPair(cert, key)
+			if err != nil {
+				return "", fmt.Errorf("http_tls_cert and http_tls_key: %w", err)
+			}
+			last.Store(&pair)
+			return "until " + pair.Leaf.NotAfter.UTC().Format(time.RFC3339), nil
+		},
+	}
+	return files, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return last.Load(), nil }}
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-// watchTokens returns the file of the tokens of tenants. Whenever the file is loaded, the
+// watchTokens returns the file of the tokens of tenants and people. Whenever the file is loaded, the
 // server gets the tokens.
 func watchTokens(file string, server *admin.Server, log *slog.Logger) *watched {
 	return &watched{
-		file: file, log: log, is: "new tenant tokens are in force", wrong: "the file of tenant tokens is wrong, the old tokens stay in force",
+		file: file, log: log, is: "new tokens are in force", wrong: "the file of tokens is wrong, the old tokens stay in force",
 		load: func() (string, error) {
-			tokens, err := config.LoadTenantTokens(file)
+			tokens, err := config.LoadTokens(file)
 			if err == nil {
-				err = server.UseTenantTokens(tokens)
+				err = server.UseTokens(tokens)
 			}
-			return fmt.Sprintf("%d tenants", len(tokens)), err
+			return fmt.Sprintf("%d tokens", len(tokens)), err
 		},
 	}
 }

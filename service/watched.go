@@ -17,6 +17,7 @@ const watchInterval = time.Second
 // A watched file is loaded again when it has changed.
 type watched struct {
 	file string
+	also string // a second file, whose changes count, too; may be empty
 	// load uses the content of the file, and describes it for people. After an error the old
 	// content stays in force.
 	load  func() (string, error)
@@ -30,7 +31,7 @@ type watched struct {
 
 // first loads the file, before Run.
 func (w *watched) first() (string, error) {
-	w.seen = state(w.file)
+	w.seen = w.state()
 	w.loaded = w.seen
 	return w.load()
 }
@@ -48,7 +49,7 @@ func (w *watched) Run(ctx context.Context) error {
 // check: a file may be half written, and half of it may be valid.
 func (w *watched) reload(ctx context.Context) {
 	before := w.seen
-	w.seen = state(w.file)
+	w.seen = w.state()
 	if w.seen == w.loaded || w.seen != before {
 		return
 	}
@@ -59,6 +60,8 @@ func (w *watched) reload(ctx context.Context) {
 		w.log.InfoContext(ctx, w.is, "file", w.file, "in_force", inForce) //nolint:sloglint // the same
 	}
 }
+
+func (w *watched) state() string { return state(w.file) + state(w.also) }
 
 // state returns what changes with the content of a file, or "" if the file can't be read. The
 // file may change and keep its size and time: cp -p, images and Nix set the time.

@@ -35,8 +35,8 @@ chmod a+x "$tmp"
 block() {
   awk -v mark="<!-- run:$1 -->" 'index($0, mark) { found = 1; next } found && /^```/ { if (inside) exit; inside = 1; next } inside' "$page" |
     sed -e "s|nats.example:4222|localhost:$base|g; s|^port: 4222|port: $base|; s|db.example:5432|localhost:$((base + 1))|g" \
-      -e "s|timer-1.example:8080|127.0.0.1:$((base + 3))|g; s|timer-2.example:8080|127.0.0.1:$((base + 4))|g; s|timer-3.example:8080|127.0.0.1:$((base + 5))|g" \
-      -e "s|new.example:8080|127.0.0.1:$((base + 7))|g" -e 's|DNS:$name|DNS:localhost|' -e "s|/etc/nats|$tmp/nats|g; s|/var/lib/nats|$tmp/nats/jetstream|g; s|/etc/prometheus|$tmp/prometheus|g"
+      -e "s|timer-1.example:8080|localhost:$((base + 3))|g; s|timer-2.example:8080|localhost:$((base + 4))|g; s|timer-3.example:8080|localhost:$((base + 5))|g" \
+      -e "s|new.example:8080|localhost:$((base + 7))|g" -e 's|DNS:$name|DNS:localhost|' -e "s|/etc/nats|$tmp/nats|g; s|/var/lib/nats|$tmp/nats/jetstream|g; s|/etc/prometheus|$tmp/prometheus|g"
 }
 
 # step NAME: shows and runs the commands of a step, on the machine of $instance. It fails if
@@ -92,7 +92,7 @@ timer-service() { TIMER_HTTP_ADDR=127.0.0.1:$((base + 2 + instance)) "$(type -P 
 each() { for instance in ${instances:-1 2}; do "$@"; done; instance=1; }
 query() { sudo -u postgres psql -Atc "SET search_path = timers; $1" timers | tail -n 1; }
 # ops COMMAND...: with the token of all tenants.
-ops() { TIMER_HTTP_TOKEN=change-me-http "$(type -P timer-service)" "$@" --server "http://127.0.0.1:$((base + 3))"; }
+ops() { SSL_CERT_FILE=$tmp/ops/ca.crt TIMER_HTTP_TOKEN=change-me-http-token "$(type -P timer-service)" "$@" --server "https://localhost:$((base + 3))"; }
 
 # timers NAME COUNT SECONDS: schedules timers that are due then; unfired NAME: how many have not fired.
 timers() {
@@ -142,12 +142,14 @@ begin tail "$tmp/timer-events" "${as_acme[@]}" -subject svc.acme.serviceCall
 check "a consumer listens" eventually 20 says tail listening
 
 title "Prometheus, dashboards, and an alert that fires"
-cp "$(dirname "$page")/alerts/rules.yml" "$tmp/prometheus/rules.yml"
+cp "$(dirname "$page")/alerts/rules.yml" ca.crt "$tmp/prometheus/"
 step prometheus
-run curl -fsS -o /dev/null -w '%{http_code}\n' -H 'Authorization: Bearer change-me-http' "127.0.0.1:$((base + 3))/"
+run curl --cacert ca.crt -fsS -o /dev/null -w '%{http_code}\n' -H 'Authorization: Bearer change-me-http-token' "https://localhost:$((base + 3))/"
 check "the dashboard answers with the token" prints '^200'
-run curl -sS -o /dev/null -w '%{http_code}\n' "127.0.0.1:$((base + 3))/metrics"
+run curl --cacert ca.crt -sS -o /dev/null -w '%{http_code}\n' "https://localhost:$((base + 3))/metrics"
 check "and nothing without it" prints '^401'
+run curl --cacert ca.crt -sS -o /dev/null -w '%{http_code}\n' -H 'Authorization: Bearer change-me-prometheus' "https://localhost:$((base + 3))/v1/stats"
+check "nor anything but metrics with the token of Prometheus" prints '^403'
 scraped() { [ "$(curl -fsS "127.0.0.1:$((base + 2))/api/v1/query?query=sum(up)" | grep -o '"[0-9]*"\]')" = '"2"]' ]; }
 check "both instances are scraped" eventually 30 scraped
 timers outage 50 20
@@ -220,14 +222,14 @@ begin_load third
 instance=3
 step start
 instance=1 instances="1 2 3"
-run curl -fsS -H 'Authorization: Bearer change-me-http' "127.0.0.1:$((base + 3))/v1/nodes"
+run curl --cacert ca.crt -fsS -H 'Authorization: Bearer change-me-http-token' "https://localhost:$((base + 3))/v1/nodes"
 check "they are of the new version" prints "\"version\":\"v$(dpkg-deb -f "$new" Version | cut -d- -f1)\""
 check "there are three" [ "$(grep -o '"started' "$tmp/out" | wc -l)" = 3 ]
 end_load third
 
 title "Move a tenant to another service, while both run"
 mkdir "$tmp/new"
-begin new env TIMER_HTTP_TOKEN=change-me-http TIMER_HTTP_ADDR=127.0.0.1:$((base + 7)) "$(type -P timer-service)" serve --db-path "$tmp/new/timers.db" --nats-port $((base + 6))
+begin new env TIMER_HTTP_TOKEN=change-me-http-token TIMER_HTTP_ADDR=127.0.0.1:$((base + 7)) TIMER_HTTP_TLS_CERT=/etc/timer-service/http.crt TIMER_HTTP_TLS_KEY=/etc/timer-service/http.key "$(type -P timer-service)" serve --db-path "$tmp/new/timers.db" --nats-port $((base + 6))
 check "the other service is ready" eventually 20 says new '^ready'
 timers move 200 12
 check "200 timers wait" eventually 20 stored move 200
@@ -235,7 +237,7 @@ tenant=globex timers stay 50 12
 step move
 check "they were exported and imported" prints 'published, 0 refused'
 # moved COUNT: as many timers have fired at the other service.
-moved() { [ "$(TIMER_HTTP_TOKEN=change-me-http timer-service list acme --state Reached --limit 1000 --db-path "$tmp/new/timers.db" -o json | grep -c '"move-')" = "$1" ]; }
+moved() { [ "$(TIMER_HTTP_TOKEN=change-me-http-token timer-service list acme --state Reached --limit 1000 --db-path "$tmp/new/timers.db" -o json | grep -c '"move-')" = "$1" ]; }
 check "all 200 fire there" eventually 40 moved 200
 check "and none here" [ "$(query "SELECT count(*) FROM timer_schedules WHERE service_call_id LIKE 'move-%' AND state = 'Canceled'")" = 200 ]
 check "another tenant's fire here" eventually 20 fired stay 50

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,15 +40,20 @@ var errNoService = errors.New("no service answers")
 // service returns a client of a running service: the one of the setting server, or else the
 // one of this machine. The error wraps [errNoService] if there is none.
 func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
-	switch server, socket := cmp.Or(e.cfg.Server.Reveal(), e.cfg.LocalURL()), e.cfg.Socket(); {
-	case socket != "" && e.cfg.Server.Empty():
+	switch socket := e.cfg.Socket(); {
+	case !e.cfg.Server.Empty():
+		return apiclient.New(e.cfg.Server.Reveal(), e.token), nil
+	case socket != "":
 		c, err := apiclient.Local(ctx, socket, e.cfg.HTTPPrefix, e.token)
-		if err != nil {
+		switch {
+		case errors.Is(err, apiclient.ErrStranger):
+			return nil, err
+		case err != nil:
 			return nil, fmt.Errorf("%w here; start one, or name one with --server (%w)", errNoService, err)
 		}
 		return c, nil
-	case server != "":
-		return apiclient.New(server, e.token), nil
+	case e.cfg.LocalURL() != "":
+		return apiclient.Here(e.cfg, e.token)
 	}
 	return nil, fmt.Errorf("%w here, since http_addr is empty; name one with --server", errNoService)
 }

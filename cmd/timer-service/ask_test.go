@@ -148,6 +148,11 @@ func TestTokenOfTheService(t *testing.T) {
 	do(t, []string{"TIMER_HTTP_TOKEN=token-of-acme-0001"}, "list", "globex", "--server", server).wants(t, exitNotFound)
 	do(t, nil, "stats", "--server", server, "--token-file", "/nowhere").wants(t, exitUsage).says(t, "--token-file")
 
+	// The reasons of health need it, too.
+	do(t, append(local, "TIMER_HTTP_TOKEN=hunter2"), "health").wants(t, exitOK).prints(t, "[+] store")
+	do(t, nil, "health", "--server", server, "--token-file", token).wants(t, exitOK)
+	do(t, nil, "health", "--server", server).wants(t, exitOK)
+
 	for _, verb := range [][]string{{"stats"}, {"pause"}, {"quotas", "show"}, {"top", "--once"}} {
 		do(t, local, verb...).wants(t, exitFailure).says(t, "--token-file")
 		do(t, local, append(verb, "--token-file", token)...).wants(t, exitOK)

@@ -63,15 +63,16 @@ func TestWrongFilesAreMistakesInTheConfiguration(t *testing.T) {
 	} {
 		file := fileOf(t, tt.text...)
 		for _, verb := range []string{"config", "serve"} {
-			args := []string{verb, "--http-token", "0123456789abcdef", "--db-path", filepath.Join(t.TempDir(), "timers.db"), tt.flag}
-			got := do(t, nil, append(args, file)...).wants(t, exitUsage).says(t, "2 mistakes in the configuration")
+			args := []string{verb, "--db-path", filepath.Join(t.TempDir(), "timers.db"), tt.flag}
+			environ := []string{"TIMER_HTTP_TOKEN=0123456789abcdef"}
+			got := do(t, environ, append(args, file)...).wants(t, exitUsage).says(t, "2 mistakes in the configuration")
 			for _, want := range tt.says {
 				got.says(t, strings.Replace(want, "FILE", file, 1))
 			}
 			if strings.Contains(got.stderr, "hunter2") {
 				t.Errorf("%s shows the token: %s", verb, got.stderr)
 			}
-			do(t, nil, append(args, file+".not")...).wants(t, exitUsage).says(t, file+".not")
+			do(t, environ, append(args, file+".not")...).wants(t, exitUsage).says(t, file+".not")
 		}
 	}
 }

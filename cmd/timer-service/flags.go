@@ -35,11 +35,15 @@ func newSettingFlags() settingFlags {
 	all := config.Settings()
 	fields := make([]reflect.StructField, len(all))
 	for i, s := range all {
+		help := meaning(s) + " (" + config.EnvPrefix + strings.ToUpper(s.Key) + ")"
+		if s.Secret {
+			help += " A secret belongs there, or into the file: as a flag it is refused."
+		}
 		fields[i] = reflect.StructField{
 			Name: fmt.Sprintf("Setting%d", i),
 			Type: reflect.TypeFor[*string](), // with a pointer an empty value counts as given
 			Tag: reflect.StructTag(fmt.Sprintf(`name:%q help:%q placeholder:%q group:%q %s:%q`,
-				s.Flag, meaning(s)+" ("+config.EnvPrefix+strings.ToUpper(s.Key)+")", placeholder(s), groupSettings, valuesTag, strings.Join(s.Values, ","))),
+				s.Flag, help, placeholder(s), groupSettings, valuesTag, strings.Join(s.Values, ","))),
 		}
 	}
 	return settingFlags{fields: reflect.New(reflect.StructOf(fields)).Interface()}
@@ -80,7 +84,7 @@ var provisionSettings = []string{
 }
 
 // serviceSettings are the settings that matter to a verb that asks a service, or its database.
-var serviceSettings = []string{"db_path", "db_url", "server", "http_socket", "http_addr", "http_prefix", "http_token"}
+var serviceSettings = []string{"db_path", "db_url", "server", "http_socket", "http_addr", "http_prefix", "http_tls_cert", "http_token"}
 
 // fileSettings are the settings that matter to a verb that works on the database itself.
 var fileSettings = []string{"db_path", "db_url"}

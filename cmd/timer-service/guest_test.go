@@ -76,10 +76,11 @@ func asNobody(t *testing.T, dir string) func(environ string, args ...string) (in
 	}
 }
 
-// copyProgram copies this program where others may run it.
+// copyProgram copies this program where others may run it. It is a link where that is possible:
+// a process that another test starts meanwhile would have the copy open, and it could not be run.
 func copyProgram(to string) error {
 	self, err := os.Executable()
-	if err != nil {
+	if err != nil || os.Link(self, to) == nil {
 		return err
 	}
 	in, err := os.Open(self)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,8 +20,8 @@ type healthCmd struct {
 // Help is printed below the summary.
 func (healthCmd) Help() string {
 	return `Asks a running service over HTTP whether it is ready: commands are taken and timers
-fire. Prints each part, since when it is as it is, and what to do. The exit code is 1 if
-it is not ready, or does not answer.
+fire. Prints each part, since when it is as it is, and, with its token, what to do. The
+exit code is 1 if it is not ready, or does not answer.
 
 Examples:
 
@@ -33,8 +32,7 @@ Examples:
 
 // Run asks the service.
 func (h *healthCmd) Run(ctx context.Context, e *env) error {
-	server := cmp.Or(e.cfg.Server.Reveal(), e.cfg.LocalURL())
-	if server == "" {
+	if e.cfg.Server.Empty() && e.cfg.LocalURL() == "" {
 		return wrong("health", "http_addr is empty: there is no HTTP here; give --server")
 	}
 	path, accept := "/readyz", "text/plain"
@@ -46,7 +44,14 @@ func (h *healthCmd) Run(ctx context.Context, e *env) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
-	answer, err := apiclient.New(server, "").Ask(ctx, path+"?verbose", accept)
+	service, err := e.service(ctx)
+	if errors.Is(err, errNoService) { // another program may listen on the address: it gets no token
+		service, err = apiclient.Here(e.cfg, "")
+	}
+	if err != nil {
+		return err
+	}
+	answer, err := service.Ask(ctx, path+"?verbose", accept)
 	if cause, is := errors.AsType[*url.Error](err); is { // it has all that there is to say
 		err = cause
 	}

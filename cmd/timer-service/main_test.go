@@ -19,6 +19,8 @@ func TestMain(m *testing.M) {
 		main()
 	case "stuck":
 		stuck()
+	case "thief":
+		thief()
 	}
 	_ = os.Setenv("COLUMNS", "100") // the width of help screens
 	os.Exit(longtest.Waiting(m))

@@ -25,7 +25,7 @@ Examples:
 
     timer-service migrate
     timer-service migrate status
-    timer-service migrate sql --db-url postgres://host/timers > migration.sql
+    timer-service migrate sql --db-url 'postgres://host/timers?sslmode=require' > migration.sql
     timer-service migrate --db-path /var/lib/monolith.db --reference-service-calls`
 }
 

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -154,6 +156,29 @@ func stuck() {
 	<-ctx.Done()
 	fmt.Println("stopping")
 	select {}
+}
+
+// thief is a program that listens on a unix socket before the service does, and prints what it
+// is sent.
+func thief() {
+	l, err := net.Listen("unix", os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	_ = os.Chmod(os.Args[1], 0o777) //nolint:gosec // a thief wants to be asked
+	fmt.Println("listening")
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			panic(err)
+		}
+		if r, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			fmt.Println("sent", r.Header.Get("Authorization"))
+		} else {
+			fmt.Println("nothing")
+		}
+		_ = conn.Close()
+	}
 }
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {

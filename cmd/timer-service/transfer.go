@@ -122,7 +122,7 @@ Stdin is copied into the folder for temporary files before.
 
 Examples:
 
-    timer-service import timers.jsonl --db-url postgres://timers@db/timers
+    timer-service import timers.jsonl --db-url 'postgres://timers@db/timers?sslmode=require'
     timer-service import acme.jsonl --tenant acme
     gunzip -c timers.jsonl.gz | timer-service import - --db-path new.db`
 }

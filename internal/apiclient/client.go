@@ -6,7 +6,9 @@ package apiclient
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -15,17 +17,21 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/trust"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // Errors that callers tell apart.
 var (
-	ErrAway   = errors.New("the service does not answer over HTTP")
-	ErrDenied = errors.New("the service denies it")
+	ErrAway     = errors.New("the service does not answer over HTTP")
+	ErrDenied   = errors.New("the service denies it")
+	ErrStranger = errors.New("the socket of the service is that of another user, and was asked nothing; remove it, or name the service with --server")
 )
 
 // A Conflict says why something stays as it is.
@@ -57,15 +63,48 @@ func New(url, token string) *Client {
 	return newClient(url, token, http.DefaultTransport)
 }
 
+// Here returns a client of the service that listens on http_addr of this machine. Where it has
+// TLS, it shows the certificate of the configuration, so no other program gets the token.
+func Here(cfg config.Config, token string) (*Client, error) {
+	if cfg.HTTPTLSCert == "" {
+		return New(cfg.LocalURL(), token), nil
+	}
+	text, err := os.ReadFile(cfg.HTTPTLSCert)
+	if err != nil {
+		return nil, fmt.Errorf("http_tls_cert: %w", err)
+	}
+	own, _ := pem.Decode(text)
+	check := func(of tls.ConnectionState) error {
+		if own == nil || !bytes.Equal(own.Bytes, of.PeerCertificates[0].Raw) {
+			return errors.New("its certificate is not the one of http_tls_cert")
+		}
+		return nil
+	}
+	// The certificate is for the names that other machines use.
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: check} //nolint:gosec // it is compared
+	return newClient(cfg.LocalURL(), token, &http.Transport{TLSClientConfig: c}), nil
+}
+
 // Local returns a client of the service that listens on a unix socket, below a prefix. The
-// error says that none does, or that this user may not open the socket.
+// error says that none does, or that this user may not open the socket, or it wraps [ErrStranger].
+// Where the system does not tell whose service it is, the client sends no token.
 func Local(ctx context.Context, socket, prefix, token string) (*Client, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+		if err != nil {
+			return nil, err
+		}
+		if err := trust.Peer(conn, socket); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrStranger, errors.Join(err, conn.Close()))
+		}
+		return conn, nil
 	}
 	conn, err := dial(ctx, "", "")
 	if err != nil {
 		return nil, err
+	}
+	if !trust.KnowsPeers {
+		token = ""
 	}
 	return newClient("http://localhost"+prefix, token, &http.Transport{DialContext: dial}), conn.Close()
 }

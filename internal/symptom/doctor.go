@@ -7,7 +7,12 @@ var (
 		Part: "settings", Text: "broker is gochannel: messages are lost when the process ends, and no other process can send any",
 		Do: "choose another broker, unless this is a test",
 	}
+	TokenInClear = Symptom{
+		Part: "settings", Text: "tokens go over the network in clear: other machines reach http_addr, %s, without TLS",
+		Do: "set http_tls_cert and http_tls_key; or http_trusted_proxies, if a proxy with TLS alone reaches the address",
+	}
 	PortTaken     = Symptom{Part: "http", Text: "another program is on %s, or the address is wrong: %s", Do: "end that program, or set http_addr to a free address of this machine"}
+	SocketTaken   = Symptom{Part: "http", Red: true, Text: "%v", Do: "find out who that user is, and remove the socket"}
 	FileMissing   = Symptom{Part: "files", Red: true, Text: "%v", Do: "make the file, or correct the setting"}
 	FileOpen      = Symptom{Part: "files", Red: true, Text: "others may read or write %s (mode %04o): %s", Do: "run `chmod 600 %[1]s`"}
 	FolderRefused = Symptom{Part: "disk", Red: true, Text: "%v", Do: "the service would not start: do as the message says"}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -71,6 +73,9 @@ func parse(url string) (*pgx.ConnConfig, error) {
 		return nil, errors.New("the URL of the database, or a file that it names, can't be read: it looks like postgres://user:password@host:5432/database?sslmode=require, " +
 			"with %-escapes for special characters in the password")
 	}
+	if !strings.Contains(url, "sslmode") && os.Getenv("PGSSLMODE") == "" && slices.ContainsFunc(config.Fallbacks, inClear) {
+		return nil, errNoTLSMode
+	}
 	if !strings.Contains(url, "default_query_exec_mode") {
 		// Without cached descriptions pgx sends arrays as text, and a sixth fewer timers are
 		// delivered.
@@ -90,6 +95,16 @@ func parse(url string) (*pgx.ConnConfig, error) {
 		return dialer.DialContext(ctx, network, address)
 	}
 	return config, nil
+}
+
+// errNoTLSMode refuses the default of pgx, sslmode=prefer.
+var errNoTLSMode = errors.New("the URL of the database names a server on another machine and no sslmode: if that server refuses TLS, the password goes over the network in clear. " +
+	"Add sslmode=verify-full to db_url (or require), or sslmode=disable if you trust the network")
+
+// inClear reports whether a connection leaves this machine without TLS.
+func inClear(c *pgconn.FallbackConfig) bool {
+	ip, _ := netip.ParseAddr(c.Host)
+	return c.TLSConfig == nil && !strings.HasPrefix(c.Host, "/") && c.Host != "localhost" && !ip.IsLoopback()
 }
 
 // limit is how long a call may take, with all its statements. The server's own limits are

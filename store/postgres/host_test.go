@@ -297,12 +297,12 @@ func TestAbsentServersAreToldFromThoseThatRefuse(t *testing.T) {
 	must(t, err)
 	u.Path += "_not"
 	for address, absent := range map[string]bool{
-		"postgres://postgres@127.0.0.1:1/db":              true,
-		"postgres://postgres@no-such-host.invalid/db":     true,
-		"postgres:///db?host=/no/such/socket":             true,
-		u.String():                                        false, // no such database
-		there + "&default_transaction_isolation=nonsense": false,
-		"postgres://a:b/c@host/db":                        false, // no URL
+		"postgres://postgres@127.0.0.1:1/db":                          true,
+		"postgres://postgres@no-such-host.invalid/db?sslmode=require": true,
+		"postgres:///db?host=/no/such/socket":                         true,
+		u.String():                                                    false, // no such database
+		there + "&default_transaction_isolation=nonsense":             false,
+		"postgres://a:b/c@host/db":                                    false, // no URL
 	} {
 		s, err := postgres.Open(t.Context(), address, postgres.Options{})
 		if err == nil {
@@ -312,6 +312,31 @@ func TestAbsentServersAreToldFromThoseThatRefuse(t *testing.T) {
 		}
 		if got := postgres.IsAbsent(err); got != absent {
 			t.Errorf("%s: %v, absent is %v, want %v", address, err, got, absent)
+		}
+	}
+}
+
+// TestOtherMachinesNeedATLSMode: without one pgx sends the password in clear if the server, or who
+// is in its place, refuses TLS. A mode that is named is the user's.
+func TestOtherMachinesNeedATLSMode(t *testing.T) {
+	t.Parallel()
+	for address, named := range map[string]bool{
+		"postgres://u:hunter2@db.invalid/timers":                 false,
+		"postgres://u:hunter2@localhost,192.0.2.1/timers":        false,
+		"postgres:///timers?host=db.invalid":                     false,
+		"host=db.invalid user=u":                                 false,
+		"postgres://u:hunter2@db.invalid/timers?sslmode=prefer":  true,
+		"postgres://u:hunter2@db.invalid/timers?sslmode=disable": true,
+		"postgres://u:hunter2@localhost/timers":                  true,
+		"postgres://u:hunter2@127.0.0.2,[::1]/timers":            true,
+		"postgres:///timers?host=/run/postgresql":                true,
+	} {
+		db, err := postgres.Connect(address)
+		if err == nil {
+			must(t, db.Close())
+		}
+		if refused := err != nil && strings.Contains(err.Error(), "sslmode=verify-full"); refused == named {
+			t.Errorf("%s: %v, want it refused: %v", address, err, !named)
 		}
 	}
 }

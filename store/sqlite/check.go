@@ -11,6 +11,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/event-service-agent/timer-service/internal/trust"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -110,10 +111,10 @@ func LockOwner(path string) (string, error) {
 		path = real
 	}
 	name := path + lockSuffix
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	l := flock.New(name, flock.SetFlag(os.O_RDONLY))
+	l := flock.New(name, flock.SetFlag(os.O_RDONLY|trust.NoFollow))
 	free, err := l.TryRLock()
 	if err != nil {
 		return "", fmt.Errorf("check the lock of the database: %w", err)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/event-service-agent/timer-service/internal/trust"
 )
 
 // Create makes an empty file that only its owner reads and writes, unless it is
@@ -128,7 +130,6 @@ func (o owner) String() string { return fmt.Sprintf("inode %d of device %d", o.i
 
 const (
 	others        = 0o077 // permissions of all but the owner
-	writtenByAll  = 0o002
 	openForOthers = "others may read or write %s (mode %04o): run chmod 600 on it, as its owner"
 )
 
@@ -150,9 +151,9 @@ func Usable(path string) error {
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil { // it is not there yet
-		return cmp.Or(guardFolder(path), access(path))
+		return cmp.Or(guardOwners(path), access(path))
 	}
-	return cmp.Or(guardFolder(path), guardFolder(real), present(real), notMounted(real), readWrite(real))
+	return cmp.Or(guardOwners(path), guardOwners(real), present(real), notMounted(real), readWrite(real))
 }
 
 // guard returns an error if others may read or write the files of a database, or
@@ -205,17 +206,25 @@ func keepsTimers(path string) error {
 	return err
 }
 
-// guardFolder returns an error if all users may replace files in the folder of a
-// path. In one like /tmp (with the sticky bit) they can't replace ours.
-func guardFolder(path string) error {
-	dir := filepath.Dir(path)
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
+// guardOwners returns an error if another user has made a link on a path or one of the files of the
+// database, or may replace them. In a folder like /tmp (with the sticky bit) they can't be replaced.
+func guardOwners(path string) error {
+	if err := trust.Path(path); err != nil {
+		return fmt.Errorf("%w: remove it, or set another db_path", err)
 	}
-	if _, known := ownerOf(info); known && info.Mode()&writtenByAll != 0 && info.Mode()&fs.ModeSticky == 0 {
-		return fmt.Errorf("all users may replace files in the folder %s (mode %04o): set db_path to a file in a new folder below, such as %s, which the service makes for itself; or have the folder belong to user %d, with chmod 700",
-			dir, info.Mode().Perm(), filepath.Join(dir, "timer-service", filepath.Base(path)), os.Geteuid())
+	dir := filepath.Dir(path)
+	if err := trust.Folder(dir); err != nil {
+		return fmt.Errorf("%w: set db_path to a file in a new folder, such as %s, which the service makes for itself; or have the folder belong to user %d, with chmod 700",
+			err, filepath.Join(dir, "timer-service", filepath.Base(path)), os.Geteuid())
+	}
+	for _, suffix := range append(databaseFiles, lockSuffix) {
+		info, err := os.Lstat(path + suffix)
+		if err == nil {
+			err = trust.File(path+suffix, info)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: remove it, or set another db_path", err)
+		}
 	}
 	return nil
 }

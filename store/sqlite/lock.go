@@ -12,6 +12,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/trust"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -42,7 +43,7 @@ type Lock struct {
 // takeLock takes the lock of a database file, and signs it. The path has no links.
 func takeLock(path string, log *slog.Logger) (*Lock, error) {
 	name := path + lockSuffix
-	l := &Lock{path: path, log: log, file: flock.New(name, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR))}
+	l := &Lock{path: path, log: log, file: flock.New(name, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR|trust.NoFollow))}
 	taken, err := try(l.file)
 	if err != nil {
 		return nil, fmt.Errorf("lock the database: %w", err)
@@ -51,7 +52,14 @@ func takeLock(path string, log *slog.Logger) (*Lock, error) {
 		owner, _ := os.ReadFile(name) // for the message only
 		return nil, fmt.Errorf("the database %s is in use (%s): %w", path, owner, errInUse)
 	}
-	if err := sign(name, path); err != nil {
+	info, err := l.file.Stat()
+	if err == nil {
+		err = trust.File(name, info) // another user could remove it, or lock it first
+	}
+	if err == nil {
+		err = sign(name, path)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("sign the lock of the database: %w", err), l.Unlock())
 	}
 	return l, nil
@@ -117,5 +125,10 @@ func sign(name, path string) error {
 			text = fmt.Appendf(text, ", %v", o)
 		}
 	}
-	return os.WriteFile(name, text, 0o600)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC|trust.NoFollow, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }

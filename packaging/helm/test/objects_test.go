@@ -2,6 +2,7 @@ package helm
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -101,6 +102,27 @@ func TestObjects(t *testing.T) {
 	}
 }
 
+// TestNetworkPolicyGuardsAnEmbeddedBroker unless it is switched off, since every pod of the cluster
+// could otherwise reach its port.
+func TestNetworkPolicyGuardsAnEmbeddedBroker(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		example, policy string
+		is              bool
+	}{
+		{"sqlite-embedded", "", true},
+		{"sqlite-embedded", "networkPolicy: {enabled: false}", false},
+		{"postgres-nats", "", false},
+		{"postgres-nats", "networkPolicy: {enabled: true}", true},
+	} {
+		values := allValues(t)[test.example]
+		maps.Copy(values, parse(t, test.policy))
+		if _, is := decoded(t, test.example, values)["NetworkPolicy"]; is != test.is {
+			t.Errorf("%s with %q: there is a policy: %v", test.example, test.policy, is)
+		}
+	}
+}
+
 // TestAlertRules compares the PrometheusRule with the alert rules of the documentation.
 func TestAlertRules(t *testing.T) {
 	t.Parallel()
@@ -174,6 +196,8 @@ func checkPod(t *testing.T, name string, values map[string]any) {
 	for i, want := range []string{"/livez", "/livez", "/readyz"} {
 		if get := probes[i].HTTPGet; get.Path != cfg.HTTPPrefix+want || get.Port.StrVal != c.Ports[0].Name || cfg.HTTPAddr != port {
 			t.Errorf("a probe asks %+v, the service answers on %s", get, cfg.HTTPAddr)
+		} else if over := get.Scheme == core.URISchemeHTTPS; over != (cfg.HTTPTLSCert != "") {
+			t.Errorf("a probe asks by TLS: %v, and the service has the certificate %q", over, cfg.HTTPTLSCert)
 		}
 	}
 
@@ -207,7 +231,7 @@ func checkPod(t *testing.T, name string, values map[string]any) {
 		}
 		mounted[m.MountPath] = true
 	}
-	for _, file := range []string{cfg.BrokerTLSCA, cfg.BrokerTLSCert, cfg.BrokerTLSKey, cfg.NATSCredentials, cfg.NATSNKey, cfg.HTTPTenantTokensFile, cfg.QuotasFile} {
+	for _, file := range []string{cfg.BrokerTLSCA, cfg.BrokerTLSCert, cfg.BrokerTLSKey, cfg.NATSCredentials, cfg.NATSNKey, cfg.HTTPTenantTokensFile, cfg.HTTPTLSCert, cfg.HTTPTLSKey, cfg.QuotasFile} {
 		if file != "" && !mounted[path.Dir(file)] {
 			t.Errorf("%s is in no volume", file)
 		}
@@ -221,7 +245,7 @@ func checkPod(t *testing.T, name string, values map[string]any) {
 func secretValue(example, variable string) string {
 	switch variable {
 	case "TIMER_DB_URL":
-		return "postgres://timers:secret@postgres:5432/timers"
+		return "postgres://timers:secret@postgres:5432/timers?sslmode=require"
 	case "TIMER_BROKER_URL":
 		switch {
 		case strings.HasSuffix(example, "kafka"):
@@ -231,7 +255,7 @@ func secretValue(example, variable string) string {
 		}
 		return "tls://nats:4222"
 	}
-	return "secret"
+	return "secret-of-16-and-more"
 }
 
 func podOf(t *testing.T, name string, values map[string]any) core.PodSpec {

@@ -34,6 +34,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
     secretKeyRef: {name: {{ $ref.name | default (index . 2).Values.secretName | quote }}, key: {{ $ref.key | quote }}}
 {{- end -}}
 
+{{- define "timer.scheme" -}}{{ ternary "https" "http" (ne .Values.http.tlsSecret "") }}{{- end -}}
+
 {{- define "timer.env" -}}
 {{- $b := .Values.broker -}}
 - {name: TIMER_HTTP_ADDR, value: {{ printf ":%d" (int .Values.http.port) | quote }}}
@@ -77,6 +79,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.http.tenantTokensSecret }}{{ if .name }}
 - {name: TIMER_HTTP_TENANT_TOKENS_FILE, value: {{ printf "/etc/timer-service/tenant-tokens/%s" .key | quote }}}
 {{- end }}{{ end }}
+{{- if .Values.http.tlsSecret }}
+- {name: TIMER_HTTP_TLS_CERT, value: /etc/timer-service/http-tls/tls.crt}
+- {name: TIMER_HTTP_TLS_KEY, value: /etc/timer-service/http-tls/tls.key}
+{{- end }}
 {{- if .Values.quotas }}
 - {name: TIMER_QUOTAS_FILE, value: /etc/timer-service/quotas/quotas.yaml}
 {{- end }}
@@ -94,7 +100,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   "broker" .Values.broker.tlsSecret.name
   "nats-creds" .Values.broker.credsSecret.name
   "nats-nkey" .Values.broker.nkeySecret.name
-  "tenant-tokens" .Values.http.tenantTokensSecret.name -}}
+  "tenant-tokens" .Values.http.tenantTokensSecret.name
+  "http-tls" .Values.http.tlsSecret -}}
 {{- if eq .Values.mode "postgres" }}{{ $_ := set $all "postgres" .Values.postgres.tlsSecret }}{{ end -}}
 {{- range $name, $secret := $all }}{{ if not $secret }}{{ $_ := unset $all $name }}{{ end }}{{ end -}}
 {{- toYaml $all -}}
@@ -138,9 +145,9 @@ spec:
         {{- if .Values.broker.embedded }}
         - {name: nats, containerPort: 4222}
         {{- end }}
-      startupProbe: {httpGet: {path: {{ include "timer.path" (list . "/livez") }}, port: http}, periodSeconds: 5, timeoutSeconds: 3, failureThreshold: {{ ceil (divf .Values.startupSeconds 5) }}}
-      livenessProbe: {httpGet: {path: {{ include "timer.path" (list . "/livez") }}, port: http}, periodSeconds: 10, timeoutSeconds: 3, failureThreshold: 6}
-      readinessProbe: {httpGet: {path: {{ include "timer.path" (list . "/readyz") }}, port: http}, periodSeconds: 5, timeoutSeconds: 3, failureThreshold: 2}
+      startupProbe: {httpGet: {path: {{ include "timer.path" (list . "/livez") }}, port: http, scheme: {{ include "timer.scheme" . | upper }}}, periodSeconds: 5, timeoutSeconds: 3, failureThreshold: {{ ceil (divf .Values.startupSeconds 5) }}}
+      livenessProbe: {httpGet: {path: {{ include "timer.path" (list . "/livez") }}, port: http, scheme: {{ include "timer.scheme" . | upper }}}, periodSeconds: 10, timeoutSeconds: 3, failureThreshold: 6}
+      readinessProbe: {httpGet: {path: {{ include "timer.path" (list . "/readyz") }}, port: http, scheme: {{ include "timer.scheme" . | upper }}}, periodSeconds: 5, timeoutSeconds: 3, failureThreshold: 2}
       {{- if .Values.preStopSeconds }}
       lifecycle: {preStop: {sleep: {seconds: {{ .Values.preStopSeconds }}}}}
       {{- end }}
