@@ -123,6 +123,17 @@ func TestNetworkPolicyGuardsAnEmbeddedBroker(t *testing.T) {
 	}
 }
 
+// TestPrometheusMayHaveATokenForMetrics in place of the one for everything.
+func TestPrometheusMayHaveATokenForMetrics(t *testing.T) {
+	t.Parallel()
+	values := allValues(t)["postgres-full"]
+	maps.Copy(values, parse(t, "serviceMonitor: {enabled: true, tokenSecret: {name: prometheus, key: metrics}}"))
+	endpoint := decoded(t, "postgres-full", values)["ServiceMonitor"].(*monitoring.ServiceMonitor).Spec.Endpoints[0]
+	if token := endpoint.Authorization.Credentials; token.Name != "prometheus" || token.Key != "metrics" {
+		t.Errorf("it has the token %+v", token)
+	}
+}
+
 // TestAlertRules compares the PrometheusRule with the alert rules of the documentation.
 func TestAlertRules(t *testing.T) {
 	t.Parallel()
