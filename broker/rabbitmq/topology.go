@@ -56,8 +56,8 @@ func (b *Broker) queueOf(role, topic string) queue {
 
 // isCommands reports whether a topic is one for commands.
 func (b *Broker) isCommands(topic string) bool {
-	_, of := b.opt.Routing.TenantOf(topic)
-	return of || topic == b.opt.Routing.Commands
+	_, ofTenant := b.opt.Routing.TenantOf(topic)
+	return ofTenant || topic == b.opt.Routing.Commands
 }
 
 // exchanges returns the exchanges to which queues of a topic are bound. The first is

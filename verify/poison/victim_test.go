@@ -99,14 +99,16 @@ func (v *victim) suffers(attacks ...func(ctx context.Context)) {
 		v.mu.Lock()
 		v.due[call] = due
 		v.mu.Unlock()
-		if err := v.publish(scheduleOf(victims, call, due)); err != nil {
-			v.Fatalf("publish a command of %s: %v", victims, err)
-		}
-		v.mu.Lock()
-		if now := time.Now(); now.After(due) {
-			v.due[call] = now
-		}
-		v.mu.Unlock()
+		busy.Go(func() {
+			if err := v.publish(scheduleOf(victims, call, due)); err != nil {
+				v.Errorf("publish a command of %s: %v", victims, err)
+			}
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			if now := time.Now(); now.After(due) {
+				v.due[call] = now
+			}
+		})
 	}
 	busy.Wait()
 	missing := func() int {
