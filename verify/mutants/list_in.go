@@ -31,6 +31,11 @@ var intakes = []mutant{
 		intake,
 	},
 	{
+		"I17", "a tenant's dead letters have no limit",
+		[]change{in("handlers", "letterLimiter.ask", first("return KeptWhole"))},
+		test{"./handlers", "^TestDeadLettersOfATenantHaveALimit$", ""},
+	},
+	{
 		"I8", "a tenant fills the dead letters of another one",
 		[]change{in("handlers", "deadLetters.tenantOf", never("named"))},
 		intake,

@@ -88,6 +88,11 @@ var recoveries = []mutant{
 		recovering,
 	},
 	{
+		"I18", "a recovery believes dead letters that others have written",
+		[]change{in("broker/deadletter", "Ours", first("return true"))},
+		test{"./app", "^TestARecoveryReadsOnlyWhatIsOurs$", ""},
+	},
+	{
 		"I18", "a recovery does not look what has fired",
 		[]change{in("app", "recovery.eventsOf", first("return nil"))},
 		recovering,

@@ -118,7 +118,7 @@ func beginRabbitMQ(t *testing.T) *rabbitWorld {
 	}
 	t.Cleanup(func() { _ = server.Kill() })
 	w := &rabbitWorld{world: &world{T: t}, letters: make(map[letter]int), events: make(map[key]want), made: make(map[letter]string), fired: make(map[key]bool)}
-	w.startService([]string{"TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL=" + crash.RabbitMQ.URL(port)})
+	w.startService(append([]string{"TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL=" + crash.RabbitMQ.URL(port)}, unlimited...))
 	if w.conn, err = amqp.Dial(crash.RabbitMQ.URL(port)); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ import (
 )
 
 const stream = "svc"
+
+// unlimited has all dead letters be whole, so that each is judged.
+var unlimited = []string{"TIMER_DEAD_LETTER_BYTES=1TiB", "TIMER_DEAD_LETTER_TOTAL_BYTES=1TiB"}
 
 // A world is a broker and the service, which is a process of its own.
 type world struct {
@@ -41,7 +45,7 @@ func begin(t *testing.T, subject string, settings ...string) *world {
 	if w.js, err = jetstream.New(nc); err != nil {
 		t.Fatal(err)
 	}
-	w.startService(append([]string{"TIMER_BROKER=nats", "TIMER_BROKER_URL=" + w.url("service", "secret")}, settings...))
+	w.startService(slices.Concat(unlimited, []string{"TIMER_BROKER=nats", "TIMER_BROKER_URL=" + w.url("service", "secret")}, settings))
 	return w
 }
 
