@@ -19,7 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-var attackFlag = flag.Duration("poison.attack", 5*time.Second, "how long a hostile tenant attacks on RabbitMQ and Kafka")
+var attackFlag = flag.Duration("poison.attack", 5*time.Second, "how long a hostile tenant attacks")
 
 // The tenant acme is hostile: it has the credentials that a page of docs/brokers gives a
 // producer and a consumer of one tenant. The timers of globex are judged.

@@ -2,7 +2,6 @@ package poison_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -25,8 +24,6 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-var forFlag = flag.Duration("poison.for", 5*time.Second, "how long a hostile tenant attacks")
 
 // marker is in the data of each timer of the victim. The hostile tenant must not read it.
 const marker = "globex-secret"
@@ -60,9 +57,9 @@ func TestHostileTenantOnNATS(t *testing.T) {
 	})
 	yardstick := w.measure()
 
-	attacking, end := context.WithTimeout(t.Context(), *forFlag)
+	attacking, end := context.WithTimeout(t.Context(), *attackFlag)
 	defer end()
-	v := newVictim(w, address)
+	v := newNATSVictim(w, address)
 	var working sync.WaitGroup
 	working.Go(func() { v.watch(attacking) })
 	listening, hush := context.WithCancel(t.Context())
@@ -126,8 +123,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// A victim schedules timers, and consumes its events.
-type victim struct {
+// A natsVictim schedules timers, and consumes its events.
+type natsVictim struct {
 	*world
 	http string
 	conn *nats.Conn
@@ -140,12 +137,12 @@ type victim struct {
 	red    []string
 }
 
-func newVictim(w *world, address string) *victim {
-	return &victim{world: w, http: "http://" + address, conn: w.connect("globex", "change-me-globex"), due: make(map[string]time.Time), fired: make(map[string][]time.Time)}
+func newNATSVictim(w *world, address string) *natsVictim {
+	return &natsVictim{world: w, http: "http://" + address, conn: w.connect("globex", "change-me-globex"), due: make(map[string]time.Time), fired: make(map[string][]time.Time)}
 }
 
 // schedule schedules timers until ctx is done: most at the broker, one in twenty over HTTP.
-func (v *victim) schedule(ctx context.Context) {
+func (v *natsVictim) schedule(ctx context.Context) {
 	js, err := jetstream.New(v.conn, jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
 		v.Fatal(err)
@@ -174,7 +171,7 @@ func (v *victim) schedule(ctx context.Context) {
 	}
 }
 
-func (v *victim) put(c timer.ScheduleTimer) {
+func (v *natsVictim) put(c timer.ScheduleTimer) {
 	body := fmt.Sprintf(`{"dueAt":%q,"data":%s}`, envelope.FormatTime(c.DueAt), c.Data)
 	request, err := http.NewRequestWithContext(v.Context(), http.MethodPut, v.http+"/v1/tenants/globex/timers/"+string(c.ServiceCallID), strings.NewReader(body))
 	if err != nil {
@@ -194,7 +191,7 @@ func (v *victim) put(c timer.ScheduleTimer) {
 }
 
 // watch notes when the service is not ready.
-func (v *victim) watch(ctx context.Context) {
+func (v *natsVictim) watch(ctx context.Context) {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -210,7 +207,7 @@ func (v *victim) watch(ctx context.Context) {
 }
 
 // listen consumes the events of the victim, by its durable consumer, and its dead letters.
-func (v *victim) listen(ctx context.Context) {
+func (v *natsVictim) listen(ctx context.Context) {
 	js, err := jetstream.NewWithDomain(v.conn, "timers", jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
 		v.Error(err)
@@ -245,7 +242,7 @@ func (v *victim) listen(ctx context.Context) {
 }
 
 // note notes an event, and what is none.
-func (v *victim) note(subject string, body []byte, at time.Time) {
+func (v *natsVictim) note(subject string, body []byte, at time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	decoded, err := envelope.Decode(body)
@@ -259,7 +256,7 @@ func (v *victim) note(subject string, body []byte, at time.Time) {
 }
 
 // settle waits until all timers have fired.
-func (v *victim) settle(limit time.Duration) {
+func (v *natsVictim) settle(limit time.Duration) {
 	late := time.After(limit)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -279,7 +276,7 @@ func (v *victim) settle(limit time.Duration) {
 }
 
 // judge compares what fired with what was scheduled.
-func (v *victim) judge(slow time.Duration) {
+func (v *natsVictim) judge(slow time.Duration) {
 	var latest time.Duration
 	for call, due := range v.due {
 		switch at := v.fired[call]; {
@@ -305,12 +302,12 @@ func (v *victim) judge(slow time.Duration) {
 	if limit := maxLate + waits*max(0, slow-quick); latest > limit {
 		v.Errorf("a timer was %v late, more than %v", latest, limit)
 	}
-	v.Logf("%d timers of the victim in %v, the latest one %v late; the yardstick took %v", len(v.due), *forFlag, latest, slow)
+	v.Logf("%d timers of the victim in %v, the latest one %v late; the yardstick took %v", len(v.due), *attackFlag, latest, slow)
 }
 
 // attackAs returns attacks of a tenant, with its credentials. Each goes on until its context is
 // done.
-func (w *world) attackAs(tenant string, v *victim) []func(context.Context) {
+func (w *world) attackAs(tenant string, v *natsVictim) []func(context.Context) {
 	conn := w.connect(tenant, "change-me-"+tenant)
 	_, err := conn.Subscribe(">", func(m *nats.Msg) {
 		if strings.Contains(string(m.Data), marker) {
