@@ -33,7 +33,6 @@ type cli struct {
 	Get        getCmd        `cmd:"" help:"Show one timer."`
 	List       listCmd       `cmd:"" help:"List the timers of a tenant, or those due soon."`
 	Stats      statsCmd      `cmd:"" help:"Count timers, overdue timers, and events that wait."`
-	Top        topCmd        `cmd:"" help:"Watch a running service: lateness, backlog, throughput."`
 	Health     healthCmd     `cmd:"" help:"Ask a running service whether it is ready."`
 	Doctor     doctorCmd     `cmd:"" help:"Look for mistakes: settings, files, database, broker, clock."`
 	Publish    publishCmd    `cmd:"" help:"Publish commands from a file."`

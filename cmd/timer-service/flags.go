@@ -98,7 +98,7 @@ var shownSettings = map[string][]string{
 	"tenants forget": serviceSettings, "quotas show": serviceSettings,
 	"schedule": serviceSettings, "cancel": serviceSettings, "publish": serviceSettings, "tail": serviceSettings,
 	"dlq list": serviceSettings, "dlq show": serviceSettings, "dlq replay": serviceSettings, "dlq discard": serviceSettings,
-	"get": serviceSettings, "top": serviceSettings, "list": serviceSettings, "stats": serviceSettings,
+	"get": serviceSettings, "list": serviceSettings, "stats": serviceSettings,
 	"migrate": fileSettings, "backup": fileSettings, "export": fileSettings,
 	"import":    append(slices.Clone(fileSettings), "durability"),
 	"provision": provisionSettings,
