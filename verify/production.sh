@@ -94,11 +94,16 @@ query() { sudo -u postgres psql -Atc "SET search_path = timers; $1" timers | tai
 # ops COMMAND...: with the token of all tenants.
 ops() { SSL_CERT_FILE=$tmp/ops/ca.crt TIMER_HTTP_TOKEN=change-me-http-token "$(type -P timer-service)" "$@" --server "https://localhost:$((base + 3))"; }
 
+# message TENANT CALL DUE: a command.
+message() {
+  printf '{"id":"%s","type":"ScheduleTimer","tenantId":"%s","timestampMs":%s,"payload":{"tenantId":"%s","serviceCallId":"%s","dueAt":"%s"}}\n' \
+    "$2" "$1" "$(date +%s%3N)" "$1" "$2" "$3"
+}
 # timers NAME COUNT SECONDS: schedules timers that are due then; unfired NAME: how many have not fired.
 timers() {
   local due
   due=$(date -u -d "$3 seconds" +%FT%T.%3NZ)
-  for ((i = 1; i <= $2; i++)); do echo "${tenant:-acme},$1-$i,$due"; done | ops schedule --file - >"$tmp/out" 2>&1
+  for ((i = 1; i <= $2; i++)); do message "${tenant:-acme}" "$1-$i" "$due"; done | ops publish - >"$tmp/out" 2>&1
   check "$2 timers are scheduled" [ $? = 0 ]
 }
 stored() { [ "$(query "SELECT count(*) FROM timer_schedules WHERE service_call_id LIKE '$1-%'")" = "$2" ]; }
@@ -184,8 +189,7 @@ load() {
     due=$(date -u -d '3 seconds' +%FT%T.%3NZ)
     for _ in {1..10}; do
       n=$((n + 1))
-      printf '{"id":"%s-%d","type":"ScheduleTimer","tenantId":"acme","timestampMs":%s,"payload":{"tenantId":"acme","serviceCallId":"%s-%d","dueAt":"%s"}}\n' \
-        "$1" $n "$(date +%s%3N)" "$1" $n "$due"
+      message acme "$1-$n" "$due"
     done
     echo $n >"$tmp/load-count"
     sleep 1

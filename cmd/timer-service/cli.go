@@ -28,7 +28,7 @@ type cli struct {
 	HelpAll helpAll `group:"global" help:"Show this help with the settings."`
 
 	Serve      serveCmd      `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
-	Schedule   scheduleCmd   `cmd:"" help:"Schedule timers, as in: schedule acme order-1 --in 3s --wait"`
+	Schedule   scheduleCmd   `cmd:"" help:"Schedule a timer, as in: schedule acme order-1 --in 3s --wait"`
 	Cancel     cancelCmd     `cmd:"" help:"Cancel a timer."`
 	Get        getCmd        `cmd:"" help:"Show one timer."`
 	List       listCmd       `cmd:"" help:"List the timers of a tenant, or those due soon."`

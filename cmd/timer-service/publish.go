@@ -42,12 +42,17 @@ Examples:
 
 // Run publishes the messages.
 func (p *publishCmd) Run(ctx context.Context, e *env) error {
-	return sendFile(ctx, e, "publish", p.File, "messages", "publish it", func(s *sender, lines fileLines) error {
+	in, err := e.input("publish", p.File)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return sendFrom(ctx, e, "messages", "publish it", func(s *sender) error {
 		if p.Rate > 0 {
 			s.batch = min(max(int(p.Rate/10), 1), maxBatch)
 			s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
 		}
-		return s.sendAll(ctx, lines, func(l line) ([]byte, error) { return l.body, nil })
+		return s.sendAll(ctx, readLines(ctx, in))
 	})
 }
 
@@ -66,18 +71,8 @@ type sender struct {
 	sent, refused int
 }
 
-// sendFile opens a file, lets send publish its lines, and prints how many were published.
-// what names the published things, and do says how the user repeats a failed one.
-func sendFile(ctx context.Context, e *env, verb, file, what, do string, send func(*sender, fileLines) error) error {
-	in, err := e.input(verb, file)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	return sendFrom(ctx, e, what, do, func(s *sender) error { return send(s, readLines(ctx, in)) })
-}
-
-// sendFrom is sendFile for a file that is open already.
+// sendFrom lets send publish the lines of a file, and prints how many were published. what
+// names the published things, and do says how the user repeats a failed one.
 func sendFrom(ctx context.Context, e *env, what, do string, send func(*sender) error) error {
 	c, err := e.service(ctx)
 	if err != nil {
@@ -106,24 +101,18 @@ func (s *sentCount) text() string {
 	return fmt.Sprintf("%d published, %d refused", s.Messages, s.Refused)
 }
 
-// sendAll publishes the command of each line, until there are no more lines or ctx ends.
-func (s *sender) sendAll(ctx context.Context, lines fileLines, command func(line) ([]byte, error)) error {
+// sendAll publishes each line, until there are no more lines or ctx ends.
+func (s *sender) sendAll(ctx context.Context, lines fileLines) error {
 	for {
 		select {
 		case l, more := <-lines.all:
 			if !more {
 				return errors.Join(s.flush(ctx), <-lines.failed)
 			}
-			body, err := command(l)
-			switch {
-			case len(l.body) > maxLine:
+			if len(l.body) > maxLine {
 				s.refuse(l.number, fmt.Sprintf("longer than %d KiB", maxLine>>10))
-			case err != nil:
-				s.refuse(l.number, detail(err))
-			default:
-				if err := s.add(ctx, l.number, body); err != nil {
-					return err
-				}
+			} else if err := s.add(ctx, l.number, l.body); err != nil {
+				return err
 			}
 		case <-ctx.Done():
 			return errInterrupted
