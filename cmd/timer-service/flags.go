@@ -104,8 +104,7 @@ var shownSettings = map[string][]string{
 	"provision": provisionSettings,
 }
 
-// localVerbs work on files, databases and brokers by themselves, and ask no service. Only
-// with --tenant do export and import ask one.
+// localVerbs work on files, databases and brokers by themselves, and ask no service.
 var localVerbs = []string{"serve", "doctor", "migrate", "provision", "backup", "export", "import", "recover"}
 
 func isSetting(f *kong.Flag) bool { return f.Group != nil && f.Group.Key == groupSettings }

@@ -47,13 +47,24 @@ func (p *publishCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer in.Close()
-	return sendFrom(ctx, e, "messages", "publish it", func(s *sender) error {
-		if p.Rate > 0 {
-			s.batch = min(max(int(p.Rate/10), 1), maxBatch)
-			s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
-		}
-		return s.sendAll(ctx, readLines(ctx, in))
-	})
+	c, err := e.service(ctx)
+	if err != nil {
+		return err
+	}
+	s := &sender{client: c, env: e, progress: newProgress(e, "messages"), batch: maxBatch}
+	if p.Rate > 0 {
+		s.batch = min(max(int(p.Rate/10), 1), maxBatch)
+		s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
+	}
+	err = s.sendAll(ctx, readLines(ctx, in))
+	e.out.print(&sentCount{Result: resultPublished, Messages: s.sent, Refused: s.refused})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w; publish it again from the start: lines that were published already change nothing", err)
+	case s.refused > 0:
+		return fmt.Errorf("messages refused: %d", s.refused)
+	}
+	return nil
 }
 
 // A sender makes a service publish commands, many with one request.
@@ -71,26 +82,7 @@ type sender struct {
 	sent, refused int
 }
 
-// sendFrom lets send publish the lines of a file, and prints how many were published. what
-// names the published things, and do says how the user repeats a failed one.
-func sendFrom(ctx context.Context, e *env, what, do string, send func(*sender) error) error {
-	c, err := e.service(ctx)
-	if err != nil {
-		return err
-	}
-	s := &sender{client: c, env: e, progress: newProgress(e, what), batch: maxBatch}
-	err = send(s)
-	e.out.print(&sentCount{Result: resultPublished, Messages: s.sent, Refused: s.refused})
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w; %s again from the start: lines that were published already change nothing", err, do)
-	case s.refused > 0:
-		return fmt.Errorf("%s refused: %d", what, s.refused)
-	}
-	return nil
-}
-
-// A sentCount is how many messages or timers of a file were published.
+// A sentCount is how many messages of a file were published.
 type sentCount struct {
 	Result   string `json:"result"`
 	Messages int    `json:"messages"`
@@ -111,7 +103,7 @@ func (s *sender) sendAll(ctx context.Context, lines fileLines) error {
 			}
 			if len(l.body) > maxLine {
 				s.refuse(l.number, fmt.Sprintf("longer than %d KiB", maxLine>>10))
-			} else if err := s.add(ctx, l.number, l.body); err != nil {
+			} else if err := s.add(ctx, l); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -125,19 +117,15 @@ func (s *sender) sendAll(ctx context.Context, lines fileLines) error {
 	}
 }
 
-// add adds the command of a line to the batch, unless it is empty, and publishes the batch
-// when it is full.
-func (s *sender) add(ctx context.Context, number int, command []byte) error {
-	if len(command) == 0 {
-		return nil
-	}
-	if s.bytes+len(command) > maxBatchBytes || len(s.pending) == s.batch {
+// add adds a line to the batch, and publishes the batch before if it is full.
+func (s *sender) add(ctx context.Context, l line) error {
+	if s.bytes+len(l.body) > maxBatchBytes || len(s.pending) == s.batch {
 		if err := s.flush(ctx); err != nil {
 			return err
 		}
 	}
-	s.pending, s.numbers = append(s.pending, command), append(s.numbers, number)
-	s.bytes += len(command)
+	s.pending, s.numbers = append(s.pending, l.body), append(s.numbers, l.number)
+	s.bytes += len(l.body)
 	return nil
 }
 
