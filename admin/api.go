@@ -31,7 +31,6 @@ type api struct {
 	timers      timer.Reader
 	unprotected func() timer.Unprotected
 	waiting     func(context.Context, timer.TenantID) ([]timer.InboxCount, error)
-	history     *History
 	broker      broker.Broker
 	actions     *actions
 	log         *slog.Logger
@@ -82,7 +81,7 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, on *routes) *api {
 	c.RejectUnknownQueryParameters = true // a misspelled filter must not match everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
 	c.Security = []map[string][]string{{}, {"token": {}}}
-	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, waiting: opt.Waiting, history: opt.History, broker: opt.Broker, actions: actions, log: log, routes: on}
+	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, waiting: opt.Waiting, broker: opt.Broker, actions: actions, log: log, routes: on}
 	a.huma = huma.NewAPI(c, humago.NewAdapter(on, ""))
 	a.addTimers()
 	a.addTenants()

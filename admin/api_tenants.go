@@ -52,33 +52,6 @@ type Stats struct {
 	Waiting     *Waiting     `json:"waiting,omitempty" doc:"Commands that wait in the inbox; none if there are none."`
 	Firing      *Firing      `json:"firing,omitempty" doc:"What is paused; none while all timers fire."`
 	Unprotected *Unprotected `json:"unprotected,omitempty" doc:"Timers that only a backup protects; none if that is not known."`
-	Pace        *Pace        `json:"pace,omitempty" doc:"How late and how busy the instance is that answers; none if it does not measure that."`
-}
-
-// A Pace says how late and how busy an instance is, as the overview of the dashboard does.
-type Pace struct {
-	LateMS    int64   `json:"lateMs" doc:"How late the oldest event is that has not reached the broker."`
-	Events    int64   `json:"events" doc:"How many were published in the last five minutes, or should have been. The next three are of them."`
-	P50MS     int64   `json:"latenessP50Ms" doc:"At most so late, from the due time to the ack, were 50 of 100."`
-	P99MS     int64   `json:"latenessP99Ms" doc:"The same of 99 of 100."`
-	MaxMS     int64   `json:"latenessMaxMs" doc:"The same of all."`
-	Accepted  float64 `json:"acceptedPerSecond" doc:"Commands that had an effect, in the last minute."`
-	Fired     float64 `json:"firedPerSecond" doc:"Timers, in the last minute."`
-	Published float64 `json:"publishedPerSecond" doc:"Events that the broker has acked, in the last minute."`
-}
-
-// newPace returns the pace that a history shows, or nil if there is no history.
-func newPace(h *History, now time.Time, s timer.Stats, overdue timer.Overdue) *Pace {
-	if h == nil {
-		return nil
-	}
-	o := overview{Stats: s, Overdue: overdue}
-	o.measure(h, now, nil)
-	rate := func(p pace) float64 { return float64(p.N) / max(p.Took.Seconds(), 1) }
-	return &Pace{
-		o.Waiting.Milliseconds(), o.Recent.Events, o.P50.Milliseconds(), o.P99.Milliseconds(), o.Recent.Max.Milliseconds(),
-		rate(o.Rates[0]), rate(o.Rates[1]), rate(o.Rates[2]),
-	}
 }
 
 // Unprotected counts the waiting timers that only a backup protects.
@@ -207,7 +180,7 @@ func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
 	return &statsOutput{Stats{
 		Counts: Counts(s.Counts), NextDue: stamp(s.NextDue), Overdue: o.Timers, Paused: s.Paused, Held: s.Held, OldestOverdue: stamp(o.Oldest),
 		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked,
-		Waiting: waiting, Firing: showPauses(pauses), Unprotected: newUnprotected(a.unprotected), Pace: newPace(a.history, now, s, o),
+		Waiting: waiting, Firing: showPauses(pauses), Unprotected: newUnprotected(a.unprotected),
 	}}, err
 }
 

@@ -56,7 +56,7 @@ func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, 
 		return sum, err
 	}
 	if err = idle(ctx, cfg); err == nil {
-		sum, err = store.Export(ctx, from, store.Header{ExportedAt: now}, w, progress)
+		sum, err = store.Export(ctx, from, now, w, progress)
 	}
 	return sum, errors.Join(cmp.Or(err, idle(ctx, cfg)), from.Close()) // an instance may have started
 }

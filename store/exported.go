@@ -15,18 +15,13 @@ import (
 // maxLine is the longest line, in bytes.
 const maxLine = 4 << 20
 
-// ReadExport reads an export of a tenant, or of all if that is empty, calls yield with
-// each of its timers, and compares what it read with the trailer. An error in the file
-// begins with the number of the line; an error of yield is returned as it is. Only a nil
-// error says that the file is whole, so yield must not rely on that. Messages are checked, and
-// left out.
-func ReadExport(r io.Reader, tenant timer.TenantID, yield func(timer.Entry) error) (Summary, error) {
-	return readExport(r, tenant, yield, func(timer.InboxMessage) error { return nil })
-}
-
-func readExport(r io.Reader, tenant timer.TenantID, yield func(timer.Entry) error, yieldMessage func(timer.InboxMessage) error) (Summary, error) {
+// readExport reads an export, calls yield with each of its timers and yieldMessage with each of
+// its messages, and compares what it read with the trailer. An error in the file begins with
+// the number of the line; an error of a function is returned as it is. Only a nil error says
+// that the file is whole, so the functions must not rely on that.
+func readExport(r io.Reader, yield func(timer.Entry) error, yieldMessage func(timer.InboxMessage) error) (Summary, error) {
 	lines := newLineReader(r)
-	if err := lines.header(tenant); err != nil {
+	if err := lines.header(); err != nil {
 		return Summary{}, err
 	}
 	t := newTally("", nil)
@@ -48,9 +43,6 @@ func readExport(r io.Reader, tenant timer.TenantID, yield func(timer.Entry) erro
 			}
 		case kindMessage:
 			m, err := decodeMessage(line)
-			if err == nil && tenant != "" {
-				err = errors.New("it is a message, which an export of one tenant does not have")
-			}
 			if err != nil {
 				return Summary{}, lines.at(err)
 			}
@@ -65,12 +57,8 @@ func readExport(r io.Reader, tenant timer.TenantID, yield func(timer.Entry) erro
 			return Summary{}, lines.at(fmt.Errorf(`it begins with %s, want {"kind":"timer", "message" or "trailer"`, timer.Quote(string(line))))
 		}
 		e, err := decodeTimer(line)
-		switch {
-		case err != nil:
-		case last.Compare(e.Key) >= 0:
+		if err == nil && last.Compare(e.Key) >= 0 {
 			err = fmt.Errorf("timer %s does not come after %s: they are ordered by tenant and service call, each once", e.Key, last)
-		case tenant != "" && e.TenantID != tenant:
-			err = fmt.Errorf("timer %s is not of tenant %s", e.Key, tenant)
 		}
 		if err != nil {
 			return Summary{}, lines.at(err)
@@ -124,8 +112,8 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// header reads the first line, which must be that of an export of a tenant, or of all.
-func (l *lineReader) header(tenant timer.TenantID) error {
+// header reads the first line, which must be that of an export.
+func (l *lineReader) header() error {
 	line, err := l.next()
 	if errors.Is(err, io.EOF) {
 		return l.at(errors.New("the file is empty"))
@@ -142,10 +130,8 @@ func (l *lineReader) header(tenant timer.TenantID) error {
 		err = fmt.Errorf("the export has version %d, this binary knows %d: use a newer binary", h.Version, formatVersion)
 	case err != nil:
 		err = plain(err)
-	case h.TenantID != "" && tenant == "":
-		err = fmt.Errorf("it has the timers of tenant %[1]s alone: import it with --tenant %[1]s", h.TenantID)
-	case h.TenantID != tenant:
-		err = fmt.Errorf("it is not an export of tenant %s alone, as export --tenant writes it", tenant)
+	case h.TenantID != "":
+		err = fmt.Errorf("it has the timers of tenant %s alone: import it with version 0.1.0, which wrote it", h.TenantID)
 	default:
 		return nil
 	}

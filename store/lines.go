@@ -35,11 +35,12 @@ const (
 // they are read and have no meaning.
 type (
 	headerLine struct {
-		Kind       string         `json:"kind"`
-		Format     string         `json:"format"`
-		Version    int            `json:"version"`
-		TenantID   timer.TenantID `json:"tenantId,omitzero"`
-		ExportedAt stamp          `json:"exportedAt,omitzero"`
+		Kind       string `json:"kind"`
+		Format     string `json:"format"`
+		Version    int    `json:"version"`
+		ExportedAt stamp  `json:"exportedAt,omitzero"`
+
+		TenantID timer.TenantID `json:"tenantId,omitzero"` // version 0.1.0 could export one tenant
 	}
 	timerLine struct {
 		Kind          string              `json:"kind"`
@@ -140,8 +141,8 @@ func (e *lineEncoder) write(w io.Writer, v any) error {
 	return err
 }
 
-func newHeaderLine(h Header) *headerLine {
-	return &headerLine{kindHeader, formatName, formatVersion, h.TenantID, stamp(h.ExportedAt)}
+func newHeaderLine(at time.Time) *headerLine {
+	return &headerLine{Kind: kindHeader, Format: formatName, Version: formatVersion, ExportedAt: stamp(at)}
 }
 
 func newTrailerLine(s Summary) *trailerLine {

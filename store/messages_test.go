@@ -119,21 +119,11 @@ func TestImportRefusesMessages(t *testing.T) {
 	if kept, err := to.Waiting(t.Context(), 0, 10); err != nil || len(kept) > 0 {
 		t.Errorf("%v were kept, %v", kept, err)
 	}
-	of := signed(strings.Replace(file, `"version":1`, `"version":1,"tenantId":"ACME"`, 1))
-	if _, err := store.ReadExport(strings.NewReader(of), "ACME", func(timer.Entry) error { return nil }); err == nil || !strings.HasPrefix(err.Error(), "line 3: it is a message, which an export of one tenant does not have") {
-		t.Errorf("of one tenant: %v", err)
-	}
 }
 
-// TestMessagesAreOfTheWholeStore has an export of one tenant, which leaves the messages where
-// they are, and an import into a store where a message waits.
-func TestMessagesAreOfTheWholeStore(t *testing.T) {
+// TestImportNeedsAnEmptyInbox has a store without timers where a message waits.
+func TestImportNeedsAnEmptyInbox(t *testing.T) {
 	t.Parallel()
-	var b bytes.Buffer
-	sum, err := store.Export(t.Context(), withMessages(t), store.Header{TenantID: "acme", ExportedAt: noon}, &b, nil)
-	if err != nil || sum.Messages != 0 || strings.Contains(b.String(), "message") {
-		t.Errorf("%v: exported %s\n%s", err, sum, b.String())
-	}
 	to := open(t, sqlite.Options{})
 	must(t, to.Inbox().PutInbox(t.Context(), waiting()[1]))
 	if _, err := store.Import(t.Context(), to, strings.NewReader(export(t, samples())), noon, nil); !errors.Is(err, store.ErrNotEmpty) {

@@ -50,12 +50,6 @@ func (s Summary) String() string {
 	return text
 }
 
-// A Header is the first line of an export.
-type Header struct {
-	TenantID   timer.TenantID // whose timers it has; empty: those of all
-	ExportedAt time.Time      // when the export began
-}
-
 // Stages of a transfer, for [Progress].
 const (
 	StageExport = "exported"
@@ -70,45 +64,32 @@ type Progress func(stage string, n int)
 // progressEvery is how many timers there are between two calls of a Progress.
 const progressEvery = 512
 
-// Export writes the timers of all tenants, or of that of the header, as lines of JSON: a
-// header, the timers ordered by tenant and service call, the messages that wait in the inbox,
-// and a trailer with their counts and checksum. The store should not change meanwhile: it is
-// read page by page. Events are not exported, so Export refuses a store where some wait for
-// the broker, or are parked. It does not refuse an export of one tenant, which has no messages
-// either, because the service goes on to publish the events of that tenant, and to handle its
-// messages.
-func Export(ctx context.Context, from Source, header Header, w io.Writer, progress Progress) (Summary, error) {
-	if header.TenantID == "" {
-		switch st, err := from.Stats(ctx, ""); {
-		case err != nil:
-			return Summary{}, err
-		case st.Outbox > 0 || st.Parked > 0:
-			return Summary{}, fmt.Errorf("events wait for the broker (%d) or are parked (%d), and an export has none of them: start the service until stats prints neither, retry or discard the parked events, then stop the service and export again", st.Outbox, st.Parked)
-		}
+// Export writes the timers of all tenants as lines of JSON: a header, with the time at which the
+// export began, the timers ordered by tenant and service call, the messages that wait in the
+// inbox, and a trailer with their counts and checksum. The store should not change meanwhile:
+// it is read page by page. Events are not exported, so Export refuses a store where some wait
+// for the broker, or are parked.
+func Export(ctx context.Context, from Source, at time.Time, w io.Writer, progress Progress) (Summary, error) {
+	switch st, err := from.Stats(ctx, ""); {
+	case err != nil:
+		return Summary{}, err
+	case st.Outbox > 0 || st.Parked > 0:
+		return Summary{}, fmt.Errorf("events wait for the broker (%d) or are parked (%d), and an export has none of them: start the service until stats prints neither, retry or discard the parked events, then stop the service and export again", st.Outbox, st.Parked)
 	}
-	return exportAll(ctx, from, header, w, newTally(StageExport, progress))
+	return exportAll(ctx, from, at, w, newTally(StageExport, progress))
 }
 
 // exportAll writes what [Export] does.
-func exportAll(ctx context.Context, from Source, header Header, w io.Writer, t *tally) (Summary, error) {
-	all := func(yield func(*timer.Entry) error) error { return timers(ctx, from, header.TenantID, yield) }
-	if header.TenantID != "" {
-		return writeExport(w, header, t, all, noMessages)
-	}
-	return writeExport(w, header, t, all, func(yield func(*timer.InboxMessage) error) error { return messages(ctx, from, yield) })
+func exportAll(ctx context.Context, from Source, at time.Time, w io.Writer, t *tally) (Summary, error) {
+	return writeExport(w, at, t,
+		func(yield func(*timer.Entry) error) error { return timers(ctx, from, yield) },
+		func(yield func(*timer.InboxMessage) error) error { return messages(ctx, from, yield) })
 }
 
-// WriteExport is [Export] of timers that each calls yield with, in order.
-func WriteExport(w io.Writer, header Header, progress Progress, each func(yield func(*timer.Entry) error) error) (Summary, error) {
-	return writeExport(w, header, newTally(StageExport, progress), each, noMessages)
-}
-
-func noMessages(func(*timer.InboxMessage) error) error { return nil }
-
-func writeExport(w io.Writer, header Header, t *tally, each func(func(*timer.Entry) error) error, eachMessage func(func(*timer.InboxMessage) error) error) (Summary, error) {
+func writeExport(w io.Writer, at time.Time, t *tally, each func(func(*timer.Entry) error) error, eachMessage func(func(*timer.InboxMessage) error) error) (Summary, error) {
 	out := bufio.NewWriterSize(w, 1<<16)
 	encoder := newLineEncoder()
-	if err := encoder.write(out, newHeaderLine(header)); err != nil {
+	if err := encoder.write(out, newHeaderLine(at)); err != nil {
 		return Summary{}, err
 	}
 	if err := each(func(e *timer.Entry) error {
@@ -140,11 +121,8 @@ func writeExport(w io.Writer, header Header, t *tally, each func(func(*timer.Ent
 	return sum, out.Flush()
 }
 
-// timers calls yield with each timer of a tenant, or of all, in order.
-func timers(ctx context.Context, from Source, tenant timer.TenantID, yield func(*timer.Entry) error) error {
-	if tenant != "" {
-		return timersOf(ctx, from, tenant, yield)
-	}
+// timers calls yield with each timer, in order.
+func timers(ctx context.Context, from Source, yield func(*timer.Entry) error) error {
 	for after := timer.TenantID(""); ; {
 		tenants, err := from.Tenants(ctx, after, timer.MaxPage)
 		if err != nil || len(tenants) == 0 {
@@ -191,7 +169,7 @@ func messages(ctx context.Context, from Source, yield func(*timer.InboxMessage) 
 // messagePage is how many messages are read or put at once, which have up to a megabyte each.
 const messagePage = 64
 
-// Import adds the timers of an export of all tenants to a store that is empty, and its messages
+// Import adds the timers of an export to a store that is empty, and its messages
 // to the inbox, reads the store back, and compares it with the file. The file is checked
 // whole before the first timer is added; an error in it begins with the number of the
 // line. If adding fails, or ctx ends, a part of the file may be left in the store, which then
@@ -213,7 +191,7 @@ func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, p
 		return Summary{}, ErrNotEmpty
 	}
 	checked := newTally(StageCheck, progress)
-	if _, err := ReadExport(file, "", func(timer.Entry) error { checked.count(); return ctx.Err() }); err != nil {
+	if _, err := readExport(file, func(timer.Entry) error { checked.count(); return ctx.Err() }, func(timer.InboxMessage) error { return ctx.Err() }); err != nil {
 		return Summary{}, err
 	}
 	checked.report()
@@ -224,7 +202,7 @@ func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, p
 	if err := i.all(ctx, file); err != nil {
 		return Summary{}, fmt.Errorf("%w: a part of the file may be in the database: delete it, and import again", err)
 	}
-	held, err := exportAll(ctx, to, Header{}, io.Discard, newTally(StageVerify, progress))
+	held, err := exportAll(ctx, to, now, io.Discard, newTally(StageVerify, progress))
 	if err != nil {
 		return Summary{}, fmt.Errorf("the import is in the database, but was not read back: %w", err)
 	}
@@ -252,7 +230,7 @@ type importing struct {
 
 // all adds the timers of a file.
 func (i *importing) all(ctx context.Context, file io.Reader) error {
-	_, err := readExport(file, "", func(e timer.Entry) error {
+	_, err := readExport(file, func(e timer.Entry) error {
 		line, err := i.json.line(newTimerLine(&e))
 		if err != nil {
 			return err

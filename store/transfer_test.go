@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write the golden file")
 
 var noon = time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
 
-var exportedAt = store.Header{ExportedAt: noon.Add(time.Hour)}
+var exportedAt = noon.Add(time.Hour)
 
 // samples are timers of all states, with and without all that is optional.
 func samples() []timer.Entry {
@@ -50,8 +50,7 @@ func samples() []timer.Entry {
 func export(t testing.TB, entries []timer.Entry) string {
 	t.Helper()
 	var b bytes.Buffer
-	_, err := store.WriteExport(&b, exportedAt, nil, each(entries))
-	must(t, err)
+	must(t, store.WriteExport(&b, exportedAt, each(entries)))
 	return b.String()
 }
 
@@ -73,15 +72,6 @@ func exportOf(t testing.TB, from store.Source) string {
 	_, err := store.Export(t.Context(), from, exportedAt, &b, nil)
 	must(t, err)
 	return b.String()
-}
-
-// read returns the timers of an export.
-func read(r io.Reader) (entries []timer.Entry, err error) {
-	_, err = store.ReadExport(r, "", func(e timer.Entry) error {
-		entries = append(entries, e)
-		return nil
-	})
-	return entries, err
 }
 
 // signed returns an export whose trailer is right for its lines.
@@ -111,7 +101,7 @@ func TestFormat(t *testing.T) {
 	if signed(got) != got {
 		t.Error("the checksum is not that of the lines between the first and the last")
 	}
-	entries, err := read(bytes.NewReader(want))
+	entries, err := store.ReadExport(bytes.NewReader(want))
 	must(t, err)
 	if diff := cmp.Diff(samples(), entries); diff != "" {
 		t.Errorf("read (-exported +read):\n%s", diff)
@@ -142,7 +132,7 @@ func TestImportFromBeforeTheFirstRelease(t *testing.T) {
 		t.Errorf("it became\n%s\nwant\n%s", got, export(t, want))
 	}
 	file := signed(strings.Replace(string(text), `{"kind":"trailer"`, `{"kind":"event","id":"0190-a","appendedAt":"2030-05-17T12:00:00.000Z","attempts":0,"headers":{},"body":""}`+"\n"+`{"kind":"trailer"`, 1))
-	if _, err := read(strings.NewReader(file)); err == nil || !strings.HasPrefix(err.Error(), "line 6: it is an event, which is not imported") {
+	if _, err := store.ReadExport(strings.NewReader(file)); err == nil || !strings.HasPrefix(err.Error(), "line 6: it is an event, which is not imported") {
 		t.Errorf("with an event: %v", err)
 	}
 }
@@ -159,7 +149,7 @@ func TestImportTakesWhatPipesGive(t *testing.T) {
 		"without the last \n": strings.NewReader(strings.TrimSuffix(file, "\n")),
 		"with an early end":   iotest.DataErrReader(strings.NewReader(file)),
 	} {
-		got, err := read(r)
+		got, err := store.ReadExport(r)
 		if diff := cmp.Diff(entries, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-exported +read):\n%s", name, err, diff)
 		}
@@ -186,6 +176,7 @@ func TestImportRefuses(t *testing.T) {
 		{"nothing", "", "line 1: the file is empty"},
 		{"something else", "tenant,call\nacme,a\n", "line 1: this is not an export of the timer service"},
 		{"a newer version", strings.Replace(file, `"version":1,`, `"version":2,"compressed":true,`, 1), "line 1: the export has version 2, this binary knows 1: use a newer binary"},
+		{"one tenant, of version 0.1.0", strings.Replace(file, `"version":1,`, `"version":1,"tenantId":"acme",`, 1), "line 1: it has the timers of tenant acme alone: import it with version 0.1.0"},
 		{"a header with a wrong time", strings.Replace(file, "2030-05-17T13:00:00.000Z", "yesterday", 1), `line 1: exportedAt is "yesterday"`},
 
 		{"an unknown field", replace(`"state":"Reached"`, `"state":"Reached","priority":1`), `line 2: the field "priority" is not known`},
@@ -229,40 +220,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// An export of one tenant is one of that tenant alone.
-func TestExportOfATenant(t *testing.T) {
-	t.Parallel()
-	from := open(t, sqlite.Options{})
-	_, err := store.Import(t.Context(), from, strings.NewReader(export(t, samples())), noon, nil)
-	must(t, err)
-	var b bytes.Buffer
-	sum, err := store.Export(t.Context(), from, store.Header{TenantID: "acme", ExportedAt: noon}, &b, nil)
-	if err != nil || sum.Timers != (timer.Counts{Scheduled: 1, Canceled: 1}) {
-		t.Errorf("exported %s, %v", sum, err)
-	}
-	for tenant, want := range map[timer.TenantID]string{
-		"":     "line 1: it has the timers of tenant acme alone: import it with --tenant acme",
-		"beta": "line 1: it is not an export of tenant beta alone",
-	} {
-		if _, err := store.ReadExport(bytes.NewReader(b.Bytes()), tenant, func(timer.Entry) error { return nil }); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("as one of %q: %v, want %s", tenant, err, want)
-		}
-	}
-	var got []timer.Entry
-	if _, err := store.ReadExport(bytes.NewReader(b.Bytes()), "acme", func(e timer.Entry) error { got = append(got, e); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(samples()[1:3], got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	mixed := signed(strings.Replace(export(t, samples()), `"version":1`, `"version":1,"tenantId":"ACME"`, 1))
-	if _, err := store.ReadExport(strings.NewReader(mixed), "ACME", func(timer.Entry) error { return nil }); err == nil || !strings.HasPrefix(err.Error(), "line 3: timer acme.b is not of tenant ACME") {
-		t.Errorf("with a timer of another tenant: %v", err)
-	}
-}
-
-// Events are not in an export, so nothing is exported while there are any; of one tenant
-// the service, which runs on, publishes them.
+// Events are not in an export, so nothing is exported while there are any.
 func TestExportRefusesAStoreWithEvents(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite.Options{})
@@ -275,9 +233,6 @@ func TestExportRefusesAStoreWithEvents(t *testing.T) {
 		}
 		if _, err := store.Import(t.Context(), s, strings.NewReader(export(t, samples())), noon, nil); !errors.Is(err, store.ErrNotEmpty) {
 			t.Errorf("import: %v, want %v", err, store.ErrNotEmpty)
-		}
-		if _, err := store.Export(t.Context(), s, store.Header{TenantID: "acme", ExportedAt: noon}, io.Discard, nil); err != nil {
-			t.Errorf("export of a tenant: %v", err)
 		}
 	}
 	refuses("events wait for the broker (1) or are parked (0)")
@@ -304,11 +259,11 @@ func TestExportFailsWithItsSourceAndItsFile(t *testing.T) {
 	t.Parallel()
 	entries := samples()
 	entries[1].CorrelationID = "\xff"
-	if _, err := store.WriteExport(io.Discard, exportedAt, nil, each(entries)); err == nil || !strings.HasPrefix(err.Error(), `timer "acme.b": `) {
+	if err := store.WriteExport(io.Discard, exportedAt, each(entries)); err == nil || !strings.HasPrefix(err.Error(), `timer "acme.b": `) {
 		t.Errorf("what is no text: %v", err)
 	}
 	full := writer(func([]byte) (int, error) { return 0, io.ErrShortWrite })
-	if _, err := store.WriteExport(full, exportedAt, nil, each(samples())); !errors.Is(err, io.ErrShortWrite) {
+	if err := store.WriteExport(full, exportedAt, each(samples())); !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("a disk that is full: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -336,12 +291,12 @@ func FuzzReadExport(f *testing.F) {
 				file = signed(file) // else no change would get through
 			}
 		}
-		entries, err := read(strings.NewReader(file))
+		entries, err := store.ReadExport(strings.NewReader(file))
 		if err != nil {
 			return
 		}
 		again := export(t, entries)
-		entries, err = read(strings.NewReader(again))
+		entries, err = store.ReadExport(strings.NewReader(again))
 		if err != nil {
 			t.Fatalf("read\n%s\nand can't read\n%s\n%v", file, again, err)
 		}

@@ -184,9 +184,9 @@ check "none of a canceled timer" eval '! grep -E "acme.outage-[12] " "$tmp/tail.
 check "both are canceled" eval 'state outage-1 Canceled && state outage-2 Canceled'
 
 title "A hundred timers are canceled while the service is down"
-due=$(after 5)
-for ((i = 1; i <= 101; i++)); do printf 'acme,down-%d,%s\n' "$i" "$due"; done >"$tmp/down.csv"
-run ./timer-service schedule --file "$tmp/down.csv" "${client[@]}"
+due=$(after 8)
+for ((i = 1; i <= 101; i++)); do message ScheduleTimer "down-$i" "$due"; done >"$tmp/down.jsonl"
+run ./timer-service publish "$tmp/down.jsonl" "${client[@]}"
 check "101 timers are scheduled" eventually 10 state down-101 Scheduled
 stop "$service"
 for ((i = 1; i <= 100; i++)); do raw $((base + 1)) "$(message CancelTimer "down-$i")" || check "published" false; done

@@ -153,7 +153,7 @@ func TestTokenOfTheService(t *testing.T) {
 	do(t, nil, "health", "--server", server, "--token-file", token).wants(t, exitOK)
 	do(t, nil, "health", "--server", server).wants(t, exitOK)
 
-	for _, verb := range [][]string{{"stats"}, {"pause"}, {"quotas", "show"}, {"top", "--once"}} {
+	for _, verb := range [][]string{{"stats"}, {"pause"}, {"quotas", "show"}} {
 		do(t, local, verb...).wants(t, exitFailure).says(t, "--token-file")
 		do(t, local, append(verb, "--token-file", token)...).wants(t, exitOK)
 	}

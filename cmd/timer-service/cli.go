@@ -28,12 +28,11 @@ type cli struct {
 	HelpAll helpAll `group:"global" help:"Show this help with the settings."`
 
 	Serve      serveCmd      `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
-	Schedule   scheduleCmd   `cmd:"" help:"Schedule timers, as in: schedule acme order-1 --in 3s --wait"`
+	Schedule   scheduleCmd   `cmd:"" help:"Schedule a timer, as in: schedule acme order-1 --in 3s --wait"`
 	Cancel     cancelCmd     `cmd:"" help:"Cancel a timer."`
 	Get        getCmd        `cmd:"" help:"Show one timer."`
 	List       listCmd       `cmd:"" help:"List the timers of a tenant, or those due soon."`
 	Stats      statsCmd      `cmd:"" help:"Count timers, overdue timers, and events that wait."`
-	Top        topCmd        `cmd:"" help:"Watch a running service: lateness, backlog, throughput."`
 	Health     healthCmd     `cmd:"" help:"Ask a running service whether it is ready."`
 	Doctor     doctorCmd     `cmd:"" help:"Look for mistakes: settings, files, database, broker, clock."`
 	Publish    publishCmd    `cmd:"" help:"Publish commands from a file."`

@@ -98,14 +98,13 @@ var shownSettings = map[string][]string{
 	"tenants forget": serviceSettings, "quotas show": serviceSettings,
 	"schedule": serviceSettings, "cancel": serviceSettings, "publish": serviceSettings, "tail": serviceSettings,
 	"dlq list": serviceSettings, "dlq show": serviceSettings, "dlq replay": serviceSettings, "dlq discard": serviceSettings,
-	"get": serviceSettings, "top": serviceSettings, "list": serviceSettings, "stats": serviceSettings,
+	"get": serviceSettings, "list": serviceSettings, "stats": serviceSettings,
 	"migrate": fileSettings, "backup": fileSettings, "export": fileSettings,
 	"import":    append(slices.Clone(fileSettings), "durability"),
 	"provision": provisionSettings,
 }
 
-// localVerbs work on files, databases and brokers by themselves, and ask no service. Only
-// with --tenant do export and import ask one.
+// localVerbs work on files, databases and brokers by themselves, and ask no service.
 var localVerbs = []string{"serve", "doctor", "migrate", "provision", "backup", "export", "import", "recover"}
 
 func isSetting(f *kong.Flag) bool { return f.Group != nil && f.Group.Key == groupSettings }

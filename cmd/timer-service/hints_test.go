@@ -12,7 +12,7 @@ func TestEachFailureSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	server, _ := answering(t)
 	none := filepath.Join(t.TempDir(), "none.db")
-	file, csv := fileOf(t, commands(1, 1e9)...), fileOf(t, "acme,order-1,2030-01-31T12:00:00Z")
+	file := fileOf(t, commands(1, 1e9)...)
 	tried := make(map[string]bool)
 	fails := func(environ []string, code int, hint string, lines ...string) {
 		t.Helper()
@@ -27,7 +27,7 @@ func TestEachFailureSaysWhatToDo(t *testing.T) {
 		}
 	}
 	fails([]string{"TIMER_SERVER=http://127.0.0.1:1"}, exitFailure, `See whether it runs with "timer-service health --server URL"`,
-		"get acme a", "list acme", "stats", "top", "schedule acme a --in 1s", "schedule --file "+csv, "publish "+file, "tail events", "cancel acme a", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all",
+		"get acme a", "list acme", "stats", "schedule acme a --in 1s", "publish "+file, "tail events", "cancel acme a", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all",
 		"parked list", "parked show 1", "parked retry 1", "parked discard 1", "pause", "resume", "refire --since 1h", "tenants forget acme --yes", "quotas show")
 	fails([]string{"TIMER_SERVER=http://127.0.0.1:1"}, exitFailure, `"timer-service doctor" looks for the cause.`, "health")
 	fails([]string{"TIMER_SERVER=" + server}, exitNotFound, `lists what there is.`,
@@ -35,8 +35,8 @@ func TestEachFailureSaysWhatToDo(t *testing.T) {
 	fails([]string{"TIMER_DB_PATH=" + none}, exitFailure, `"timer-service doctor" looks for the cause.`,
 		"get acme a", "list acme", "stats", "parked list", "parked show 1", "backup "+none+".backup", "export "+none+".jsonl")
 	fails([]string{"TIMER_DB_PATH=" + none}, exitFailure, "start one, or name one with --server",
-		"quotas show", "top", "parked retry 1", "parked discard 1", "pause", "resume", "refire --since 1h", "tenants forget acme --yes",
-		"schedule acme a --in 1s", "schedule --file "+csv, "publish "+file, "tail events", "cancel acme a", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all")
+		"quotas show", "parked retry 1", "parked discard 1", "pause", "resume", "refire --since 1h", "tenants forget acme --yes",
+		"schedule acme a --in 1s", "publish "+file, "tail events", "cancel acme a", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all")
 	fails([]string{"TIMER_DB_URL=postgres://127.0.0.1:1/none", "TIMER_HTTP_ADDR="}, exitFailure, `timer-service doctor`,
 		"get acme a", "list acme", "stats", "parked list", "migrate", "import "+file)
 	fails([]string{"TIMER_BROKER_URL=nats://127.0.0.1:1"}, exitFailure, `"timer-service doctor" looks for the cause.`, "provision")

@@ -114,7 +114,7 @@ func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io
 		if e.cfg, err = config.Load(p.flags.given(), environ, p.cli.File); err != nil {
 			return mistakes(err)
 		}
-		if slices.Contains(localVerbs, v) && e.cfg.From("server") == config.FromFlag && p.cli.Export.Tenant+p.cli.Import.Tenant == "" {
+		if slices.Contains(localVerbs, v) && e.cfg.From("server") == config.FromFlag {
 			return wrong(v, "--server names a service that runs, and %s works on this machine: leave it out", v)
 		}
 		e.token = cmp.Or(strings.TrimSpace(string(p.cli.TokenFile)), e.cfg.HTTPToken.Reveal())

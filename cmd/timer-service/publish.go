@@ -42,13 +42,29 @@ Examples:
 
 // Run publishes the messages.
 func (p *publishCmd) Run(ctx context.Context, e *env) error {
-	return sendFile(ctx, e, "publish", p.File, "messages", "publish it", func(s *sender, lines fileLines) error {
-		if p.Rate > 0 {
-			s.batch = min(max(int(p.Rate/10), 1), maxBatch)
-			s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
-		}
-		return s.sendAll(ctx, lines, func(l line) ([]byte, error) { return l.body, nil })
-	})
+	in, err := e.input("publish", p.File)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	c, err := e.service(ctx)
+	if err != nil {
+		return err
+	}
+	s := &sender{client: c, env: e, progress: newProgress(e, "messages"), batch: maxBatch}
+	if p.Rate > 0 {
+		s.batch = min(max(int(p.Rate/10), 1), maxBatch)
+		s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
+	}
+	err = s.sendAll(ctx, readLines(ctx, in))
+	e.out.print(&sentCount{Result: resultPublished, Messages: s.sent, Refused: s.refused})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w; publish it again from the start: lines that were published already change nothing", err)
+	case s.refused > 0:
+		return fmt.Errorf("messages refused: %d", s.refused)
+	}
+	return nil
 }
 
 // A sender makes a service publish commands, many with one request.
@@ -66,36 +82,7 @@ type sender struct {
 	sent, refused int
 }
 
-// sendFile opens a file, lets send publish its lines, and prints how many were published.
-// what names the published things, and do says how the user repeats a failed one.
-func sendFile(ctx context.Context, e *env, verb, file, what, do string, send func(*sender, fileLines) error) error {
-	in, err := e.input(verb, file)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	return sendFrom(ctx, e, what, do, func(s *sender) error { return send(s, readLines(ctx, in)) })
-}
-
-// sendFrom is sendFile for a file that is open already.
-func sendFrom(ctx context.Context, e *env, what, do string, send func(*sender) error) error {
-	c, err := e.service(ctx)
-	if err != nil {
-		return err
-	}
-	s := &sender{client: c, env: e, progress: newProgress(e, what), batch: maxBatch}
-	err = send(s)
-	e.out.print(&sentCount{Result: resultPublished, Messages: s.sent, Refused: s.refused})
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w; %s again from the start: lines that were published already change nothing", err, do)
-	case s.refused > 0:
-		return fmt.Errorf("%s refused: %d", what, s.refused)
-	}
-	return nil
-}
-
-// A sentCount is how many messages or timers of a file were published.
+// A sentCount is how many messages of a file were published.
 type sentCount struct {
 	Result   string `json:"result"`
 	Messages int    `json:"messages"`
@@ -106,24 +93,18 @@ func (s *sentCount) text() string {
 	return fmt.Sprintf("%d published, %d refused", s.Messages, s.Refused)
 }
 
-// sendAll publishes the command of each line, until there are no more lines or ctx ends.
-func (s *sender) sendAll(ctx context.Context, lines fileLines, command func(line) ([]byte, error)) error {
+// sendAll publishes each line, until there are no more lines or ctx ends.
+func (s *sender) sendAll(ctx context.Context, lines fileLines) error {
 	for {
 		select {
 		case l, more := <-lines.all:
 			if !more {
 				return errors.Join(s.flush(ctx), <-lines.failed)
 			}
-			body, err := command(l)
-			switch {
-			case len(l.body) > maxLine:
+			if len(l.body) > maxLine {
 				s.refuse(l.number, fmt.Sprintf("longer than %d KiB", maxLine>>10))
-			case err != nil:
-				s.refuse(l.number, detail(err))
-			default:
-				if err := s.add(ctx, l.number, body); err != nil {
-					return err
-				}
+			} else if err := s.add(ctx, l); err != nil {
+				return err
 			}
 		case <-ctx.Done():
 			return errInterrupted
@@ -136,19 +117,15 @@ func (s *sender) sendAll(ctx context.Context, lines fileLines, command func(line
 	}
 }
 
-// add adds the command of a line to the batch, unless it is empty, and publishes the batch
-// when it is full.
-func (s *sender) add(ctx context.Context, number int, command []byte) error {
-	if len(command) == 0 {
-		return nil
-	}
-	if s.bytes+len(command) > maxBatchBytes || len(s.pending) == s.batch {
+// add adds a line to the batch, and publishes the batch before if it is full.
+func (s *sender) add(ctx context.Context, l line) error {
+	if s.bytes+len(l.body) > maxBatchBytes || len(s.pending) == s.batch {
 		if err := s.flush(ctx); err != nil {
 			return err
 		}
 	}
-	s.pending, s.numbers = append(s.pending, command), append(s.numbers, number)
-	s.bytes += len(command)
+	s.pending, s.numbers = append(s.pending, l.body), append(s.numbers, l.number)
+	s.bytes += len(l.body)
 	return nil
 }
 

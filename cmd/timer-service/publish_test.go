@@ -42,7 +42,7 @@ func TestPublishRefusesWhatIsNotACommand(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
 	ok := commands(2, time.Hour)
-	file := fileOf(t, ok[0], `{"type":"ScheduleTimer","tenantId":"acme"}`, "", "\x1b[31m", `{"type":"OrderPlaced","tenantId":"acme"}`, ok[1], strings.Repeat("x", 2<<20))
+	file := fileOf(t, "\uFEFF"+ok[0], `{"type":"ScheduleTimer","tenantId":"acme"}`, "", "\x1b[31m", `{"type":"OrderPlaced","tenantId":"acme"}`, ok[1], strings.Repeat("x", 2<<20))
 	got := do(t, environ, "publish", file).wants(t, exitFailure).prints(t, "2 published, 4 refused\n").
 		says(t, "line 2: ", "line 4: ", `line 5: "OrderPlaced" is not a command`, "line 7: longer than 64 KiB", "messages refused: 4")
 	if strings.Contains(got.stderr, "\x1b") {
@@ -88,37 +88,5 @@ func TestPublishFollowsAPipe(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, p.stderr.String())
 		}
 		in.Close()
-	}
-}
-
-// TestScheduleAFile has more timers of a tenant than a message takes, one twice,
-// those of another tenant between them, in both forms, and lines that are wrong.
-func TestScheduleAFile(t *testing.T) {
-	t.Parallel()
-	environ := serving(t)
-	due := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	lines := []string{"\uFEFF\"tenant\",call,due"} // as Excel writes it
-	for i := range 1100 {
-		lines = append(lines, fmt.Sprintf("acme, order-%d, %s", i, due))
-	}
-	lines = append(lines, `"acme", "order-1099",`+due, `{"tenantId":"beta","serviceCallId":"order-1","dueAt":"`+due+`"}`,
-		"acme,order 7,"+due, "acme,order-8", "acme,order-9,tomorrow", "{")
-	tailed := tailing(t, environ, "commands", "-n", "5", "-o", "json")
-	got := do(t, environ, "schedule", "--file", fileOf(t, lines...)).wants(t, exitFailure)
-	got.prints(t, "1102 published, 4 refused\n")
-	got.says(t, "line 1104: ", "line 1105: is not tenant,call,due", "line 1106: ", "line 1107: ", "timers refused: 4")
-	for _, m := range objects(t, (<-tailed).wants(t, exitOK).stdout) {
-		has(t, m["headers"].(map[string]any), map[string]any{"type": "ScheduleTimer"})
-	}
-	do(t, environ, "schedule", "--file", fileOf(t,
-		`{"tenantId":"acme","serviceCallId":"data-1","dueAt":"`+due+`","data": {"a" : 1} }`,
-		`{"tenantId":"acme","serviceCallId":"data-2","dueAt":"`+due+`","data":{"a":1,"a":2}}`,
-		`{"tenantId":"acme","serviceCallId":"data-3","dueAt":"`+due+`","data":`+strings.Repeat("[", 13)+strings.Repeat("]", 13)+`}`)).wants(t, exitFailure)
-	await(t, environ, "data-1", "Scheduled")
-	if got := do(t, append(environ, "TIMER_HTTP_ADDR="), "get", "acme", "data-1", "--data").wants(t, exitOK).stdout; !strings.HasSuffix(got, "\n{\"a\" : 1}\n") {
-		t.Errorf("the data of a file are %s", got)
-	}
-	for _, call := range []string{"order-0", "order-1099"} {
-		await(t, environ, call, "Scheduled")
 	}
 }

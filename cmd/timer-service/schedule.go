@@ -15,15 +15,14 @@ import (
 )
 
 type scheduleCmd struct {
-	Tenant      timer.TenantID      `arg:"" optional:"" help:"Owner of the timer: a letter or digit, then up to 63 of A-Z a-z 0-9 _ -."`
+	Tenant      timer.TenantID      `arg:"" help:"Owner of the timer: a letter or digit, then up to 63 of A-Z a-z 0-9 _ -."`
 	Call        timer.ServiceCallID `arg:"" optional:"" help:"Service call: 1 to 128 of A-Z a-z 0-9 _ . : -. Default a new UUIDv7."`
 	In          *duration           `placeholder:"3s" xor:"when" help:"Due after this long: 3s, 90m, 7d. 0 is due at once."`
 	At          moment              `placeholder:"TIME" xor:"when" help:"Due at this time: RFC 3339 with a zone. A time in the past is due at once."`
 	ExpiresIn   *duration           `placeholder:"1h" xor:"expires" help:"Expires if it has not fired this long from now."`
 	ExpiresAt   moment              `placeholder:"TIME" xor:"expires" help:"Expires if it has not fired at this time."`
-	Correlation string              `placeholder:"ID" xor:"correlation" help:"Correlation id, which the event will carry."`
-	Data        string              `placeholder:"JSON" xor:"data" help:"A JSON value of at most 4 KiB, which the event will carry as it is."`
-	File        string              `placeholder:"FILE" xor:"when,expires,correlation,data,wait" help:"Schedule the timers of a file, or of stdin (-): tenant,call,due or JSON a line."`
+	Correlation string              `placeholder:"ID" help:"Correlation id, which the event will carry."`
+	Data        string              `placeholder:"JSON" help:"A JSON value of at most 4 KiB, which the event will carry as it is."`
 	waitFlags
 }
 
@@ -33,20 +32,16 @@ func (scheduleCmd) Help() string {
 stored the command, not that the service has handled it. A timer that exists gets the new
 due time. --wait waits until it fires, and prints how late it was. The exit code is 1 if the
 timer has fired or expired, or, with --wait, if the command was refused or has no effect.
-With --file it reports lines that are refused by number, and publishes the others.
+The verb publish schedules the timers of a file.
 
 Examples:
 
     timer-service schedule acme --in 3s --expires-in 1h --wait
-    timer-service schedule acme order-1 --at 2030-01-31T12:00:00+01:00 --data '{"attempt":3}'
-    timer-service schedule --file campaign.csv`
+    timer-service schedule acme order-1 --at 2030-01-31T12:00:00+01:00 --data '{"attempt":3}'`
 }
 
 // Run asks the service to publish the command, and waits for its result if --wait is given.
 func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
-	if s.File != "" {
-		return s.runFile(ctx, e)
-	}
 	c, err := e.service(ctx)
 	if err != nil {
 		return err
@@ -65,15 +60,9 @@ func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 	return s.publish(ctx, e, c, newPublished(envelope.TypeScheduleTimer, s.Tenant, call), http.MethodPut, body)
 }
 
-// Validate refuses arguments that are missing or exclude each other.
+// Validate refuses a command without a time, and data that are not JSON.
 func (s *scheduleCmd) Validate() error {
 	switch {
-	case s.File != "" && s.Tenant != "":
-		return errors.New("--file has the tenants of its timers: leave the argument out")
-	case s.File != "":
-		return nil
-	case s.Tenant == "":
-		return errors.New("name the <tenant>, or a --file")
 	case s.In == nil && s.At == moment{}:
 		return errors.New("say when: --in 3s, or --at 2030-01-31T12:00:00Z")
 	case s.Data != "": // it becomes a part of the request

@@ -51,7 +51,6 @@ func (s *statsCmd) Run(ctx context.Context, e *env, r reader) error {
 		return nil
 	}
 	t, err := apiclient.Get[admin.Stats](ctx, r.Client, apiclient.Path("stats"))
-	t.Pace = nil // only top shows it, and a database does not know it
 	if err == nil {
 		e.out.print(&totals{t})
 	}
@@ -61,11 +60,6 @@ func (s *statsCmd) Run(ctx context.Context, e *env, r reader) error {
 func ofTenant(ctx context.Context, r *apiclient.Client, tenant timer.TenantID) (*tenantCounts, error) {
 	s, err := apiclient.Get[admin.TenantStats](ctx, r, apiclient.Path("tenants", string(tenant)))
 	return &tenantCounts{s}, err
-}
-
-// tenantsOf asks for a page of tenants.
-func tenantsOf(ctx context.Context, c *apiclient.Client, after string, limit int) (admin.Tenants, error) {
-	return apiclient.Get[admin.Tenants](ctx, c, apiclient.Path("tenants")+apiclient.Query("after", after, "limit", strconv.Itoa(limit)))
 }
 
 // atLeast formats a count that stops at a limit.
@@ -86,7 +80,7 @@ func (s *statsCmd) Validate() error {
 
 // each prints the counts of many tenants.
 func (s *statsCmd) each(ctx context.Context, e *env, r *apiclient.Client) error {
-	page, err := tenantsOf(ctx, r, string(s.After), s.Limit)
+	page, err := apiclient.Get[admin.Tenants](ctx, r, apiclient.Path("tenants")+apiclient.Query("after", string(s.After), "limit", strconv.Itoa(s.Limit)))
 	if err != nil {
 		return err
 	}

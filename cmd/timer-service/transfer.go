@@ -14,8 +14,7 @@ import (
 )
 
 type exportCmd struct {
-	File   string         `arg:"" help:"File for the export, which must not exist; - is stdout."`
-	Tenant timer.TenantID `placeholder:"TENANT" help:"Take the timers of this tenant out of a service that runs, for another one."`
+	File string `arg:"" help:"File for the export, which must not exist; - is stdout."`
 }
 
 // Help is printed below the summary.
@@ -27,16 +26,9 @@ has the counts and a checksum of the lines between it and the first:
 sed '1d;$d' FILE | sha256sum. The export is written as FILE.partial, synced to disk,
 and renamed to FILE.
 
-With --tenant the service runs on. FILE.before has the timers of the tenant. Timers
-that wait are canceled, in the versions that it has, and FILE has the canceled ones, for
-import --tenant at another service. What fires meanwhile is left out, and so is what
-has newer commands. Send the commands of the tenant to the other service before. After
-a crash run it again.
-
 Examples:
 
     timer-service export timers.jsonl --db-path event_service.db
-    timer-service export acme.jsonl --tenant acme
     timer-service export - | gzip > timers.jsonl.gz`
 }
 
@@ -44,9 +36,6 @@ Examples:
 func (x *exportCmd) Run(ctx context.Context, e *env) error {
 	if err := oneDatabase(e.cfg, "export"); err != nil {
 		return err
-	}
-	if x.Tenant != "" {
-		return x.move(ctx, e)
 	}
 	began, out := e.now(), e.out
 	sum := &transfer{Result: "exported", File: x.File}
@@ -70,41 +59,8 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// move moves the timers of a tenant out of the service.
-func (x *exportCmd) move(ctx context.Context, e *env) error {
-	if x.File == "-" {
-		return wrong("export", "--tenant needs a file, with which it goes on after a crash")
-	}
-	from, err := service.Reader(ctx, e.cfg)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	m := &move{tenant: x.Tenant, from: from, path: x.File}
-	if err := m.run(ctx, e); err != nil {
-		return existing("export", interrupted(ctx, err))
-	}
-	e.out.print(&moved{Result: "released", TenantID: x.Tenant, File: x.File, Counts: admin.Counts(m.sum.Timers), Left: m.left})
-	return nil
-}
-
-// Moved is the result of export --tenant.
-type moved struct {
-	Result   string         `json:"result"`
-	TenantID timer.TenantID `json:"tenantId"`
-	File     string         `json:"file"`
-	admin.Counts
-	Left int `json:"left"` // fired meanwhile, or have newer commands
-}
-
-func (m *moved) text() string {
-	return fmt.Sprintf("released %s of %s into %s; %d were left, since they fired or have newer commands\nnext: import %[3]s --tenant %[2]s, at the other service",
-		store.Summary{Timers: timer.Counts(m.Counts)}, m.TenantID, printable(m.File), m.Left)
-}
-
 type importCmd struct {
-	File   string         `arg:"" help:"File with an export; - is stdin."`
-	Tenant timer.TenantID `placeholder:"TENANT" help:"Add the timers that export --tenant has released, through a service that runs."`
+	File string `arg:"" help:"File with an export; - is stdin."`
 }
 
 // Help is printed below the summary.
@@ -115,21 +71,17 @@ the database is read and compared with the file. What was added is removed if th
 import is interrupted; after a kill delete the database, and import again. Stop the
 service first. After the next start it handles the commands that the broker kept.
 
-With --tenant the timers of the file are published, as commands, to a service that
-runs, beside those of other tenants. Newer commands of a timer win. It may be repeated.
-
 Stdin is copied into the folder for temporary files before.
 
 Examples:
 
     timer-service import timers.jsonl --db-url 'postgres://timers@db/timers?sslmode=require'
-    timer-service import acme.jsonl --tenant acme
     gunzip -c timers.jsonl.gz | timer-service import - --db-path new.db`
 }
 
 // Run imports the export.
 func (i *importCmd) Run(ctx context.Context, e *env) error {
-	if err := oneDatabase(e.cfg, "import"); i.Tenant == "" && err != nil {
+	if err := oneDatabase(e.cfg, "import"); err != nil {
 		return err
 	}
 	file, err := e.export(i.File)
@@ -137,9 +89,6 @@ func (i *importCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer file.Close()
-	if i.Tenant != "" {
-		return publishExport(ctx, e, i.File, file, i.Tenant)
-	}
 	began := e.now()
 	sum, err := service.Import(ctx, e.cfg, began, file, stages(e))
 	if err != nil {

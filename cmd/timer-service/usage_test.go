@@ -26,7 +26,7 @@ func TestUsageMistakes(t *testing.T) {
 		{"invalid service call", []string{"cancel", "acme", "a b"}, []string{`serviceCallId "a b"`, "A-Z a-z 0-9 _ . : -"}},
 		{"no time", []string{"schedule", "acme", "x"}, []string{"--in 3s", "--at 2030-01-31T12:00:00Z"}},
 		{"two times", []string{"schedule", "acme", "x", "--in", "3s", "--at", "2030-01-01T00:00:00Z"}, []string{"--in and --at can't be used together"}},
-		{"a file and a time", []string{"schedule", "--file", "x", "--in", "3s"}, []string{"--in and --file can't be used together"}},
+		{"a timer of no tenant", []string{"schedule", "--in", "3s"}, []string{"<tenant>", "schedule --help"}},
 		{"unknown state", []string{"list", "acme", "--state", "Done"}, []string{"--state", `"Scheduled","Reached","Expired","Canceled"`, "Done"}},
 		{"time without zone", []string{"schedule", "acme", "x", "--at", "2030-01-01T00:00:00"}, []string{"--at", "2030-01-01T00:00:00", "no zone", "Z or an offset"}},
 		{"time that is none", []string{"schedule", "acme", "x", "--at", "tomorrow"}, []string{"--at", "tomorrow", "RFC 3339"}},

@@ -43,7 +43,6 @@ func TestEveryVerbPrintsJSON(t *testing.T) {
 		{"get", "acme a"},
 		{"list", "acme"},
 		{"stats", ""},
-		{"top", "--once"},
 		{"health", ""},
 		{"doctor", other},
 		{"config", ""},
