@@ -53,7 +53,7 @@ func TestNoTimerFiresBehindAHostsLock(t *testing.T) {
 		_, err = tx.ExecContext(t.Context(), `SELECT FROM timer_schedules WHERE service_call_id = $1 FOR UPDATE`, string(key(i).ServiceCallID))
 		must(t, err)
 		hosts.Go(func() {
-			time.Sleep(time.Until(due) + time.Second + rand.N(4*time.Second))
+			<-time.After(time.Until(due) + time.Second + rand.N(4*time.Second))
 			if err := tx.Rollback(); err != nil {
 				t.Error(err)
 			}
