@@ -203,7 +203,11 @@ func (a *rabbitAttack) flood(ctx context.Context) {
 			err = ch.Confirm(false)
 		}
 		var sent []*amqp.DeferredConfirmation
+		tick := time.NewTicker(flooded * time.Second / floodRate)
 		for i := 0; err == nil && ctx.Err() == nil; i++ {
+			if i%flooded == 0 {
+				<-tick.C
+			}
 			body := scheduleOf(attacker, uuid.NewString(), time.Now().Add(time.Hour))
 			if i%10 == 0 {
 				body = forgeries()[i/10%4]
@@ -218,9 +222,18 @@ func (a *rabbitAttack) flood(ctx context.Context) {
 				a.confirmed.Add(1)
 			}
 		}
+		tick.Stop()
 		_ = conn.Close()
 	}
 }
+
+// floodRate is how many commands a second the attacker sends, in steps of flooded: twice what its
+// quota accepts. RabbitMQ limits no user, and all commands share one queue, so a flood
+// that is more than the machine carries delays the commands of others.
+const (
+	floodRate = 1000
+	flooded   = 50
+)
 
 // names are exchanges and queues of others.
 var (
