@@ -71,7 +71,7 @@ func TestWhereAStartBegins(t *testing.T) {
 		"the same log":                     {one, "", []broker.Log{topic("commands/0@1", 1, 80, 90)}, map[string]string{"commands/0@1": "70-90"}, ""},
 		"an empty database":                {nil, empty, []broker.Log{topic("commands/0@1", 5, 80, 90)}, map[string]string{"commands/0@1": "0-90"}, ""},
 		"one that was used without it":     {nil, unused, []broker.Log{topic("commands/0@1", 1, 80, 90)}, map[string]string{"commands/0@1": "80-90"}, "has not been used with this broker before"},
-		"one that was used with another":   {nil, elsewhere, []broker.Log{topic("commands/0@1", 1, 80, 90)}, map[string]string{"commands/0@1": "80-90"}, "has not been used with this broker before"},
+		"one that was used with another":   {nil, elsewhere, []broker.Log{topic("commands/0@1", 1, 80, 90)}, map[string]string{"commands/0@1": "80-90"}, "or is another one"},
 		"a partition that was added":       {one, "", []broker.Log{topic("commands/0@1", 1, 70, 70), topic("commands/1@1", 1, 0, 9)}, map[string]string{"commands/0@1": "70-70", "commands/1@1": "0-9"}, ""},
 		"a topic that was made again":      {one, "", []broker.Log{topic("commands/0@2", 1, 30, 40)}, map[string]string{"commands/0@2": "0-40"}, "the broker was emptied"},
 		"a log that has lost its end":      {one, "", []broker.Log{topic("commands/0@1", 1, 50, 50)}, map[string]string{"commands/0@1": "50-50"}, "the broker has lost messages that the database knows"},

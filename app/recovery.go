@@ -172,7 +172,7 @@ func (r *recovery) plan(ctx context.Context, brokerID string) (p reading, err er
 			}
 		}
 		if !found && l.Kind == broker.Commands && numbers.hadLogOf(l) {
-			r.log.WarnContext(ctx, "the broker was emptied: its log was deleted and made again; the timers in the database stay as they are", "log", l.Name)
+			r.log.WarnContext(ctx, "the broker was emptied, or is another one: the database was used with another log of this name; the timers in the database stay as they are", "log", l.Name)
 		}
 		p.spans = append(p.spans, s)
 	}

@@ -29,6 +29,9 @@ const (
 // has not caught up with the one that answered before.
 var errBehind = errors.New("the stream is behind")
 
+// errDeleted says that there is no stream any more. If it is made again, verify says so.
+var errDeleted = errors.New("the stream was deleted")
+
 // A reading reads the messages of the stream that match a filter, oldest first. The server
 // keeps no position of a reading: each request names a sequence.
 type reading struct {
@@ -177,6 +180,9 @@ func (r *reading) batch(ctx context.Context) (batch []broker.Stored, err error) 
 		}
 		if err == nil {
 			return batch, nil
+		}
+		if errors.Is(err, jetstream.ErrStreamNotFound) { // the reading has begun
+			err = errDeleted
 		}
 		if ctx.Err() != nil || tries == readTries || final(err) || !pause.For(ctx, retry.Verify.After(tries)) {
 			return nil, errors.Join(ctx.Err(), err)
