@@ -379,6 +379,10 @@ func (b *Broker) makeConsumer(ctx context.Context, s *session, config jetstream.
 	return &info, err
 }
 
+// idleConsumer is the least time without use after which a consumer may be deleted. The embedded
+// server deletes that of a guest then.
+const idleConsumer = 7 * 24 * time.Hour
+
 // verifyConsumer returns an error that names the setting, and the fix, if
 // messages could be lost, forgotten or held up.
 func verifyConsumer(c, want jetstream.ConsumerConfig) error {
@@ -395,7 +399,7 @@ func verifyConsumer(c, want jetstream.ConsumerConfig) error {
 		{c.MaxDeliver > 0, fmt.Sprintf("max_deliver is %d, which parks messages silently", c.MaxDeliver), "-1"},
 		{len(c.BackOff) > 0, "backoff is set, which replaces ack_wait", "none"},
 		{c.DeliverPolicy != jetstream.DeliverAllPolicy, fmt.Sprintf("deliver_policy is %v, which skips messages", c.DeliverPolicy), "all"},
-		{c.InactiveThreshold > 0, fmt.Sprintf("inactive_threshold is %v, after which the position is lost", c.InactiveThreshold), "none"},
+		{c.InactiveThreshold > 0 && c.InactiveThreshold < idleConsumer, fmt.Sprintf("inactive_threshold is %v, after which the position is lost", c.InactiveThreshold), "none"},
 		{c.MemoryStorage, "mem_storage is set, which loses the position", "false"},
 		{c.MaxAckPending > 0 && c.MaxAckPending < minAckPending, fmt.Sprintf("max_ack_pending is %d, so messages that wait for a retry hold up others", c.MaxAckPending), fmt.Sprintf("at least %d", minAckPending)},
 		{c.AckWait < ackWait, fmt.Sprintf("ack_wait is %v, so messages in flight are redelivered", c.AckWait), "at least " + ackWait.String()},
