@@ -43,7 +43,6 @@ type recovery struct {
 	lacks    string
 	handlers *handlers.Handlers
 	quotas   *quota.Limiter
-	receipts bool
 	clock    timer.Clock
 	log      *slog.Logger
 	role     string
@@ -67,7 +66,7 @@ type database struct {
 func newRecovery(s Store, b broker.Broker, h *handlers.Handlers, log *slog.Logger, opt Options) *recovery {
 	r := &recovery{
 		db: database{s, s.Recovery(), s.Operator(), s.Timers()}, inbox: s.Inbox(), handlers: h, quotas: opt.Quotas, clock: opt.Clock, log: log,
-		role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), ask: opt.AskToRecover, receipts: b.Routing().Receipts != "", routing: b.Routing(),
+		role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), ask: opt.AskToRecover, routing: b.Routing(),
 	}
 	r.history, r.lacks = b.History()
 	r.away = func() int64 {

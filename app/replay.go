@@ -110,7 +110,7 @@ func (c *commandReplay) apply(ctx context.Context, batch []broker.Stored) (lost 
 			continue
 		}
 		c.taken[cancel.Version] = taken
-		cancel.Receipt = c.receipts && !taken
+		cancel.Receipt = c.routing.Receipts != "" && !taken
 		if len(cancel.Of.Calls) > 0 {
 			c.cancels = append(c.cancels, cancel.Commands()...)
 			continue
@@ -160,7 +160,7 @@ func (c *commandReplay) schedule(ctx context.Context, original timer.InboxMessag
 		return nil
 	}
 	for _, s := range schedules {
-		s.Receipt = c.receipts && !taken
+		s.Receipt = c.routing.Receipts != "" && !taken
 		c.schedules = append(c.schedules, s)
 	}
 	c.taken[schedules[0].Version] = taken
