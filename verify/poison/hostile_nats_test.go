@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -50,22 +49,20 @@ func TestHostileTenantOnNATS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	address := freeAddress(t)
-	w.startService([]string{
-		"TIMER_BROKER=nats", "TIMER_BROKER_URL=" + w.url("service", "change-me-service"), "TIMER_PROVISION=verify",
-		"TIMER_COMMANDS_TOPIC=" + routing.Commands, "TIMER_HTTP_ADDR=" + address,
-	})
+	v := &natsVictim{
+		victim: newVictim(t, "TIMER_BROKER=nats", "TIMER_BROKER_URL="+w.url("service", "change-me-service"), "TIMER_PROVISION=verify", "TIMER_COMMANDS_TOPIC="+routing.Commands),
+		conn:   w.connect(victims, "change-me-"+victims), at: make(map[string][]time.Time),
+	}
 	yardstick := w.measure()
 
 	attacking, end := context.WithTimeout(t.Context(), *attackFlag)
 	defer end()
-	v := newNATSVictim(w, address)
 	var working sync.WaitGroup
-	working.Go(func() { v.watch(attacking) })
+	working.Go(func() { v.watchHealth(attacking) })
 	listening, hush := context.WithCancel(t.Context())
 	defer hush()
 	working.Go(func() { v.listen(listening) })
-	attack := w.attackAs("acme", v)
+	attack := w.attackAs(attacker, v)
 	for _, a := range attack {
 		working.Go(func() { a(attacking) })
 	}
@@ -74,7 +71,7 @@ func TestHostileTenantOnNATS(t *testing.T) {
 	hush()
 	working.Wait()
 	slow := yardstick.read()
-	w.stop()
+	v.stop()
 	v.judge(slow)
 }
 
@@ -113,32 +110,13 @@ func (w *world) connect(user, password string) *nats.Conn {
 	return nc
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// A natsVictim schedules timers, and consumes its events.
+// A natsVictim notes when each of its events was stored, and knows the accounts of the server.
 type natsVictim struct {
-	*world
-	http string
-	conn *nats.Conn
-
-	mu     sync.Mutex
-	due    map[string]time.Time // of each timer, by call
-	fired  map[string][]time.Time
-	ids    []string // of its commands and events, which the attacker knows
+	*victim
+	conn   *nats.Conn
+	at     map[string][]time.Time // when events were stored, by call
+	ids    []string               // of its commands and events, which the attacker knows
 	forged []string
-	red    []string
-}
-
-func newNATSVictim(w *world, address string) *natsVictim {
-	return &natsVictim{world: w, http: "http://" + address, conn: w.connect("globex", "change-me-globex"), due: make(map[string]time.Time), fired: make(map[string][]time.Time)}
 }
 
 // schedule schedules timers until ctx is done: most at the broker, one in twenty over HTTP.
@@ -173,7 +151,7 @@ func (v *natsVictim) schedule(ctx context.Context) {
 
 func (v *natsVictim) put(c timer.ScheduleTimer) {
 	body := fmt.Sprintf(`{"dueAt":%q,"data":%s}`, envelope.FormatTime(c.DueAt), c.Data)
-	request, err := http.NewRequestWithContext(v.Context(), http.MethodPut, v.http+"/v1/tenants/globex/timers/"+string(c.ServiceCallID), strings.NewReader(body))
+	request, err := http.NewRequestWithContext(v.Context(), http.MethodPut, "http://"+v.http+"/v1/tenants/globex/timers/"+string(c.ServiceCallID), strings.NewReader(body))
 	if err != nil {
 		v.Error(err)
 		return
@@ -187,22 +165,6 @@ func (v *natsVictim) put(c timer.ScheduleTimer) {
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusAccepted {
 		v.Errorf("PUT of %s: %s", c.ServiceCallID, answer.Status)
-	}
-}
-
-// watch notes when the service is not ready.
-func (v *natsVictim) watch(ctx context.Context) {
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		answer, err := http.Get(v.http + "/readyz")
-		if err != nil || answer.StatusCode != http.StatusOK {
-			v.red = append(v.red, fmt.Sprint(answer, err))
-		}
-		if err == nil {
-			_ = answer.Body.Close()
-		}
-		<-tick.C
 	}
 }
 
@@ -252,7 +214,7 @@ func (v *natsVictim) note(subject string, body []byte, at time.Time) {
 		return
 	}
 	call := string(e.ServiceCallID)
-	v.fired[call] = append(v.fired[call], at)
+	v.at[call] = append(v.at[call], at)
 }
 
 // settle waits until all timers have fired.
@@ -262,7 +224,7 @@ func (v *natsVictim) settle(limit time.Duration) {
 	defer tick.Stop()
 	for {
 		v.mu.Lock()
-		left := len(v.due) - len(v.fired)
+		left := len(v.due) - len(v.at)
 		v.mu.Unlock()
 		select {
 		case <-tick.C:
@@ -279,7 +241,7 @@ func (v *natsVictim) settle(limit time.Duration) {
 func (v *natsVictim) judge(slow time.Duration) {
 	var latest time.Duration
 	for call, due := range v.due {
-		switch at := v.fired[call]; {
+		switch at := v.at[call]; {
 		case len(at) != 1:
 			v.Errorf("%s fired %d times", call, len(at))
 		case at[0].Before(due):
@@ -288,7 +250,7 @@ func (v *natsVictim) judge(slow time.Duration) {
 			latest = max(latest, at[0].Sub(due))
 		}
 	}
-	for call := range v.fired {
+	for call := range v.at {
 		if v.due[call].IsZero() {
 			v.Errorf("%s fired, which was not scheduled", call)
 		}
