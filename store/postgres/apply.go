@@ -20,8 +20,8 @@ const applyTries = 20
 
 // apply applies commands, each step in a transaction. The error wraps [timer.ErrLocked] if
 // another transaction holds one of their timers for longer than the time of lock_briefly.sql.
-// The caller tries again, until when no instance fires these timers: a command must not come
-// too late because the poller was faster when the lock ended.
+// The caller tries again. Until the commands are applied no instance fires these timers, so that
+// the poller is not faster when the lock ends.
 func (s *Store) apply(ctx context.Context, a *store.Application) ([]timer.Result, error) {
 	return a.Apply(func(first, end int) error {
 		keys := func() []any { return []any{store.Keys(a.Groups(first, end))} }
