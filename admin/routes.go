@@ -19,10 +19,10 @@ type rule int
 const (
 	public        rule = iota + 1 // all requests, even without a token
 	anyToken                      // any token: the route shows nothing about tenants
-	tenantToken                   // a token of all tenants or of the tenant in the path; else 404
+	tenantToken                   // a token of all tenants or of the tenant in the path; any other gets 404
 	filtered                      // any token: the handler shows what [accessOf] allows
 	adminToken                    // only tokens of all tenants
-	operatorToken                 // only those of them that may change something
+	operatorToken                 // only tokens of all tenants with the role operate
 	metricsToken                  // tokens of all tenants, and those for metrics alone
 )
 

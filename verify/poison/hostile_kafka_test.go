@@ -67,7 +67,7 @@ func TestHostileTenantOnKafka(t *testing.T) {
 	v.read(client(t, c, victims, kgo.ConsumerGroup(victims+".billing"), kgo.ConsumeTopics("svc."+victims+".events"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())))
 
 	a := &kafkaAttack{victim: v, cluster: c}
-	v.suffers(a.flood, a.forge, a.pry, a.crowd)
+	v.suffers(a.flood, a.forge, a.pry, a.useMuch)
 	t.Logf("%s sent %d commands; of its other attempts %d were let pass and %d refused", attacker, a.confirmed.Load(), a.done.Load(), a.refused.Load())
 }
 
@@ -241,8 +241,8 @@ func (a *kafkaAttack) consume(ctx context.Context, opts ...kgo.Opt) {
 	})
 }
 
-// crowd reads its own topics from the beginning, with many connections.
-func (a *kafkaAttack) crowd(ctx context.Context) {
+// useMuch reads its own topics from the beginning, with many connections.
+func (a *kafkaAttack) useMuch(ctx context.Context) {
 	for ctx.Err() == nil {
 		var all []*kgo.Client
 		for range 50 {

@@ -75,7 +75,7 @@ func TestHostileTenantOnNATS(t *testing.T) {
 	v.judge(slow)
 }
 
-// startDocumented starts a server with a file of the documentation, word for word but for a
+// startDocumented starts a server with a file of the documentation, word for word except a
 // second tenant, like the first, and the user root, who may do everything.
 func (w *world) startDocumented(path string) {
 	w.Helper()

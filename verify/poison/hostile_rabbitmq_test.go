@@ -94,7 +94,7 @@ func TestHostileTenantOnRabbitMQ(t *testing.T) {
 	for _, who := range []string{"a producer", "a consumer of a tenant", "a consumer of its receipts"} {
 		a.urls = append(a.urls, user(attacker, who))
 	}
-	v.suffers(a.flood, a.flood, a.forge, a.pry, a.crowd)
+	v.suffers(a.flood, a.flood, a.forge, a.pry, a.useMuch)
 	t.Logf("%s sent %d commands; of its other attempts %d were let pass and %d refused", attacker, a.confirmed.Load(), a.done.Load(), a.refused.Load())
 }
 
@@ -335,8 +335,8 @@ func (a *rabbitAttack) get(ch *amqp.Channel, queue string) error {
 	}
 }
 
-// crowd opens connections and channels, and takes its own events without ever acking them.
-func (a *rabbitAttack) crowd(ctx context.Context) {
+// useMuch opens connections and channels, and takes its own events without ever acking them.
+func (a *rabbitAttack) useMuch(ctx context.Context) {
 	for ctx.Err() == nil {
 		var conns []*amqp.Connection
 		for range 20 {
