@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -40,8 +41,9 @@ type victim struct {
 	due    map[string]time.Time // by service call; when its event is due, or was accepted if that is later
 	fired  map[string]string    // ids of events, by service call
 	latest time.Duration
-	red    []string // what /readyz said
-	heard  []string // what the attacker has read of others
+	when   time.Time // when the latest event came
+	red    []string  // what /readyz said
+	heard  []string  // what the attacker has read of others
 }
 
 // newVictim starts the service with settings.
@@ -134,7 +136,8 @@ func (v *victim) suffers(attacks ...func(ctx context.Context)) {
 		v.Errorf("%s read %d messages of others, first: %.300s", attacker, len(v.heard), v.heard[0])
 	}
 	v.stop()
-	v.Logf("%d timers, the latest event %v late; red %d times; the slowest write of the disk took %v", len(v.fired), v.latest, len(v.red), slow)
+	v.Logf("%d timers, the latest event %v late, at %s; red %d times %q; the slowest write of the disk took %v",
+		len(v.fired), v.latest, v.when.Format(time.TimeOnly), len(v.red), v.red[:min(5, len(v.red))], slow)
 }
 
 // got judges a message that consumers of globex take for an event.
@@ -153,7 +156,9 @@ func (v *victim) got(body []byte) {
 		v.Errorf("%v fired twice, as %s and %s", e.Key, before, e.ID)
 	case before == "":
 		v.fired[string(e.ServiceCallID)] = e.ID
-		v.latest = max(v.latest, at.Sub(due))
+		if late := at.Sub(due); late > v.latest {
+			v.latest, v.when = late, at
+		}
 	}
 }
 
@@ -170,7 +175,9 @@ func (v *victim) watchHealth(ctx context.Context) {
 		r, err := http.Get("http://" + v.http + "/readyz")
 		said := fmt.Sprint(err)
 		if err == nil {
-			said = r.Status
+			var body []byte
+			body, err = io.ReadAll(io.LimitReader(r.Body, 200))
+			said = fmt.Sprintf("%s: %s, %v", r.Status, body, err)
 			_ = r.Body.Close()
 		}
 		if !strings.HasPrefix(said, "200") {
