@@ -29,7 +29,7 @@ Exit codes: 0 measured, 1 the run failed or is void, 2 wrong flags.`
 type cli struct {
 	Drain    drainCmd    `cmd:"" help:"Many timers that are due at one instant: how fast they are accepted, and delivered."`
 	Steady   steadyCmd   `cmd:"" help:"A steady rate of timers: how late they are."`
-	Fairness fairnessCmd `cmd:"" help:"One tenant with very many timers that are due at one instant: how late those of small tenants are beside it."`
+	Fairness fairnessCmd `cmd:"" help:"One tenant with very many timers that are due at one instant: how late those of small tenants are meanwhile."`
 
 	Compare compareCmd `cmd:"" help:"Which of two builds of the service is faster, measured in turns."`
 	Table   tableCmd   `cmd:"" help:"The rows of the table in docs/performance.md, in Markdown."`

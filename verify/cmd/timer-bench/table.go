@@ -50,8 +50,11 @@ func (c *cli) table(ctx context.Context, opt bench.Options, out io.Writer) (err 
 	var contenders []bench.Contender
 	for _, r := range chosen {
 		opt := opt
+		opt.Broker = crash.NATS
 		opt.Timers, opt.Duration, opt.Rate = c.Table.Timers, c.Table.Duration, 500
-		r.change(&opt)
+		if r.change(&opt); opt.Broker != crash.Kafka { // --kafka is for the row of Kafka
+			opt.Kafka = ""
+		}
 		contenders = append(contenders, bench.Contender{Name: r.title, Measure: func(ctx context.Context) (bench.Result, error) {
 			both, err := r.drain(ctx, opt)
 			if err != nil {
