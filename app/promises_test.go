@@ -64,7 +64,7 @@ var promises = []struct {
 	}},
 	{"I16", "No secret is shown in logs, errors, metrics or dead letters.", []string{"config SecretIsNeverPrinted", "config MistakesShowNoSecret", "store/postgres NoErrorHasTheURL"}},
 	{"I17", "A failure stays one: what happens to a message, topic, partition or tenant delays, repeats and loses nothing of another.", []string{
-		"outbox TopicThatFailsIsServedWhenItIsBack", "outbox PartitionThatFailsDelaysAndRepeatsNoOther", "handlers OneThatFailsFailsAlone", "app MiddlewareThatFailsDelaysNoOther", "app DeadLettersThatAreDeniedWait", "app ATenantAtItsBound", "store LockedCommandFailsAlone", "store/storetest \"Commands: what breaks a rule of the schema is refused by its name, and nothing beside it\"",
+		"outbox TopicThatFailsIsServedWhenItIsBack", "outbox PartitionThatFailsDelaysAndRepeatsNoOther", "handlers OneThatFailsFailsAlone", "app MiddlewareThatFailsDelaysNoOther", "app DeadLettersThatAreDeniedWait", "app ATenantAtItsBound", "store LockedCommandFailsAlone", "store/storetest \"Commands: what breaks a rule of the schema is refused by its name, and nothing else\"",
 		"broker/kafka PartitionThatFailsFailsAlone", "broker/rabbitmq QueueThatIsFullRepeatsNothingOfOthers", "broker/nats OneRefusedMessageFailsAlone",
 		"broker/brokertest \"A topic that fails for now changes no result of another\"",
 	}},

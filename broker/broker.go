@@ -30,7 +30,7 @@ type Broker interface {
 	// only if no retry can help, such as for a configuration that the broker refuses.
 	Run(ctx context.Context) error
 
-	// Ready returns nil while connected and provisioned, else what is wrong. It never waits
+	// Ready returns nil while connected and provisioned, or what is wrong. It never waits
 	// longer than a second.
 	Ready(ctx context.Context) error
 
@@ -228,7 +228,7 @@ func Key(msg *message.Message) string {
 	return tenant + "." + call
 }
 
-// DeadLetterOf returns the tenant of a dead letter: the tenant that its topic names, else
+// DeadLetterOf returns the tenant of a dead letter: the tenant that its topic names, or else
 // the tenant that its header names, else [timer.NoTenant]. It returns false if the topic
 // is not a topic for dead letters.
 func (r Routing) DeadLetterOf(topic string, deadLetter *message.Message) (timer.TenantID, bool) {

@@ -59,7 +59,7 @@ type Publisher interface {
 const publishTimeout = 30 * time.Second
 
 // NewWatermillPublisher returns p as a Watermill publisher. Its Publish returns nil if
-// all messages were published, else an error that wraps one result of each text. It ends
+// all messages were published, or an error that wraps one result of each text. It ends
 // with the context of the first message, and after 30 s. Close does nothing.
 func NewWatermillPublisher(p Publisher) message.Publisher { return watermillPublisher{p} }
 

@@ -32,7 +32,7 @@ func (r Routing) Validate() error {
 		case t.template == "" && t.name != receiptsTopic:
 			return fmt.Errorf("%s is empty", t.name)
 		case strings.Count(t.template, tenantToken) > 1:
-			return fmt.Errorf("%s %q names %s twice; name it once at most", t.name, t.template, tenantToken)
+			return fmt.Errorf("%s %q names %s twice; name it at most once", t.name, t.template, tenantToken)
 		case strings.ContainsAny(strings.ReplaceAll(t.template, tenantToken, ""), "{}*> \t\r\n"):
 			return fmt.Errorf("%s %q may hold %s, but no other brace, wildcard or space", t.name, t.template, tenantToken)
 		}

@@ -15,11 +15,11 @@ import (
 // These are the limits of a file.
 const (
 	maxFileBytes = 1 << 20
-	maxMistakes  = 1000 // that are reported at most
+	maxMistakes  = 1000 // the most that are reported
 )
 
-// A given is one setting as it was given, before it is checked.
-type given struct {
+// A givenSetting is one setting as it was given, before it is checked.
+type givenSetting struct {
 	name  string // as the user wrote it
 	key   string // as in the file; empty if the value is not a single one
 	value string
@@ -28,16 +28,16 @@ type given struct {
 
 // readFile reads a YAML file of keys and values. Its errors never contain
 // text of the file, which may be secret.
-func readFile(name string) ([]given, error) {
+func readFile(name string) ([]givenSetting, error) {
 	f := yamlFile{what: "configuration file", name: name}
 	body, err := f.read()
 	if err != nil {
 		return nil, err
 	}
 	entries := f.entries(body)
-	all := make([]given, len(entries))
+	all := make([]givenSetting, len(entries))
 	for i, entry := range entries {
-		g := given{name: entry.name, origin: origin{FromFile, entry.location}}
+		g := givenSetting{name: entry.name, origin: origin{FromFile, entry.location}}
 		var plain bool
 		if g.value, plain = scalar(entry.value); plain {
 			g.key = g.name

@@ -52,7 +52,7 @@ func (o origin) where() string { return cmp.Or(o.location, FromDefault.String())
 func Load(flags map[string]string, environ []string, file string) (Config, error) {
 	fromEnv, envFile, ignored := readEnv(environ)
 	file = cmp.Or(file, envFile)
-	var all []given
+	var all []givenSetting
 	var errs []error
 	if file != "" {
 		fromFile, err := readFile(file)
@@ -85,7 +85,7 @@ func Load(flags map[string]string, environ []string, file string) (Config, error
 }
 
 // apply sets the setting of g.
-func (g given) apply(table []setting) error {
+func (g givenSetting) apply(table []setting) error {
 	s, known := lookUp(table, g.key)
 	if !known {
 		return g.unknown(table)
@@ -117,7 +117,7 @@ func (g given) apply(table []setting) error {
 }
 
 // unknown returns the mistake of an unknown name, or of a value that is not a single one.
-func (g given) unknown(table []setting) error {
+func (g givenSetting) unknown(table []setting) error {
 	fix := "no such setting" + didYouMean(g.name, names(table, g.source))
 	if _, known := lookUp(table, g.name); known {
 		fix = "must be one plain value"
@@ -143,7 +143,7 @@ func names(table []setting, from Source) []string {
 
 // readEnv returns the settings of the environment, in the order of names, the name of the
 // configuration file, and the variables that Kubernetes has set.
-func readEnv(environ []string) (all []given, file string, ignored []string) {
+func readEnv(environ []string) (all []givenSetting, file string, ignored []string) {
 	values := make(map[string]string)
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")
@@ -158,7 +158,7 @@ func readEnv(environ []string) (all []given, file string, ignored []string) {
 			ignored = append(ignored, name)
 			continue
 		}
-		g := given{name: name, value: values[name], origin: origin{FromEnv, name}}
+		g := givenSetting{name: name, value: values[name], origin: origin{FromEnv, name}}
 		if key := strings.TrimPrefix(name, EnvPrefix); key == strings.ToUpper(key) {
 			g.key = strings.ToLower(key)
 		}
@@ -168,11 +168,11 @@ func readEnv(environ []string) (all []given, file string, ignored []string) {
 }
 
 // readFlags returns the settings of the flags, in the order of names.
-func readFlags(flags map[string]string) []given {
-	var all []given
+func readFlags(flags map[string]string) []givenSetting {
+	var all []givenSetting
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		dashed := "--" + strings.ReplaceAll(name, "_", "-")
-		all = append(all, given{
+		all = append(all, givenSetting{
 			name: dashed, key: strings.ReplaceAll(name, "-", "_"),
 			value: flags[name], origin: origin{FromFlag, dashed},
 		})

@@ -104,7 +104,7 @@ type setting struct {
 func (c *Config) settings() []setting {
 	return []setting{
 		{"polling_interval", "5000", duration(&c.PollingInterval, time.Millisecond, time.Hour), "Longest sleep between two polls of the database. A timer that is due wakes the service sooner."},
-		{"batch_size", "1000", integer(&c.BatchSize, 1, 10_000), "How many timers fire in one transaction at most."},
+		{"batch_size", "1000", integer(&c.BatchSize, 1, 10_000), "The most timers that fire in one transaction."},
 		{"db_path", "./event_service.db", path(&c.DBPath), "File of the SQLite database. The file and its folder are created if they are absent."},
 		{"db_url", "", database(&c.DBURL, "postgres", "postgresql"), "URL of a PostgreSQL database, instead of `db_path`. Any number of instances may share it. For a server on another machine it names an `sslmode`. Files that it names, such as `sslrootcert` and `passfile`, are read at every connect."},
 		{"backup_every", "0s", duration(&c.BackupEvery, 0, 365*day), "How often the service copies the SQLite database into `backup_dir`, see docs/recovery.md. 0: never. PostgreSQL has tools of its own."},
@@ -146,12 +146,12 @@ func (c *Config) settings() []setting {
 		{"http_tls_cert", "", path(&c.HTTPTLSCert), "File (PEM) with the certificate of the HTTP server, and those between it and its authority. HTTP is HTTPS then, except on `http_socket`. It is loaded again when it or its key changes. Empty: no TLS."},
 		{"http_tls_key", "", path(&c.HTTPTLSKey), "File (PEM) with the key of that certificate."},
 		{"http_read_only", "false", choice(&c.HTTPReadOnly, false, true), "`true`: HTTP requests that would change something are refused, unless they come by `http_socket`."},
-		{"http_connections", "0", integer(&c.HTTPConnections, 0, 1_000_000), "How many connections over TCP there are at most; some more are for `/livez` and `/readyz` alone. At the limit connections that have shown no token end first, the oldest before the others. 0: a quarter of the files that the process may open, at most 1000. `http_socket` is not limited."},
+		{"http_connections", "0", integer(&c.HTTPConnections, 0, 1_000_000), "The most connections over TCP; some more are for `/livez` and `/readyz` alone. At the limit connections that have shown no token end first, the oldest before the others. 0: a quarter of the files that the process may open, at most 1000. `http_socket` is not limited."},
 		{"http_pprof", "false", choice(&c.HTTPPprof, false, true), "`true`: profiles of the process at `/debug/pprof/`, for `go tool pprof`. They show what the memory holds to everyone with `http_token`, or a token of all tenants that may operate."},
 		{"http_prefix", "", text(&c.HTTPPrefix, "a path such as /timers", ", without a slash at its end", prefixPattern.MatchString), "Path in front of all paths of the HTTP server, such as `/timers`, for a proxy."},
 		{"http_origin", "", text(&c.HTTPOrigin, "an origin", ", such as https://timers.example", isOrigin), "Where browsers reach the service through a proxy, such as `https://timers.example`."},
 		{"http_trusted_proxies", "", parsed(&c.HTTPTrustedProxies, "addresses or networks", " with commas between them, such as 127.0.0.1,10.0.0.0/8", parsePrefixes, formatPrefixes), "Addresses of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."},
-		{"http_socket", "", path(&c.HTTPSocket), "Unix socket on which HTTP is answered too, for the verbs on this machine: only the user of the service may open it. Empty: beside the SQLite file, with `.sock` after its name; none with PostgreSQL."},
+		{"http_socket", "", path(&c.HTTPSocket), "Unix socket on which HTTP is answered too, for the verbs on this machine: only the user of the service may open it. Empty: next to the SQLite file, with `.sock` after its name; none with PostgreSQL."},
 		{"server", "", server(&c.Server), "URL of a running service that the verbs ask. Empty: the service of this machine, on `http_socket`, or on `http_addr` with PostgreSQL."},
 		{"log_level", "info", choice(&c.LogLevel, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError), "Least severe level that is logged."},
 		{"log_format", "text", choice(&c.LogFormat, Text, JSON), "Form of log lines, and of the lines that `serve` prints."},

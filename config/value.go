@@ -111,7 +111,7 @@ func path(field *string) value {
 }
 
 func topic(field *string) value {
-	return text(field, "a topic", " of at most 200 characters, without spaces, slashes and wildcards, and with {tenant} once at most", func(s string) bool {
+	return text(field, "a topic", " of at most 200 characters, without spaces, slashes and wildcards, and with {tenant} at most once", func(s string) bool {
 		return len(s) <= 200 && !strings.ContainsAny(strings.Replace(s, "{tenant}", "", 1), "{}*> \t\r\n/")
 	})
 }
@@ -134,7 +134,7 @@ func exchange(field *string) value {
 
 // words is one word, or several with dots between them; "" is none.
 func words(field *string) value {
-	return text(field, "words of A-Z a-z 0-9 _ - with dots between them, 64 characters at most", "", func(s string) bool {
+	return text(field, "words of A-Z a-z 0-9 _ - with dots between them, at most 64 characters", "", func(s string) bool {
 		return len(s) <= 64 && wordsPattern.MatchString(s)
 	})
 }

@@ -45,7 +45,7 @@ func keepHistory(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, c *app.Cou
 }
 
 // keepTelemetry collects metrics until the stop.
-func keepTelemetry(lc fx.Lifecycle, cfg config.Config, log *slog.Logger, t *telemetry.Telemetry, a *app.App, s app.Store, m *admin.Monitor, u *unprotected, b *Backups) error {
+func keepTelemetry(lc fx.Lifecycle, cfg config.Config, log *slog.Logger, t *telemetry.Telemetry, a *app.App, s app.Store, m *admin.Monitor, u *unprotectedCounter, b *Backups) error {
 	lc.Append(fx.StopHook(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
@@ -65,12 +65,12 @@ func keepTelemetry(lc fx.Lifecycle, cfg config.Config, log *slog.Logger, t *tele
 	return t.Observe(sources)
 }
 
-// served holds the parts that HTTP shows and changes.
-type served struct {
+// servedParts holds the parts that HTTP shows and changes.
+type servedParts struct {
 	fx.In
 
 	App         *app.App
-	Unprotected *unprotected
+	Unprotected *unprotectedCounter
 	Store       app.Store
 	Broker      broker.Broker
 	Monitor     *admin.Monitor
@@ -82,7 +82,7 @@ type served struct {
 }
 
 // openAdmin serves HTTP, if the configuration has an address or a socket for it.
-func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, what served, d *description) error {
+func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, what servedParts, d *description) error {
 	addr, chosen := cfg.HTTPAddress()
 	if addr == "" && cfg.Socket() == "" {
 		return nil

@@ -16,7 +16,7 @@ import (
 // other process reaches it.
 var ErrNoClient = errors.New("gochannel lives inside the serving process; a client needs a broker with an address, such as nats")
 
-// ErrNoServer says that no embedded server has run beside the database.
+// ErrNoServer says that no embedded server has run next to the database.
 var ErrNoServer = errors.New("no embedded server has run here")
 
 // Client returns the broker of the configuration, for a process that publishes commands and
@@ -26,25 +26,25 @@ func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address strin
 	if cfg.Broker == config.GoChannel {
 		return nil, "", ErrNoClient
 	}
-	return openServer(cfg, log, sending, beside(cfg))
+	return openServer(cfg, log, sending, nextTo(cfg))
 }
 
-// beside returns an option that finds the embedded server of the service that runs on the
+// nextTo returns an option that finds the embedded server of the service that runs on the
 // same database. Only a file can say where that server listens, because another server may
 // listen on the port of the configuration.
-func beside(cfg config.Config) func(*nats.Options) error {
+func nextTo(cfg config.Config) func(*nats.Options) error {
 	return func(opt *nats.Options) (err error) {
 		if err := guardEmbedded(embeddedDir(cfg)); err != nil {
 			return err
 		}
 		opt.URL, err = readFile(embeddedDir(cfg), addressFile)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w, beside %s: run timer-service serve with the same db_path, or set broker_url", ErrNoServer, cfg.DBPath)
+			return fmt.Errorf("%w, next to %s: run timer-service serve with the same db_path, or set broker_url", ErrNoServer, cfg.DBPath)
 		}
 		if err != nil {
 			return fmt.Errorf("find the embedded server: %w", err)
 		}
-		if secret, err := readFile(embeddedDir(cfg), secretFile); err == nil { // else a guest
+		if secret, err := readFile(embeddedDir(cfg), secretFile); err == nil { // without the secret it is a guest
 			opt.Security = nats.Security{Username: embedded.Owner, Password: secret}
 		}
 		return nil

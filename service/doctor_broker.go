@@ -30,7 +30,7 @@ func (x *examination) server(ctx context.Context) (b brokerFound) {
 		return b
 	}
 	// It connects as the service does, whose user may not receive answers under another name.
-	s, at, err := openServer(x.cfg, x.log, serving, beside(x.cfg))
+	s, at, err := openServer(x.cfg, x.log, serving, nextTo(x.cfg))
 	if x.cfg.Embedded() {
 		if running, _ := sqlite.LockOwner(x.cfg.DBPath); running == "" || errors.Is(err, ErrNoServer) {
 			if host, port, chosen := x.cfg.NATSAddress(); chosen && port > 0 && running == "" {

@@ -35,7 +35,7 @@ func (x *examination) http(ctx context.Context) []app.Check {
 		return []app.Check{ok("http", "%s is free", addr)}
 	case err != nil:
 		taken := found(symptom.PortTaken, addr, oneLine(err))
-		taken.Red = chosen // else the service takes another port
+		taken.Red = chosen // if it is the default, the service takes another port
 		return []app.Check{taken}
 	}
 	all := []app.Check{ok("http", "a timer service answers on %s", addr)}

@@ -19,7 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/trust"
 )
 
-// These files lie beside the data of the embedded server, with mode 0600.
+// These files lie next to the data of the embedded server, with mode 0600.
 const (
 	addressFile = "url"    // where the server listens while it runs
 	secretFile  = "secret" // password of the user who may do everything
@@ -29,7 +29,7 @@ const (
 // roleName is the default name of the app.
 const roleName = "timer-service"
 
-// embeddedDir returns the folder of the embedded server's data, which is beside the database.
+// embeddedDir returns the folder of the embedded server's data, which is next to the database.
 func embeddedDir(cfg config.Config) string {
 	return strings.TrimSuffix(cfg.DBPath, filepath.Ext(cfg.DBPath)) + ".nats"
 }
@@ -44,7 +44,7 @@ func guardEmbedded(dir string) error {
 	return nil
 }
 
-// startEmbedded starts the server in this process, with its data beside the database, and
+// startEmbedded starts the server in this process, with its data next to the database, and
 // writes its address and its secret to files for clients.
 func startEmbedded(lc fx.Lifecycle, cfg config.Config, opt *nats.Options, log *slog.Logger) (*description, error) {
 	dir := embeddedDir(cfg)
@@ -133,7 +133,7 @@ func readPort(dir string) int {
 	return int(port)
 }
 
-// readFile returns the one line of a file beside the data of the embedded server.
+// readFile returns the one line of a file next to the data of the embedded server.
 func readFile(dir, name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	return strings.TrimSpace(string(text)), err

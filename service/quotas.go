@@ -13,7 +13,7 @@ import (
 
 // A quotas applies the limits of a file, if there is one.
 type quotas struct {
-	watched
+	watchedFile
 	limiter *quota.Limiter // nil if there are no quotas
 	summary string         // of the file at the start, for people
 
@@ -25,13 +25,13 @@ func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (*q
 	if cfg.QuotasFile == "" {
 		return new(quotas), nil
 	}
-	q := &quotas{instances: func() int { return 1 }, watched: watched{file: cfg.QuotasFile, log: log, is: "new quotas are in force", wrong: "the quotas file is wrong, the old quotas stay in force"}}
+	q := &quotas{instances: func() int { return 1 }, watchedFile: watchedFile{file: cfg.QuotasFile, log: log, is: "new quotas are in force", wrong: "the quotas file is wrong, the old quotas stay in force"}}
 	q.load = func() (string, error) {
 		limits, err := config.LoadQuotas(q.file)
 		if err == nil {
 			err = q.limiter.Use(limits)
 		}
-		if q.summary != "" { // else it is the start
+		if q.summary != "" { // at the start there is no summary yet
 			counters.QuotasChanged(err)
 		}
 		return describe(limits), err

@@ -80,7 +80,7 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 		select {
 		case <-ctx.Done():
 		case end := <-service.Wait():
-			died = end.ExitCode != 0 // else a signal, which fx also listens to
+			died = end.ExitCode != 0 // 0 is a signal, which fx also listens to
 		}
 		return nil
 	})

@@ -21,7 +21,7 @@ const closeTimeout = 750 * time.Millisecond
 // that were not sent yet.
 const lookTimeout = 250 * time.Millisecond
 
-// stopTimeout returns how long a stop takes at most: drain_timeout and five seconds. Each
+// stopTimeout returns the longest time that a stop takes: drain_timeout and five seconds. Each
 // part has its share, so that a slow part leaves the others theirs.
 func stopTimeout(cfg config.Config) time.Duration {
 	return app.Options{DrainTimeout: cfg.DrainTimeout, RunBroker: true}.StopTimeout() + 2*closeTimeout + 2*lookTimeout
@@ -31,18 +31,18 @@ func stopTimeout(cfg config.Config) time.Duration {
 // stop must save. So if such a part needs longer than lookTimeout, as on a busy machine, the
 // stop does not fail: it logs a warning and goes on.
 func keepLooking(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, name string, run func(context.Context) error) {
-	app.KeepRunning(impatient{lc, log, name}, sd, log, name, run, nil, lookTimeout)
+	app.KeepRunning(boundedLifecycle{lc, log, name}, sd, log, name, run, nil, lookTimeout)
 }
 
-// impatient is a lifecycle that goes on if a part does not stop in time.
-type impatient struct {
+// boundedLifecycle is a lifecycle that goes on if a part does not stop in time.
+type boundedLifecycle struct {
 	fx.Lifecycle
 	log  *slog.Logger
 	part string
 }
 
 // Append appends a hook whose stop may take too long.
-func (l impatient) Append(h fx.Hook) {
+func (l boundedLifecycle) Append(h fx.Hook) {
 	stop := h.OnStop
 	h.OnStop = func(ctx context.Context) error {
 		err := stop(ctx)

@@ -42,9 +42,9 @@ func tlsConfig(cfg config.Config) (*tls.Config, error) {
 
 // watchCertificate returns the files of the certificate of HTTP, and TLS settings with what was
 // loaded of them last.
-func watchCertificate(cert, key string, log *slog.Logger) (*watched, *tls.Config) {
+func watchCertificate(cert, key string, log *slog.Logger) (*watchedFile, *tls.Config) {
 	var last atomic.Pointer[tls.Certificate]
-	files := &watched{
+	files := &watchedFile{
 		file: cert, also: key, log: log, is: "a new certificate of HTTP is in force", wrong: "http_tls_cert or http_tls_key is wrong, the old certificate stays in force",
 		load: func() (string, error) {
 			pair, err := tls.LoadX509KeyPair(cert, key)

@@ -10,8 +10,8 @@ import (
 
 // watchTokens returns the file of the tokens of tenants and people. Whenever the file is loaded, the
 // server gets the tokens.
-func watchTokens(file string, server *admin.Server, log *slog.Logger) *watched {
-	return &watched{
+func watchTokens(file string, server *admin.Server, log *slog.Logger) *watchedFile {
+	return &watchedFile{
 		file: file, log: log, is: "new tokens are in force", wrong: "the file of tokens is wrong, the old tokens stay in force",
 		load: func() (string, error) {
 			tokens, err := config.LoadTokens(file)

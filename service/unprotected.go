@@ -16,7 +16,7 @@ import (
 
 const (
 	countInterval  = time.Minute      // between two counts, at least
-	countShare     = 100              // counting takes at most one in so many parts of the time
+	countShare     = 100              // counting takes at most one part in countShare of the time
 	countTimeout   = 10 * time.Second // of a count
 	maxUnprotected = 1_000_000        // rows that a count reads
 )
@@ -25,8 +25,8 @@ const (
 // because producers retry and their clocks differ.
 const publishDelay = time.Minute
 
-// An unprotected counts, at intervals, the timers that only a backup protects.
-type unprotected struct {
+// An unprotectedCounter counts, at intervals, the timers that only a backup protects.
+type unprotectedCounter struct {
 	logs  func(context.Context) ([]broker.Log, error)
 	store countedStore
 	log   *slog.Logger
@@ -36,8 +36,8 @@ type unprotected struct {
 }
 
 // keepUnprotected counts the timers that only a backup protects, until the stop.
-func keepUnprotected(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s closingStore, b broker.Broker) *unprotected {
-	u := &unprotected{
+func keepUnprotected(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s closingStore, b broker.Broker) *unprotectedCounter {
+	u := &unprotectedCounter{
 		logs:  func(context.Context) ([]broker.Log, error) { return nil, nil },
 		store: s, log: log,
 	}
@@ -49,7 +49,7 @@ func keepUnprotected(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s clos
 }
 
 // Last returns the last count, whose time is zero if there is none yet.
-func (u *unprotected) Last() timer.Unprotected {
+func (u *unprotectedCounter) Last() timer.Unprotected {
 	if last := u.last.Load(); last != nil {
 		return *last
 	}
@@ -58,7 +58,7 @@ func (u *unprotected) Last() timer.Unprotected {
 
 // Run counts until ctx is done, and returns nil. While the broker or the database is
 // unreachable, the last count stays.
-func (u *unprotected) Run(ctx context.Context) error {
+func (u *unprotectedCounter) Run(ctx context.Context) error {
 	for {
 		began := time.Now()
 		counting, cancel := context.WithTimeout(ctx, countTimeout)
@@ -79,7 +79,7 @@ func (u *unprotected) Run(ctx context.Context) error {
 	}
 }
 
-func (u *unprotected) count(ctx context.Context) (timer.Unprotected, error) {
+func (u *unprotectedCounter) count(ctx context.Context) (timer.Unprotected, error) {
 	logs, err := u.logs(ctx)
 	if err != nil {
 		return timer.Unprotected{}, err
@@ -92,7 +92,7 @@ func (u *unprotected) count(ctx context.Context) (timer.Unprotected, error) {
 const fullInterval = time.Hour
 
 // noteFull records how full the broker is, judged by its fullest log.
-func (u *unprotected) noteFull(ctx context.Context, logs []broker.Log) {
+func (u *unprotectedCounter) noteFull(ctx context.Context, logs []broker.Log) {
 	var most telemetry.Limit
 	for _, l := range logs {
 		if used := float64(l.Bytes) / float64(l.MaxBytes); l.MaxBytes > 0 && used >= most.Used {
@@ -107,7 +107,7 @@ func (u *unprotected) noteFull(ctx context.Context, logs []broker.Log) {
 }
 
 // Full returns the limit of the broker that is closest, which has no name if none is known.
-func (u *unprotected) Full() telemetry.Limit {
+func (u *unprotectedCounter) Full() telemetry.Limit {
 	if full := u.full.Load(); full != nil {
 		return *full
 	}

@@ -33,8 +33,8 @@ func (c *counted) set(err error, takes time.Duration) (counts int) {
 	return counts
 }
 
-func (c *counted) unprotected() *unprotected {
-	return &unprotected{
+func (c *counted) unprotected() *unprotectedCounter {
+	return &unprotectedCounter{
 		log: slog.New(slog.DiscardHandler),
 		logs: func(context.Context) ([]broker.Log, error) {
 			c.Lock()

@@ -14,8 +14,8 @@ import (
 // watchInterval is how often a file is checked.
 const watchInterval = time.Second
 
-// A watched file is loaded again when it has changed.
-type watched struct {
+// A watchedFile is loaded again when it has changed.
+type watchedFile struct {
 	file string
 	also string // a second file, whose changes count, too; may be empty
 	// load uses the content of the file, and describes it for people. After an error the old
@@ -30,7 +30,7 @@ type watched struct {
 }
 
 // first loads the file, before Run.
-func (w *watched) first() (string, error) {
+func (w *watchedFile) first() (string, error) {
 	w.seen = w.state()
 	w.loaded = w.seen
 	return w.load()
@@ -38,7 +38,7 @@ func (w *watched) first() (string, error) {
 
 // Run loads the file whenever it has changed, until ctx is done. A mistake in it is logged
 // once, and the content that was loaded before stays in force.
-func (w *watched) Run(ctx context.Context) error {
+func (w *watchedFile) Run(ctx context.Context) error {
 	for pause.For(ctx, watchInterval) {
 		w.reload(ctx)
 	}
@@ -47,7 +47,7 @@ func (w *watched) Run(ctx context.Context) error {
 
 // reload loads the file if it has changed, but only if it has not changed since the last
 // check: a file may be half written, and half of it may be valid.
-func (w *watched) reload(ctx context.Context) {
+func (w *watchedFile) reload(ctx context.Context) {
 	before := w.seen
 	w.seen = w.state()
 	if w.seen == w.loaded || w.seen != before {
@@ -61,7 +61,7 @@ func (w *watched) reload(ctx context.Context) {
 	}
 }
 
-func (w *watched) state() string { return state(w.file) + state(w.also) }
+func (w *watchedFile) state() string { return state(w.file) + state(w.also) }
 
 // state returns what changes with the content of a file, or "" if the file can't be read. The
 // file may change and keep its size and time: cp -p, images and Nix set the time.

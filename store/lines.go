@@ -198,7 +198,7 @@ func validateTimer(e timer.Entry) error {
 	case e.State.Marked() && e.ReachedAt.Before(e.DueAt):
 		return errors.New("reachedAt is before dueAt")
 	case e.State.Marked() && e.State != e.Event().State():
-		return errors.New("a timer is Expired if reachedAt is not before expiresAt, and else Reached")
+		return errors.New("a timer is Expired if reachedAt is not before expiresAt, and otherwise Reached")
 	}
 	return nil
 }

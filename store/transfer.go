@@ -198,7 +198,7 @@ func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, p
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return Summary{}, err
 	}
-	i := &importing{to: to, now: now, tally: newTally(StageImport, progress), json: newLineEncoder()}
+	i := &importer{to: to, now: now, tally: newTally(StageImport, progress), json: newLineEncoder()}
 	if err := i.all(ctx, file); err != nil {
 		return Summary{}, fmt.Errorf("%w: a part of the file may be in the database: delete it, and import again", err)
 	}
@@ -215,8 +215,8 @@ func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, p
 // importRows is how many timers are added with one commit of each kind.
 const importRows = 1000
 
-// An importing adds timers to a store.
-type importing struct {
+// An importer adds timers to a store.
+type importer struct {
 	to    Target
 	now   time.Time
 	tally *tally // of the timers as an export of the store has them
@@ -229,7 +229,7 @@ type importing struct {
 }
 
 // all adds the timers of a file.
-func (i *importing) all(ctx context.Context, file io.Reader) error {
+func (i *importer) all(ctx context.Context, file io.Reader) error {
 	_, err := readExport(file, func(e timer.Entry) error {
 		line, err := i.json.line(newTimerLine(&e))
 		if err != nil {
@@ -260,7 +260,7 @@ func (i *importing) all(ctx context.Context, file io.Reader) error {
 }
 
 // add has a timer wait for the next flush.
-func (i *importing) add(e *timer.Entry) {
+func (i *importer) add(e *timer.Entry) {
 	if e.State == timer.Canceled {
 		i.cancels = append(i.cancels, timer.CancelTimer{Key: e.Key, Version: e.Version})
 		return
@@ -273,7 +273,7 @@ func (i *importing) add(e *timer.Entry) {
 
 // flush adds what waits. What has fired is scheduled first, which keeps its version, and
 // then is Reached as a recovery makes it so.
-func (i *importing) flush(ctx context.Context) error {
+func (i *importer) flush(ctx context.Context) error {
 	results, err := i.to.Schedule(ctx, i.now, i.schedules...)
 	if err := refusal(results, err, func(n int) timer.Key { return i.schedules[n].Key }); err != nil {
 		return err

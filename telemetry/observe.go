@@ -72,13 +72,13 @@ func (t *Telemetry) Observe(s Sources) error {
 		observe(t.meter, stats, ofStats),
 		observe(t.meter, waiting(s), ofInbox),
 		observe(t.meter, asked(s.Unprotected), ofUnprotected),
-		observe(t.meter, asked(s.Full), []observed[Limit]{
+		observe(t.meter, asked(s.Full), []observedMetric[Limit]{
 			{gauge, "timer.broker.used", "1", "How much of what the broker takes at most is used, by its limit that is closest: 1 is full, 0 also stands for no limit.", func(l Limit, to put) { to(l.Used, "limit", l.Name) }},
 		}),
-		observe(t.meter, asked(s.Disk), []observed[float64]{
+		observe(t.meter, asked(s.Disk), []observedMetric[float64]{
 			{gauge, "timer.database.disk.used", "1", "How much of the file system of the database is used: 1 is full.", func(used float64, to put) { to(used) }},
 		}),
-		observe(t.meter, asked(s.Log), []observed[int64]{
+		observe(t.meter, asked(s.Log), []observedMetric[int64]{
 			{gauge, "timer.database.log.size", "By", "Size of the write-ahead log of the SQLite file.", func(bytes int64, to put) { to(float64(bytes)) }},
 		}),
 		observe(t.meter, asked(s.Backups), ofBackups),
@@ -101,8 +101,8 @@ func waiting(s Sources) func(context.Context) ([]timer.InboxCount, bool) {
 // A put records a value of a metric, with names and values of its labels.
 type put func(n float64, labels ...string)
 
-// An observed is a metric of a source of type S.
-type observed[S any] struct {
+// An observedMetric is a metric of a source of type S.
+type observedMetric[S any] struct {
 	kind              kind
 	name, unit, about string
 	read              func(from S, to put) // puts the values; without any the metric is missing
@@ -119,7 +119,7 @@ func gauge(m metric.Meter, name, unit, about string) (metric.Float64Observable, 
 	return m.Float64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(about))
 }
 
-var ofCounters = []observed[*app.Counters]{
+var ofCounters = []observedMetric[*app.Counters]{
 	{counter, "timer.commands.received", "{command}", "Deliveries of commands, by type.", func(c *app.Counters, to put) {
 		received := make(map[string]int64)
 		for r, n := range c.Commands() {
@@ -150,7 +150,7 @@ var ofCounters = []observed[*app.Counters]{
 	{counter, "timer.events.parked", "{event}", "Events that the broker refused for good, since the start.", func(c *app.Counters, to put) { to(float64(c.Parked())) }},
 }
 
-var ofSources = []observed[Sources]{
+var ofSources = []observedMetric[Sources]{
 	{gauge, "timer.ready", "1", "Whether each part of the service is green: 1 or 0.", func(s Sources, to put) {
 		for _, c := range s.Checks() {
 			to(oneIf(!c.Red), "part", c.Part)
@@ -162,7 +162,7 @@ var ofSources = []observed[Sources]{
 	}},
 }
 
-var ofStatus = []observed[app.Status]{
+var ofStatus = []observedMetric[app.Status]{
 	{counter, "timer.clock.jumps", "{jump}", "Jumps of the clock that paused firing.", func(s app.Status, to put) { to(float64(s.Poller.Jumps)) }},
 	{gauge, "timer.firing.paused", "{pause}", "Whether people have paused firing of all tenants: 1 or 0.", func(s app.Status, to put) {
 		to(oneIf(s.Poller.Paused.Of("", time.Now()).Paused()))
@@ -179,7 +179,7 @@ var ofStatus = []observed[app.Status]{
 	}},
 }
 
-var ofStats = []observed[timer.Stats]{
+var ofStats = []observedMetric[timer.Stats]{
 	{gauge, "timer.timers", "{timer}", "Timers in the database, by state.", func(s timer.Stats, to put) {
 		to(float64(s.Scheduled), "state", "Scheduled")
 		to(float64(s.Reached), "state", "Reached")
@@ -196,7 +196,7 @@ var ofStats = []observed[timer.Stats]{
 	{gauge, "timer.outbox.age", "s", "How long the oldest event has waited for the broker; 0 if none does.", func(s timer.Stats, to put) { to(age(s.Oldest)) }},
 }
 
-var ofInbox = []observed[[]timer.InboxCount]{
+var ofInbox = []observedMetric[[]timer.InboxCount]{
 	{gauge, "timer.inbox.messages", "{message}", "Messages that wait in the inbox, by reason: over the quota of their tenant, or since their handling failed.", func(counts []timer.InboxCount, to put) {
 		sum := map[timer.WaitReason]int64{timer.WaitQuota: 0, timer.WaitFailed: 0}
 		for _, c := range counts {
@@ -215,7 +215,7 @@ var ofInbox = []observed[[]timer.InboxCount]{
 	}},
 }
 
-var ofUnprotected = []observed[timer.Unprotected]{
+var ofUnprotected = []observedMetric[timer.Unprotected]{
 	{gauge, "timer.unprotected.timers", "{timer}", "Timers that wait and that only a backup protects: the broker does not have their commands.", func(u timer.Unprotected, to put) {
 		if !u.At.IsZero() {
 			to(float64(u.Timers))
@@ -228,7 +228,7 @@ var ofUnprotected = []observed[timer.Unprotected]{
 	}},
 }
 
-var ofBackups = []observed[Backups]{
+var ofBackups = []observedMetric[Backups]{
 	{gauge, "timer.backup.age", "s", "How old the newest good copy of the database is; if there is none, how long copies have been due.", func(b Backups, to put) { to(b.Age.Seconds()) }},
 	{gauge, "timer.backup.interval", "s", "How often a copy of the database is made: backup_every.", func(b Backups, to put) { to(b.Every.Seconds()) }},
 	{gauge, "timer.backup.size", "By", "Size of the newest good copy of the database.", func(b Backups, to put) { to(float64(b.Bytes)) }},
@@ -246,7 +246,7 @@ func asked[S any](source func() S) func(context.Context) (S, bool) {
 
 // observe asks a source at each collection, once for all its metrics. It does nothing if ask
 // is nil.
-func observe[S any](meter metric.Meter, ask func(context.Context) (S, bool), metrics []observed[S]) error {
+func observe[S any](meter metric.Meter, ask func(context.Context) (S, bool), metrics []observedMetric[S]) error {
 	if ask == nil {
 		return nil
 	}

@@ -106,7 +106,7 @@ func (t *Traces) Handler(next http.Handler) http.Handler {
 		return next
 	}
 	carried := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if trace.SpanContextFromContext(r.Context()).IsValid() { // else it is filtered
+		if trace.SpanContextFromContext(r.Context()).IsValid() { // without a valid context the request is filtered
 			r.Header.Del("tracestate")
 			propagation.TraceContext{}.Inject(r.Context(), propagation.HeaderCarrier(r.Header))
 		}

@@ -14,7 +14,7 @@ import (
 // Features say what a driver can do beyond the contract.
 type Features struct {
 	Durable    bool // messages outlive brokers
-	Replays    bool // a role that comes later gets earlier messages, too; else it gets messages once it is known: see [message.SubscribeInitializer]
+	Replays    bool // a role that comes later gets earlier messages, too; otherwise it gets messages once it is known: see [message.SubscribeInitializer]
 	Reorders   bool // a dead letter that a visit leaves comes behind dead letters that came meanwhile
 	LosesAcks  bool // an ack that is sent right before its channel is closed may be lost
 	Repeats    bool // the newest message may come once more though it was acked, after others were returned
@@ -22,7 +22,7 @@ type Features struct {
 	Dedupes    bool // two messages with one UUID are one
 	Uncounted  bool // a delivery that ended without ack or nack is not counted
 	Wildcards  bool // [broker.Routing.Wildcard] may be subscribed to
-	AllTenants bool // dead letters of all tenants can be visited at once, else a visit must name one
+	AllTenants bool // dead letters of all tenants can be visited at once, otherwise a visit must name one
 	History    bool // messages are kept after their ack: see [broker.History]
 	Commits    bool // the acks of a log are one number, written now and then: [broker.Log].Delivered is Acked, a moment later
 	FakeTime   bool // server and broker run in a bubble of testing/synctest

@@ -11,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// The functions below are for tests of one driver, beside the contract. They fail the test
+// The functions below are for tests of one driver, in addition to the contract. They fail the test
 // if something does not happen within a minute.
 
 // Start runs a broker until the test ends, or until stop is called.

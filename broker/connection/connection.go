@@ -121,7 +121,7 @@ func (k *Keeper[C]) Run(ctx context.Context) error {
 	}
 }
 
-// Current returns the connection if it can be used, ready or not, else an error
+// Current returns the connection if it can be used, ready or not, or an error
 // that wraps [broker.ErrUnavailable].
 func (k *Keeper[C]) Current() (C, error) {
 	k.mu.Lock()
@@ -149,7 +149,7 @@ func (k *Keeper[C]) Await(ctx context.Context) (conn C, err error) {
 	return conn, err
 }
 
-// Ready returns nil while the connection is ready and the server answers, else why not.
+// Ready returns nil while the connection is ready and the server answers, or the reason why not.
 // It takes at most a second.
 func (k *Keeper[C]) Ready(ctx context.Context) error {
 	conn, why := k.state()

@@ -13,7 +13,7 @@ import (
 func (g *group) commitOften(ctx context.Context, member *kgo.Client) {
 	t := time.NewTicker(commitInterval)
 	defer t.Stop()
-	var errs repeated
+	var errs errorFilter
 	for {
 		select {
 		case <-ctx.Done():

@@ -63,7 +63,7 @@ func (b *Broker) join(id groupID) *group {
 	if g != nil {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.users > 0 { // else the group is about to end
+		if g.users > 0 { // with no user the group is about to end
 			g.users++
 			return g
 		}
@@ -188,7 +188,7 @@ func (g *group) awaitCapacity(ctx context.Context) bool {
 	}) == nil
 }
 
-// drain waits until no message of partitions is in flight, for a few seconds at most.
+// drain waits until no message of partitions is in flight, for at most a few seconds.
 func (g *group) drain(ctx context.Context, parts []*assignment) {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()

@@ -25,13 +25,13 @@ func (l logger) Log(_ kgo.LogLevel, text string, keyvals ...any) {
 	l.log.DebugContext(context.Background(), "Kafka client", append([]any{"event", text}, keyvals...)...)
 }
 
-// repeated filters the errors of an action that is retried again and again. An error is
+// errorFilter filters the errors of an action that is retried again and again. An error is
 // logged unless it equals the one before.
-type repeated struct{ last string }
+type errorFilter struct{ last string }
 
 // isNew reports whether an error is to be logged. Err is nil if the last attempt
 // succeeded. Errors after the end of ctx are not logged.
-func (r *repeated) isNew(ctx context.Context, err error) bool {
+func (r *errorFilter) isNew(ctx context.Context, err error) bool {
 	last := r.last
 	r.last = fmt.Sprint(err)
 	return err != nil && r.last != last && ctx.Err() == nil

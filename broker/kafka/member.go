@@ -36,7 +36,7 @@ func (g *group) run(ctx context.Context) {
 		<-g.before.gone
 		g.before = nil
 	}
-	var errs repeated
+	var errs errorFilter
 	for ctx.Err() == nil {
 		if err := g.consume(ctx); errs.isNew(ctx, err) {
 			g.broker.log.WarnContext(ctx, "subscription failed, will retry", "group", g.id.name(), "error", err)
@@ -106,7 +106,7 @@ func (g *group) consume(ctx context.Context) error {
 	leaving, cancel := context.WithTimeout(context.Background(), drainTimeout+2*commitTimeout)
 	defer cancel()
 	member.AllowRebalance()
-	_ = member.LeaveGroupContext(leaving) // it calls [group.revoked]; else the session times out
+	_ = member.LeaveGroupContext(leaving) // it calls [group.revoked]; if it fails, the session times out
 	member.CloseAllowingRebalance()
 	return err
 }
@@ -115,7 +115,7 @@ func (g *group) consume(ctx context.Context) error {
 // the topic was deleted and made again, since the client library goes on with the deleted
 // one.
 func (g *group) poll(ctx context.Context, member *kgo.Client) error {
-	var errs repeated
+	var errs errorFilter
 	for g.awaitCapacity(ctx) {
 		fetches := member.PollRecords(ctx, pollAtOnce)
 		g.receive(fetches)

@@ -87,7 +87,7 @@ func reserved(name string) bool {
 	return name == headerUUID || name == headerRetryAt || name == headerDeliveries || broker.IsMeta(name)
 }
 
-// headerBytes is about how much memory a header takes beside its text.
+// headerBytes is about how much memory a header takes in addition to its text.
 const headerBytes = 64
 
 // weight returns about how many bytes of memory a record needs.

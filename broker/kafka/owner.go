@@ -13,7 +13,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A second group beside a consumer group keeps its owner: as the metadata of a committed
+// A second group next to a consumer group keeps its owner: as the metadata of a committed
 // offset, which has no other meaning. Kafka can't compare before it writes. If several
 // processes write at once, the last one is the owner, so each reads again after
 // ownerPause. Kafka forgets the offsets of a group without members after seven days by

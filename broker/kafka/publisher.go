@@ -57,8 +57,8 @@ func (b *Broker) producing() []kgo.Opt {
 // publisher publishes. See [broker.Publisher] for its contract.
 type publisher struct{ *Broker }
 
-// An outgoing message is a message of a call to Publish.
-type outgoing struct {
+// An outgoingMessage is a message of a call to Publish.
+type outgoingMessage struct {
 	topic  *destination
 	record *kgo.Record // nil if the topic is unusable
 	err    error       // result in the call
@@ -83,13 +83,13 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 		return broker.All(len(messages), fmt.Errorf("publish: %w", err))
 	}
 	all := p.open(ctx, client, messages)
-	sent := slices.DeleteFunc(slices.Clone(all), func(o *outgoing) bool { return o.record == nil })
+	sent := slices.DeleteFunc(slices.Clone(all), func(o *outgoingMessage) bool { return o.record == nil })
 	p.send(ctx, client, sent)
 	// The server refuses a whole batch if it is larger than the topic allows, or if one of
 	// its records is at fault. So its records are sent again in smaller batches.
 	for size := len(sent); size > 1; {
 		size = (size + 1) / 2
-		sent = slices.DeleteFunc(sent, func(o *outgoing) bool { return !ofBatch(o.err) })
+		sent = slices.DeleteFunc(sent, func(o *outgoingMessage) bool { return !ofBatch(o.err) })
 		for some := range slices.Chunk(sent, size) {
 			p.send(ctx, client, some)
 		}
@@ -138,10 +138,10 @@ func (b *Broker) learn(r *kgo.Record, err error) {
 }
 
 // open makes records of messages, and makes sure that their topics can be published to.
-func (p publisher) open(ctx context.Context, client *kgo.Client, messages []broker.Message) []*outgoing {
+func (p publisher) open(ctx context.Context, client *kgo.Client, messages []broker.Message) []*outgoingMessage {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	topics, all := make(map[string]*destination), make([]*outgoing, len(messages))
+	topics, all := make(map[string]*destination), make([]*outgoingMessage, len(messages))
 	for i, m := range messages {
 		t := topics[m.Topic]
 		if t == nil {
@@ -150,7 +150,7 @@ func (p publisher) open(ctx context.Context, client *kgo.Client, messages []brok
 			t.topicState, t.unusable = p.ensure(ctx, client, m.Topic)
 			topics[m.Topic] = t
 		}
-		if all[i] = (&outgoing{topic: t, err: t.unusable}); t.unusable == nil {
+		if all[i] = (&outgoingMessage{topic: t, err: t.unusable}); t.unusable == nil {
 			all[i].record = marshal(m.Topic, t.kind, m.Message)
 			all[i].record.Partition = unknownPartition
 		}
@@ -161,7 +161,7 @@ func (p publisher) open(ctx context.Context, client *kgo.Client, messages []brok
 // A call is a set of records that are sent together.
 type call struct {
 	client  *kgo.Client
-	sent    []*outgoing
+	sent    []*outgoingMessage
 	settled chan result
 	missing int // records without a result
 }
@@ -176,7 +176,7 @@ type result struct {
 
 // send sends records in their order and waits for their results, until ctx ends, the
 // connection is lost, or no result has come for a while.
-func (p publisher) send(ctx context.Context, client *kgo.Client, sent []*outgoing) {
+func (p publisher) send(ctx context.Context, client *kgo.Client, sent []*outgoingMessage) {
 	c := call{client: client, sent: sent, settled: make(chan result, len(sent)), missing: len(sent)}
 	sending, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -202,7 +202,7 @@ func (c *call) produce(ctx context.Context, i int) {
 }
 
 // collect receives results. The first one may take longer than the following ones. It
-// returns nil when it has all, else the reason why it stopped waiting.
+// returns nil when it has all, or the reason why it stopped waiting.
 func (c *call) collect(ctx context.Context, first, next time.Duration) error {
 	idle := time.NewTimer(first)
 	defer idle.Stop()

@@ -40,7 +40,7 @@ func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, e
 	l := &listener{broker: b, topic: topic}
 	for n := 1; ; n++ {
 		l.extents, err = extentsOf(ctx, kadm.NewClient(client), topic)
-		if !kerr.IsRetriable(err) || !pause.For(ctx, retry.Connection.After(n)) { // else it has no leader yet
+		if !kerr.IsRetriable(err) || !pause.For(ctx, retry.Connection.After(n)) { // a retriable error says that it has no leader yet
 			break
 		}
 	}

@@ -71,8 +71,8 @@ type getRequest struct {
 	MaxBytes int `json:"max_bytes,omitempty"`
 }
 
-// A stored message is a message as the stream keeps it.
-type stored struct {
+// A storedMessage is a message as the stream keeps it.
+type storedMessage struct {
 	Subject  string    `json:"subject"`
 	Sequence uint64    `json:"seq"`
 	Header   []byte    `json:"hdrs"`
@@ -81,13 +81,13 @@ type stored struct {
 }
 
 // get returns a message of a stream, or false if there is none.
-func (b *Broker) get(ctx context.Context, s *session, stream string, request getRequest) (m stored, found bool, err error) {
+func (b *Broker) get(ctx context.Context, s *session, stream string, request getRequest) (m storedMessage, found bool, err error) {
 	var answer struct {
-		Message stored `json:"message"`
+		Message storedMessage `json:"message"`
 	}
 	err = b.ask(ctx, s, "STREAM.MSG.GET."+stream, request, &answer)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return stored{}, false, nil
+		return storedMessage{}, false, nil
 	}
 	return answer.Message, err == nil, err
 }

@@ -195,7 +195,7 @@ func (b *Broker) verifySession(ctx context.Context, s *session) error {
 	return err
 }
 
-// current returns the session while there is a connection, else an error that wraps
+// current returns the session while there is a connection, or an error that wraps
 // [broker.ErrUnavailable].
 func (b *Broker) current() (*session, error) {
 	s, err := b.keeper.Current()

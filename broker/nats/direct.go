@@ -66,7 +66,7 @@ func (r *reading) getDirect(ctx context.Context, s *session) (batch []broker.Sto
 			r.next = max(r.next, last+1)
 			return batch, nil
 		}
-		m := stored{Subject: added(reply, jetstream.SubjectHeader), Data: reply.Data}
+		m := storedMessage{Subject: added(reply, jetstream.SubjectHeader), Data: reply.Data}
 		var broken [2]error
 		m.Sequence, broken[0] = strconv.ParseUint(added(reply, jetstream.SequenceHeader), 10, 64)
 		m.Time, broken[1] = time.Parse(time.RFC3339Nano, added(reply, jetstream.TimeStampHeaer))

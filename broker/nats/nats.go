@@ -204,7 +204,7 @@ func (b *Broker) Ready(ctx context.Context) error {
 	return b.failures.Err()
 }
 
-// Now returns the time of the server, a second source beside our own clock. It returns
+// Now returns the time of the server, a second source in addition to our own clock. It returns
 // [errors.ErrUnsupported] if the server does not report its time (before 2.10), or runs
 // in this process.
 func (b *Broker) Now(ctx context.Context) (time.Time, error) {

@@ -33,25 +33,25 @@ var once = jetstream.WithRetryAttempts(0)
 // publisher publishes to the stream. See [broker.Publisher] for its contract.
 type publisher struct{ *Broker }
 
-// An outgoing message is a message of a Publish call that can be sent.
-type outgoing struct {
+// An outgoingMessage is a message of a Publish call that can be sent.
+type outgoingMessage struct {
 	*natsgo.Msg
 	result *error // its result in the call; nil until it fails
 }
 
 // Publish publishes a thousand messages at a time: in one atomic batch if the stream takes
-// batches, else pipelined, each with an ack of its own.
+// batches, and otherwise pipelined, each with an ack of its own.
 func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
 	s, err := p.current()
 	if err != nil {
 		return broker.All(len(messages), err)
 	}
 	results := make([]error, len(messages))
-	out := make([]outgoing, 0, len(messages))
+	out := make([]outgoingMessage, 0, len(messages))
 	for i, m := range messages {
 		msg, err := marshal(m.Topic, m.Message)
 		if results[i] = cmp.Or(err, p.roomFor(m)); results[i] == nil {
-			out = append(out, outgoing{msg, &results[i]})
+			out = append(out, outgoingMessage{msg, &results[i]})
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
@@ -98,7 +98,7 @@ func (p publisher) notice(results []error) {
 
 // send publishes messages without waiting between them, waits for all acks, and sets the
 // result of each that failed. It returns the messages that the stream had already.
-func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (duplicates []duplicate) {
+func (p publisher) send(ctx context.Context, s *session, messages []outgoingMessage) (duplicates []duplicate) {
 	connected, end := s.whileConnected(ctx)
 	defer end()
 	unacked := int64(min(len(messages), maxUnacked))
@@ -233,7 +233,7 @@ func (b *Broker) batching() bool {
 // Then the caller sends all of them again, one by one. If the batch was stored and its
 // ack was lost, the stream knows the ids of its messages, so that they are not stored
 // twice.
-func (p publisher) publishBatch(ctx context.Context, s *session, batch []outgoing) bool {
+func (p publisher) publishBatch(ctx context.Context, s *session, batch []outgoingMessage) bool {
 	if len(batch) < minBatch || !s.batches.Load() {
 		return false
 	}
@@ -261,7 +261,7 @@ func (p publisher) publishBatch(ctx context.Context, s *session, batch []outgoin
 	}
 	batch[last].Header.Set(headerBatchCommit, "1")
 	var err error
-	duplicates := p.send(ctx, s, []outgoing{{batch[last].Msg, &err}})
+	duplicates := p.send(ctx, s, []outgoingMessage{{batch[last].Msg, &err}})
 	return len(duplicates) == 0 && err == nil
 }
 
@@ -272,7 +272,7 @@ const maxLookUps = 32
 // A duplicate is a message that was not stored, since the stream has a message with its
 // id: a different message, or this one, sent before.
 type duplicate struct {
-	outgoing
+	outgoingMessage
 	sequence uint64 // sequence of the stored message with that id
 }
 
@@ -304,11 +304,11 @@ func (p publisher) verifyDuplicates(ctx context.Context, s *session, duplicates 
 		})
 	}
 	_ = lookUps.Wait()
-	var again []outgoing
+	var again []outgoingMessage
 	for i, d := range duplicates {
 		if foreign[i] {
 			d.Header.Del(natsgo.MsgIdHdr)
-			again = append(again, d.outgoing)
+			again = append(again, d.outgoingMessage)
 		}
 	}
 	p.send(ctx, s, again)

@@ -63,7 +63,7 @@ func (r *reading) read(ctx context.Context, s *session) (batch []broker.Stored, 
 // answers with the first matching message from a sequence on. Many requests are sent at once,
 // for neighboring sequences, so that their answers have all messages of a range.
 func (r *reading) getEach(ctx context.Context, s *session) (batch []broker.Stored, err error) {
-	found := make([]stored, min(max(r.width, 1), readAtOnce))
+	found := make([]storedMessage, min(max(r.width, 1), readAtOnce))
 	var requests errgroup.Group
 	for i := range found {
 		requests.Go(func() (err error) {
@@ -74,7 +74,7 @@ func (r *reading) getEach(ctx context.Context, s *session) (batch []broker.Store
 	if err := requests.Wait(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(found, func(a, b stored) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	slices.SortFunc(found, func(a, b storedMessage) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	bytes := 1
 	for _, m := range found {
 		// Requests for sequences between two matching messages all find the second one.
@@ -91,7 +91,7 @@ func (r *reading) getEach(ctx context.Context, s *session) (batch []broker.Store
 }
 
 // stored returns a message as it was published.
-func (r *reading) stored(m stored, header natsgo.Header) broker.Stored {
+func (r *reading) stored(m storedMessage, header natsgo.Header) broker.Stored {
 	msg := unmarshal(m.Subject, header, m.Data)
 	msg.Metadata[broker.MetaPosition] = strconv.FormatUint(m.Sequence, 10)
 	return broker.Stored{Message: msg, Log: r.log, Number: number(m.Sequence), At: m.Time.UTC()}

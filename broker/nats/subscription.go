@@ -270,7 +270,7 @@ func (s *subscription) newDelivery(in *natsgo.Msg) (*delivery, error) {
 	}, nil
 }
 
-// headerBytes is about how much memory a header takes beside its text. A message may have
+// headerBytes is about how much memory a header takes in addition to its text. A message may have
 // a hundred thousand short headers.
 const headerBytes = 128
 

@@ -36,15 +36,15 @@ type confirmChannel struct {
 
 // A queueConfirms is the state of the confirms of a topic's queue.
 type queueConfirms struct {
-	latest   time.Time // when it last confirmed a message
-	stuck    *sent     // last message that was abandoned because the queue confirmed nothing
-	returned uint64    // messages up to this number count as returned
-	reason   string    // why the last one was returned
-	awaited  int       // messages that calls wait for
+	latest   time.Time           // when it last confirmed a message
+	stuck    *unconfirmedMessage // last message that was abandoned because the queue confirmed nothing
+	returned uint64              // messages up to this number count as returned
+	reason   string              // why the last one was returned
+	awaited  int                 // messages that calls wait for
 }
 
-// A sent is a message that was sent.
-type sent struct {
+// An unconfirmedMessage is a message that was sent and not confirmed yet.
+type unconfirmedMessage struct {
 	topic   string
 	index   int       // index of its result
 	at      time.Time // when it was sent
@@ -53,7 +53,7 @@ type sent struct {
 
 // confirmed reports whether the server has confirmed, rejected or returned the message,
 // or can't any more.
-func (s *sent) confirmed() bool {
+func (s *unconfirmedMessage) confirmed() bool {
 	select {
 	case <-s.confirm.Done():
 		return true
@@ -111,7 +111,7 @@ func newConfirmChannel(b *Broker, conn *serverConn, channel *amqp.Channel) *conf
 
 // send sends a message. It sends none to a queue that owes the confirm of a message that
 // was abandoned.
-func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
+func (c *confirmChannel) send(ctx context.Context, m outgoingMessage) (*unconfirmedMessage, error) {
 	if limit := c.conn.maxBody.Load(); limit > 0 && int64(len(m.Body)) > limit {
 		return nil, fmt.Errorf("%w: body of %d bytes, the server takes %d", broker.ErrRefused, len(m.Body), limit)
 	}
@@ -124,7 +124,7 @@ func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
 	if err := c.conn.network.writable(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoConfirm, err)
 	}
-	s := &sent{topic: m.topic, index: m.index, at: clock()}
+	s := &unconfirmedMessage{topic: m.topic, index: m.index, at: clock()}
 	c.await(s)
 	var err error
 	s.confirm, err = c.channel.PublishWithDeferredConfirm(c.b.exchanges(m.topic)[0], m.topic, true, false, m.Publishing)
@@ -136,7 +136,7 @@ func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
 }
 
 // result returns the result of a confirmed message.
-func (c *confirmChannel) result(s *sent) error {
+func (c *confirmChannel) result(s *unconfirmedMessage) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.readReturns() // a message is returned before it is confirmed
@@ -157,7 +157,7 @@ func (c *confirmChannel) result(s *sent) error {
 }
 
 // await notes that a call waits for a message from now on, before it is sent.
-func (c *confirmChannel) await(s *sent) {
+func (c *confirmChannel) await(s *unconfirmedMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q, ok := c.queues[s.topic]
@@ -170,7 +170,7 @@ func (c *confirmChannel) await(s *sent) {
 
 // settled notes that a call no longer waits for a message. With the last one it forgets the
 // queue, unless that owes a confirm: tenants may name any number of queues.
-func (c *confirmChannel) settled(s *sent) {
+func (c *confirmChannel) settled(s *unconfirmedMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.queues[s.topic]
@@ -182,7 +182,7 @@ func (c *confirmChannel) settled(s *sent) {
 // late reports whether a message is to be abandoned, since its queue has confirmed nothing
 // for a while. That while is short if the server has confirmed messages that were sent
 // later to other queues.
-func (c *confirmChannel) late(s *sent) bool {
+func (c *confirmChannel) late(s *unconfirmedMessage) bool {
 	if c.owes(s.topic) {
 		return true
 	}

@@ -183,7 +183,7 @@ func (d *delivery) Return() {
 // Bytes returns about how much memory the message takes.
 func (d *delivery) Bytes() int { return len(d.in.Body) + 3*headerBytes + weight(d.in.Headers) }
 
-// headerBytes is about how much memory a header takes beside its text.
+// headerBytes is about how much memory a header takes in addition to its text.
 const headerBytes = 128
 
 // weight returns about how much memory the value of a header takes.

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	maxBody  = 1 << 20 // bytes; an envelope has 64 KiB at most
+	maxBody  = 1 << 20 // bytes; an envelope has at most 64 KiB
 	maxShort = 255     // bytes of a short string: ids, names of headers
 	jsonType = "application/json"
 )
 
 // marshal makes a message for the server, or returns a [broker.ErrRefused]. It leaves out
 // metadata that can't be a header, or that the server would take for a command.
-func marshal(topic string, msg *message.Message) (outgoing, error) {
+func marshal(topic string, msg *message.Message) (outgoingMessage, error) {
 	if err := checkName(topic); err != nil {
-		return outgoing{}, err
+		return outgoingMessage{}, err
 	}
 	switch {
 	case len(msg.Payload) > maxBody:
-		return outgoing{}, fmt.Errorf("%w: body of %d bytes, the limit is %d", broker.ErrRefused, len(msg.Payload), maxBody)
+		return outgoingMessage{}, fmt.Errorf("%w: body of %d bytes, the limit is %d", broker.ErrRefused, len(msg.Payload), maxBody)
 	case !isShort(msg.UUID):
-		return outgoing{}, fmt.Errorf("%w: message id %s can't be a property", broker.ErrRefused, timer.Quote(msg.UUID))
+		return outgoingMessage{}, fmt.Errorf("%w: message id %s can't be a property", broker.ErrRefused, timer.Quote(msg.UUID))
 	}
-	out := outgoing{topic: topic, properties: headerBytes + len(msg.UUID), Publishing: amqp.Publishing{
+	out := outgoingMessage{topic: topic, properties: headerBytes + len(msg.UUID), Publishing: amqp.Publishing{
 		Headers:      make(amqp.Table, len(msg.Metadata)),
 		ContentType:  jsonType,
 		DeliveryMode: amqp.Persistent,
@@ -90,7 +90,7 @@ func unmarshal(topic string, in *amqp.Delivery) *message.Message {
 	return msg
 }
 
-// idOf returns the id of a message: its AMQP message id, else an id that its producer may
+// idOf returns the id of a message: its AMQP message id, or else an id that its producer may
 // have given it, or "" if it has none.
 func idOf(in *amqp.Delivery) string {
 	if in.MessageId != "" {

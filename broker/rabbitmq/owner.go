@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// An empty queue beside a queue keeps its owner, in an argument: the routing key of dead
+// An empty queue next to a queue keeps its owner, in an argument: the routing key of dead
 // letters, of which there are none. A declaration is atomic. If it has another argument,
 // the server refuses it with an error that names the existing one. A message could not
 // keep the owner: while one process reads the message, others find the queue empty.
@@ -37,7 +37,7 @@ type ownerQueue struct {
 
 	broker *Broker
 	conn   *serverConn
-	// limit is the longest text of an owner that fits into an error, beside the names of
+	// limit is the longest text of an owner that fits into an error together with the names of
 	// the queue and the virtual host.
 	limit int
 }

@@ -28,8 +28,8 @@ const (
 // until the confirm comes.
 type publisher struct{ *Broker }
 
-// An outgoing is a message for the server.
-type outgoing struct {
+// An outgoingMessage is a message for the server.
+type outgoingMessage struct {
 	topic string
 	amqp.Publishing
 	properties int // about how many bytes its properties take
@@ -45,7 +45,7 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	defer cancel()
 	declared := make(map[string]func() error) // waits for the declaration; nil if there is none
 	results := make([]error, len(messages))
-	ready, waiting := make([]outgoing, 0, len(messages)), []outgoing(nil)
+	ready, waiting := make([]outgoingMessage, 0, len(messages)), []outgoingMessage(nil)
 	for i, m := range messages {
 		out, err := marshal(m.Topic, m.Message)
 		if err != nil {
@@ -62,7 +62,7 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 		}
 	}
 	p.send(ctx, ready, results)
-	waiting = slices.DeleteFunc(waiting, func(m outgoing) bool {
+	waiting = slices.DeleteFunc(waiting, func(m outgoingMessage) bool {
 		results[m.index] = declared[m.topic]()
 		return results[m.index] != nil
 	})
@@ -74,7 +74,7 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 const maxUnconfirmed = 1000
 
 // send sends messages, and sets their results.
-func (b *Broker) send(ctx context.Context, batch []outgoing, results []error) {
+func (b *Broker) send(ctx context.Context, batch []outgoingMessage, results []error) {
 	if len(batch) == 0 {
 		return
 	}
@@ -106,11 +106,11 @@ type call struct {
 	ctx      context.Context // context of the caller, who waits
 	confirms *confirmChannel
 	results  []error
-	pending  []*sent // unconfirmed messages in the order of sending
+	pending  []*unconfirmedMessage // unconfirmed messages in the order of sending
 }
 
 // write sends a message. If it can't be sent, its result is the reason.
-func (c *call) write(m outgoing) {
+func (c *call) write(m outgoingMessage) {
 	s, err := c.confirms.send(c.ctx, m)
 	if err != nil {
 		c.results[m.index] = err
@@ -137,7 +137,7 @@ func (c *call) settle() {
 	case <-c.ctx.Done():
 	}
 	blocked := c.confirms.conn.takesMessages()
-	c.pending = slices.DeleteFunc(c.pending, func(s *sent) bool {
+	c.pending = slices.DeleteFunc(c.pending, func(s *unconfirmedMessage) bool {
 		switch {
 		case s.confirmed():
 			c.results[s.index] = c.confirms.result(s)

@@ -30,7 +30,7 @@
 //
 // # Owner (owner.go)
 //
-// An empty queue beside the queue of the commands has an argument that names the
+// An empty queue next to the queue of the commands has an argument that names the
 // database that owns them: see [Broker.Claim].
 //
 // # Connections (connection.go, network.go, filter.go, flow.go)
@@ -131,7 +131,7 @@ type Broker struct {
 	declaredTopics sync.Map                        // topics whose queue exists
 	declaredCount  atomic.Int64                    // of them; may be too high
 	declaring      chan struct{}                   // slots for topics whose queue is being declared
-	onDeclare      func(queue string)              // called with each declared queue, in tests; else nil
+	onDeclare      func(queue string)              // called with each declared queue, in tests; nil otherwise
 	owners         sync.Map                        // text of our owner, by the queue that keeps it
 	begun          atomic.Bool
 	term           *inflight.Term    // lifetime of users of the connections; it ends with Run

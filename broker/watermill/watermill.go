@@ -10,7 +10,7 @@
 //	handler ◄── inflight.Window ◄── message.Subscriber of the role
 //	   └──nack──► held for the delay, unacked, then nacked at the pair
 //
-// The pair stays the host's: neither is ever closed here.
+// The pair still belongs to the host program: neither is ever closed here.
 package watermill
 
 import (

@@ -198,7 +198,7 @@ type Answer struct {
 	Body   []byte
 }
 
-// Ask returns the answer to a GET of a path beside the API.
+// Ask returns the answer to a GET of a path outside the API.
 func (c *Client) Ask(ctx context.Context, path, accept string) (Answer, error) {
 	return c.exchange(ctx, http.MethodGet, path, accept, "", nil)
 }

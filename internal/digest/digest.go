@@ -21,15 +21,15 @@ type Digest struct {
 	line func(attrs ...any) // logs a line
 
 	mu    sync.Mutex
-	kinds map[string]*noted
-	order []*noted
+	kinds map[string]*eventCount
+	order []*eventCount
 	more  int         // things of kinds that are not in the map, which is full
 	name  any         // name of the first attribute of these kinds
 	end   *time.Timer // of the minute; nil while there is nothing to log in the end
 }
 
-// A noted is one kind, this minute.
-type noted struct {
+// An eventCount counts the events of a kind, this minute.
+type eventCount struct {
 	kind   []any // attributes that all have in common
 	count  int
 	logged int   // of these at once
@@ -38,7 +38,7 @@ type noted struct {
 
 // New returns a Digest that logs lines with a function, which gets their attributes.
 func New(line func(attrs ...any)) *Digest {
-	return &Digest{line: line, kinds: make(map[string]*noted)}
+	return &Digest{line: line, kinds: make(map[string]*eventCount)}
 }
 
 // Note logs some of a kind, or counts them. A kind is the names and values of the attributes
@@ -60,13 +60,13 @@ func (d *Digest) Note(count int, kind []any, attrs ...any) {
 		n.count += count
 		return
 	}
-	n = &noted{kind: kind, count: count, logged: count, attrs: attrs}
+	n = &eventCount{kind: kind, count: count, logged: count, attrs: attrs}
 	d.kinds[key] = n
 	d.order = append(d.order, n)
 	d.log(n)
 }
 
-func (d *Digest) log(n *noted) {
+func (d *Digest) log(n *eventCount) {
 	d.line(slices.Concat(n.kind, []any{"count", n.count}, n.attrs)...)
 }
 

@@ -3,7 +3,7 @@ package option
 
 import "cmp"
 
-// Positive returns a value that is more than zero, else the default.
+// Positive returns a value that is more than zero, and otherwise the default.
 func Positive[T cmp.Ordered](value, otherwise T) T {
 	if value > *new(T) {
 		return value

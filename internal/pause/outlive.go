@@ -10,7 +10,7 @@ import (
 func WhileBoth(ctx, other context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	unwatch := context.AfterFunc(other, cancel)
-	if other.Err() != nil { // else the function runs a moment later
+	if other.Err() != nil { // if it is done already, the function runs a moment later
 		cancel()
 	}
 	return ctx, func() {

@@ -10,7 +10,7 @@ import (
 
 const (
 	chunkBytes = 32 << 10
-	chunks     = 1 << 13 // chunks that are under way at most; then the sender waits
+	chunks     = 1 << 13 // the most chunks under way; then the sender waits
 )
 
 // A link is a connection with a client, and the connection with the server to which it is

@@ -41,7 +41,7 @@ type Proxy struct {
 type state struct {
 	refuse bool             // it refuses new connections
 	drop   [2]bool          // by direction: it drops all bytes
-	delay  [2]time.Duration // by direction: bytes arrive so much later
+	delay  [2]time.Duration // by direction: how much later bytes arrive
 }
 
 // New returns a proxy for a server that dial connects with. It does no harm yet, and starts

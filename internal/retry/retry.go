@@ -9,7 +9,7 @@ import (
 // A Policy says how long to wait after each of several failures in a row.
 type Policy struct {
 	First   time.Duration // after the first failure
-	Factor  int           // each further delay is so many times longer
+	Factor  int           // each delay is Factor times the previous one
 	Longest time.Duration // longest delay
 	Jitter  float64       // a delay is shorter by up to this part, so that failures of one moment are not tried again together
 }

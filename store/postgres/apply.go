@@ -175,10 +175,10 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.Can
 
 const (
 	foldInterval = 10 * time.Second // after which counts are folded, however few they are
-	foldBatch    = 100_000          // rows of counts that one transaction folds at most
+	foldBatch    = 100_000          // the most rows of counts that one transaction folds
 )
 
-// The locks of a schema have numbers beside those of the shards, which are 0 to 255.
+// The locks of a schema have numbers outside those of the shards, which are 0 to 255.
 const (
 	lockMigrate = -1
 	lockFold    = -2

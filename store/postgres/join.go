@@ -30,7 +30,7 @@ const (
 //
 // Until the transaction ends, commands for the same keys wait, and its timers do not fire. If
 // it is one of Transact or ends within a second, NextDue and Reach see its timers as soon as
-// it is committed; else within a second of its commit.
+// it is committed; otherwise within a second of its commit.
 func (s *Store) Join(tx *sql.Tx) timer.Transaction { return s.join(s.sender(tx)) }
 
 // JoinPgx is [Store.Join] for a transaction that pgx itself has begun.
@@ -38,8 +38,8 @@ func (s *Store) JoinPgx(tx pgx.Tx) timer.Transaction {
 	return s.join(func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), steps...) })
 }
 
-func (s *Store) join(send sender) *joined {
-	j := &joined{store: s, send: send}
+func (s *Store) join(send sender) *hostTransaction {
+	j := &hostTransaction{store: s, send: send}
 	j.reader.Reader = store.Reader{SQL: statements, Rows: j.rows}
 	return j
 }
@@ -101,30 +101,30 @@ func (s step) run(ctx context.Context, tx *sql.Tx) error {
 	return rows.Err()
 }
 
-// A joined applies commands in a transaction of the host.
-type joined struct {
+// A hostTransaction applies commands in a transaction of the host.
+type hostTransaction struct {
 	store  *Store
 	send   sender
 	reader Reader // of the transaction
 }
 
 // List returns timers as the transaction sees them.
-func (j *joined) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
+func (j *hostTransaction) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
 	return j.reader.List(ctx, f)
 }
 
 // PutInbox adds messages to the inbox in the transaction.
-func (j *joined) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
+func (j *hostTransaction) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
 	return j.within(ctx, doingPut, func(t *transaction) { t.putInbox(messages) })
 }
 
 // rows runs a statement in the transaction and calls fn for each row.
-func (j *joined) rows(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
+func (j *hostTransaction) rows(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
 	return j.within(ctx, doing, func(t *transaction) { t.later(step{text: text, args: nullable(args), each: fn}) })
 }
 
 // within runs the statements that fn adds in a savepoint of the transaction.
-func (j *joined) within(ctx context.Context, doing string, fn func(t *transaction)) error {
+func (j *hostTransaction) within(ctx context.Context, doing string, fn func(t *transaction)) error {
 	if err := ctx.Err(); err != nil {
 		return inTransaction(doing, err)
 	}
@@ -141,7 +141,7 @@ func (j *joined) within(ctx context.Context, doing string, fn func(t *transactio
 
 // Schedule applies the commands in the transaction. If it returns an error, it has applied
 // none.
-func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+func (j *hostTransaction) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
 	results, err := j.apply(ctx, store.Schedule(now, commands))
 	if err == nil && len(commands) > 0 {
 		j.store.watermark.expect(earliest(commands))
@@ -151,12 +151,12 @@ func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.
 
 // Cancel applies the commands in the transaction. If it returns an error, it has applied
 // none.
-func (j *joined) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+func (j *hostTransaction) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
 	return j.apply(ctx, store.Cancel(now, commands))
 }
 
 // apply applies commands, each step in a savepoint.
-func (j *joined) apply(ctx context.Context, a *store.Application) ([]timer.Result, error) {
+func (j *hostTransaction) apply(ctx context.Context, a *store.Application) ([]timer.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, inTransaction(a.Doing, err)
 	}
@@ -178,7 +178,7 @@ func (j *joined) apply(ctx context.Context, a *store.Application) ([]timer.Resul
 }
 
 // together calls steps in a savepoint that encloses the savepoints of the steps.
-func (j *joined) together(ctx context.Context, steps func() error) error {
+func (j *hostTransaction) together(ctx context.Context, steps func() error) error {
 	t := &transaction{store: j.store, send: j.send}
 	return j.saved(ctx, t, func() error {
 		if err := t.flush(ctx); err != nil {
@@ -189,7 +189,7 @@ func (j *joined) together(ctx context.Context, steps func() error) error {
 }
 
 // saved runs fn in a savepoint, to which the transaction goes back if fn fails.
-func (j *joined) saved(ctx context.Context, t *transaction, fn func() error) error {
+func (j *hostTransaction) saved(ctx context.Context, t *transaction, fn func() error) error {
 	began := false
 	t.later(step{text: savepoint, done: func(pgconn.CommandTag) { began = true }})
 	err := fn()

@@ -171,7 +171,7 @@ const spareTimeout = 2 * time.Second
 
 var errNoSpare = errors.New("the leases leave no connection")
 
-// spare returns nil if there is a connection beside the ones that hold leases. An instance
+// spare returns nil if there is a connection other than the ones that hold leases. An instance
 // without one could never forward, and so never end its leases.
 func (s *Store) spare(ctx context.Context) error {
 	if n := s.db.Stats().MaxOpenConnections; n > 0 && n < leastConnections {

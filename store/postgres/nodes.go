@@ -16,7 +16,7 @@ import (
 // Nodes returns the instances that hold a shard of the outbox. An instance describes itself
 // in the application name of the transaction that holds its lease. The server forgets that
 // name with the lease: nothing is written, and an instance that ends is gone from the list
-// within seconds. The name has 63 bytes at most, so a version is cut to 16, and the rest is
+// within seconds. The name has at most 63 bytes, so a version is cut to 16, and the rest is
 // for the host. Of an instance with a role that ours may not see, or of a version without
 // such a name, only the ID is known, and its start if it can be seen.
 func (s *Store) Nodes(ctx context.Context) (nodes []timer.Node, err error) {

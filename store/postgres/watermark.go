@@ -81,7 +81,7 @@ func (s *Store) readAll(ctx context.Context) {
 }
 
 // start is called before the index is searched from the watermark on. It reports whether to
-// read the index from its beginning beside that. While there is no watermark, the search
+// also read the index from its beginning. While there is no watermark, the search
 // itself does so.
 func (w *watermark) start() (full bool) {
 	w.mu.Lock()

@@ -18,7 +18,7 @@ import (
 // VACUUM INTO reads in one transaction and writes a new file, so it never
 // begins again, leaves out free pages, and ends with its context. SQLite's backup
 // API copies pages, some at a time, and begins again from the first one after
-// every write of another connection: beside a service at full speed it had not finished a
+// every write of another connection: next to a service at full speed it had not finished a
 // database of 300 MB after half a minute and 750 restarts, where VACUUM INTO took
 // 5 s. In one step it does not begin again and takes 2 s, but can not be interrupted,
 // and it copies pages that are damaged without a word (all measured 2026-11).

@@ -258,7 +258,7 @@ func present(path string) error {
 const mountTable = "/proc/self/mountinfo"
 
 // notMounted returns an error if a file is mounted by itself, as containers can: what
-// SQLite writes beside it, which is all that was committed last, is not in the same place
+// SQLite writes next to it, which is all that was committed last, is not in the same place
 // then, and ends with the container.
 func notMounted(path string) error {
 	table, _ := os.ReadFile(mountTable)

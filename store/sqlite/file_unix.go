@@ -28,13 +28,13 @@ func ownerOf(info os.FileInfo) (o owner, known bool) {
 }
 
 // access returns why this process may not read and write the files of a database
-// that are there, or make those beside it that SQLite needs.
+// that are there, or make those next to it that SQLite needs.
 func access(path string) error {
 	if err := readWrite(path); err != nil {
 		return err
 	}
 	if err := unix.Access(filepath.Dir(path), unix.W_OK|unix.X_OK); err != nil {
-		return fmt.Errorf("%w: the folder must belong to user %d, whom the service runs as", &fs.PathError{Op: "make files beside", Path: path, Err: err}, os.Geteuid())
+		return fmt.Errorf("%w: the folder must belong to user %d, whom the service runs as", &fs.PathError{Op: "make files next to", Path: path, Err: err}, os.Geteuid())
 	}
 	return nil
 }

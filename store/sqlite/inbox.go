@@ -21,7 +21,7 @@ func newInbox(s *Store) *inbox {
 	return i
 }
 
-// inboxRows is how many messages a statement adds to the inbox at most.
+// inboxRows is the most messages that a statement adds to the inbox.
 const inboxRows = 50
 
 // PutInbox adds messages to the inbox.

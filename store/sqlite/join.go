@@ -26,19 +26,19 @@ const (
 	beginThere  = "begin it on the database of the timers"
 )
 
-// Join returns commands that are applied in a transaction of the host's, which must be on
+// Join returns commands that are applied in a transaction of the host program, which must be on
 // the same file. From the first call to its end the transaction has the write lock of
 // the file: all others wait, in this process and elsewhere, for as long as their busy
 // timeout says.
 func (s *Store) Join(tx *sql.Tx) timer.Transaction {
-	j := &joined{store: s, tx: tx}
+	j := &hostTransaction{store: s, tx: tx}
 	j.commands = commands{within: j.within, together: j.together}
 	j.reader.Reader = store.Reader{SQL: statements, Rows: j.rows}
 	return j
 }
 
-// A joined applies commands in a transaction of the host's.
-type joined struct {
+// A hostTransaction applies commands in a transaction of the host program.
+type hostTransaction struct {
 	commands
 	reader Reader // of the transaction
 
@@ -48,33 +48,33 @@ type joined struct {
 }
 
 // within runs fn in a savepoint of the transaction.
-func (j *joined) within(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
+func (j *hostTransaction) within(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
 	return classify(doing+" in a transaction", j.run(ctx, fn))
 }
 
 // List returns timers as the transaction sees them.
-func (j *joined) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
+func (j *hostTransaction) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
 	return j.reader.List(ctx, f)
 }
 
 // PutInbox adds messages to the inbox in the transaction.
-func (j *joined) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
+func (j *hostTransaction) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
 	return j.within(ctx, doingPut, func(ctx context.Context, t *transaction) error { return t.putInbox(ctx, messages) })
 }
 
 // rows runs a statement in the transaction and calls fn for each row.
-func (j *joined) rows(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
+func (j *hostTransaction) rows(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
 	return j.within(ctx, doing, func(ctx context.Context, t *transaction) error {
 		return each(ctx, t, fn, text, arguments(args)...)
 	})
 }
 
 // together calls steps in a savepoint that encloses theirs.
-func (j *joined) together(ctx context.Context, doing string, steps func() error) error {
+func (j *hostTransaction) together(ctx context.Context, doing string, steps func() error) error {
 	return j.within(ctx, doing, func(context.Context, *transaction) error { return steps() })
 }
 
-func (j *joined) run(ctx context.Context, fn func(context.Context, *transaction) error) error {
+func (j *hostTransaction) run(ctx context.Context, fn func(context.Context, *transaction) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (t *transaction) mustBeOpen(ctx context.Context) error {
 
 // check takes the write lock and finds out whether the transaction is on the file of
 // the store, the first time.
-func (j *joined) check(ctx context.Context, ready *readiness) error {
+func (j *hostTransaction) check(ctx context.Context, ready *readiness) error {
 	if j.ours {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 
 // TakeEvent deletes an event of the outbox in a transaction of Transact.
 func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (taken bool, err error) {
-	j := &joined{store: s, tx: tx, ours: true}
+	j := &hostTransaction{store: s, tx: tx, ours: true}
 	err = j.within(ctx, "take an event", func(ctx context.Context, t *transaction) error {
 		err := t.deleteEvents(ctx, outbox.Runs([]outbox.Place{row})[0])
 		taken = t.count(outboxCount).outbox < 0

@@ -29,7 +29,7 @@ const lockSuffix = ".lock"
 var errInUse = errors.New("stop the owner, or use another file")
 
 // A Lock keeps others away from a database file, in this process and elsewhere. It is an advisory
-// lock on a file beside the database: one on the database itself would end the locks that SQLite
+// lock on a file next to the database: one on the database itself would end the locks that SQLite
 // has on it in this process (https://sqlite.org/howtocorrupt.html). The database has one name,
 // without links, so the lock file has one, too. The lock ends with the process; the file stays.
 type Lock struct {

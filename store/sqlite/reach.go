@@ -20,7 +20,7 @@ const maxWalk = 10_000
 // NextDue returns the earliest due time after the one given, of all Scheduled
 // timers.
 func (s *Store) NextDue(ctx context.Context, after time.Time) (due time.Time, err error) {
-	err = each(ctx, polled{s}, func(row store.Scanner) error { return row.Scan((*store.Time)(&due)) }, sqlNextDue, after.UnixMilli())
+	err = each(ctx, pollQuerier{s}, func(row store.Scanner) error { return row.Scan((*store.Time)(&due)) }, sqlNextDue, after.UnixMilli())
 	return due, classify("find the next due time", err)
 }
 

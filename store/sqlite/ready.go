@@ -102,11 +102,11 @@ func prepare(ctx context.Context, db *sql.DB, texts []string) (map[string]*sql.S
 	return statements, nil
 }
 
-// polled runs statements of [polling]: prepared, once the store is ready.
-type polled struct{ *Store }
+// pollQuerier runs statements of [polling]: prepared, once the store is ready.
+type pollQuerier struct{ *Store }
 
 // QueryContext runs a statement.
-func (s polled) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+func (s pollQuerier) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
 	s.mu.Lock()
 	ready := s.known
 	s.mu.Unlock()

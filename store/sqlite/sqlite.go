@@ -139,7 +139,7 @@ func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
 
 // New returns a store on a host's database, which the host opened with [DSN],
 // migrated with [Migrate] and closes itself, after [Store.Close]. It starts
-// nothing and touches nothing. The handle needs two connections or more, else
+// nothing and touches nothing. The handle needs two connections or more, otherwise
 // reads wait for writers.
 func New(db *sql.DB, opt Options) *Store {
 	s := newStore(db, opt)

@@ -78,7 +78,7 @@ var (
 	inboxStatements = store.InboxStatementsOf(query)
 )
 
-// appendRows is how many events a statement adds to the outbox at most.
+// appendRows is the most events that a statement adds to the outbox.
 const appendRows = 50
 
 // sqlPutChunk are the statements of [sqlPut] for [putRows] timers.

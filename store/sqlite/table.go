@@ -26,7 +26,7 @@ func (s *Store) Deferred(ctx context.Context, now time.Time, from string, limit,
 
 // events reads rows of the outbox, with a statement of [polling].
 func (s *Store) events(ctx context.Context, text string, args ...any) (events []outbox.Row, err error) {
-	err = each(ctx, polled{s}, func(row store.Scanner) error {
+	err = each(ctx, pollQuerier{s}, func(row store.Scanner) error {
 		event, err := outbox.ReadRow(row.Scan)
 		events = append(events, event)
 		return err

@@ -95,7 +95,7 @@ func benchSchedule(tb *testing.B, store Store, batch int) {
 	b.rate(b.made, "timers")
 }
 
-// benchGrowth schedules timers that are due within 30 days, beside others that are.
+// benchGrowth schedules timers that are due within 30 days, next to others that are.
 func benchGrowth(tb *testing.B, store Store, pending int) {
 	b := &bench{B: tb, store: store, span: 30 * 24 * time.Hour}
 	began := time.Now()

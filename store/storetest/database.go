@@ -54,7 +54,7 @@ type OpenStore interface {
 	Close() error
 }
 
-// An OpenReader reads a database beside its services.
+// An OpenReader reads a database next to its services.
 type OpenReader interface {
 	timer.Reader
 	Close() error

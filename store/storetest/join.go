@@ -25,7 +25,7 @@ type Transactor interface {
 	TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error)
 }
 
-// A HostTx is a transaction of a host's, and what the store applies in it.
+// A HostTx is a transaction of a host program, and what the store applies in it.
 type HostTx interface {
 	timer.Transaction
 	Exec(ctx context.Context, text string) error
@@ -87,7 +87,7 @@ func RunTransact(t *testing.T, open func(testing.TB) JoinedStore) {
 		{"Transact leaves no trace when fn fails", transactFails},
 		{"Transact leaves no trace when fn panics, and the store goes on", transactPanics},
 		{"Transact leaves no trace when its context ends", transactEnds},
-		{"A write of the same key in a transaction beside it waits, and ends with its context", transactWaits},
+		{"A write of the same key in another transaction waits, and ends with its context", transactWaits},
 		{"An event is taken once, deferred or not", takeOnce},
 		{"An event is taken by one, though many try", takeConcurrently},
 		{"An event is not taken after the end of the transaction", takeAfterEnd},
@@ -131,7 +131,7 @@ func BeginSQL(t testing.TB, db *sql.DB, join func(*sql.Tx) timer.Transaction) Ho
 	return sqlTx{join(tx), tx}
 }
 
-// through returns a suite whose commands go through transactions of the host's, one for
+// through returns a suite whose commands go through transactions of the host program, one for
 // each call.
 func (s *joinedSuite) through() *suite {
 	through := *s.suite

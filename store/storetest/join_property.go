@@ -42,7 +42,7 @@ func JoinedProperty(t *testing.T, histories int, open func(testing.TB) JoinedSto
 // A modelStep is a transaction, or the time of all that is due.
 type modelStep struct {
 	Way   string // who begins the transaction, and how it ends
-	Kind  int    // of the host's transactions
+	Kind  int    // of the host program's transactions
 	Calls []modelCall
 }
 

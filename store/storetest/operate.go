@@ -277,7 +277,7 @@ func pausesEnd(s *suite) {
 }
 
 // pausedDelaysNobody has a tenant that may fire nothing and has more due than ten batches
-// hold, beside others with a few.
+// hold, and others with a few.
 func pausedDelaysNobody(s *suite) {
 	s.timers("paused", 10_000, noon.Add(-time.Hour))
 	for _, tenant := range []timer.TenantID{"acme", "beta", "zeta"} {

@@ -139,7 +139,7 @@ func refuseMessage(s *suite) {
 	s.same("of the message behind", s.get(key("acme", calls[150])).CommandID, "of-call-000150")
 	_, err := s.store.Get(s.Context(), key("acme", calls[120]))
 	if !errors.Is(err, timer.ErrNotFound) {
-		s.Errorf("a command beside one of its message that is refused: %v, want ErrNotFound", err)
+		s.Errorf("a command in one message with one that is refused: %v, want ErrNotFound", err)
 	}
 	for i := range mixed { // alone as well
 		refused[i] = "none-2"

@@ -51,7 +51,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Commands: every state meets every command, older, same and newer", commandsMeetStates},
 		{"Commands: the same key several times in one call", sameKeyInOneCall},
 		{"Commands: a call with many is applied in order and tells what each did", manyCommands},
-		{"Commands: what breaks a rule of the schema is refused by its name, and nothing beside it", refuseByRule},
+		{"Commands: what breaks a rule of the schema is refused by its name, and nothing else", refuseByRule},
 		{"Commands: of a context that has ended change nothing", endedContext},
 		{"A timer keeps all that the command said", keepsFields},
 		{"A timer without correlation and trace has none", keepsNothing},

@@ -6,7 +6,7 @@
 //	                         └──events──► consumer ──► rates, lateness
 //
 // [Drain] has many timers fall due at one instant, [Steady] keeps a rate, and
-// [Fairness] has small tenants beside a great one. [Native] gives the
+// [Fairness] has small tenants next to a large one. [Native] gives the
 // broker's own scheduler the work of [Drain], and [River] a queue on PostgreSQL.
 // [Compare] measures several in turns, and [CompareResults] says which is faster.
 // Each workload checks that every timer fired once and not early, and reports an

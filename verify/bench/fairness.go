@@ -16,7 +16,7 @@ import (
 const (
 	greatTenant = "great"          // has many timers
 	aloneMin    = 5 * time.Second  // that the small ones are measured alone
-	aloneMax    = 20 * time.Second // at most
+	aloneMax    = 20 * time.Second // the longest time
 	stalled     = 20 * time.Second // nothing comes of the great one: nothing will
 )
 

@@ -20,7 +20,7 @@ type Result struct {
 	IntakeCPU *CPU      // until accepted
 	FiringCPU *CPU      // from then until all was forwarded and deleted
 	CPU       *CPU      // where the two overlap
-	PeakMiB   float64   // memory of an instance at most
+	PeakMiB   float64   // peak memory of an instance
 	StartMS   float64   // from the start of an instance until it took commands, the slowest
 	Lateness  *Lateness // from the due time to the consumer
 	Alone     *Lateness // lateness of the small tenants before the great one is due

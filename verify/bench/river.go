@@ -154,7 +154,7 @@ func (s *riverSystem) judge(since time.Time) (*Lateness, error) {
 func (s *riverSystem) result(workload string) Result {
 	return Result{
 		Workload: workload,
-		Setup:    fmt.Sprintf("River, %d workers at most, fetching every %v", river.QueueNumWorkersMax, riverPoll),
+		Setup:    fmt.Sprintf("River, at most %d workers, fetching every %v", river.QueueNumWorkersMax, riverPoll),
 	}
 }
 

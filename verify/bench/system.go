@@ -168,7 +168,7 @@ const (
 	pollMax = 200 * time.Millisecond
 )
 
-// accepted waits until the service has committed so many timers, beside those
+// accepted waits until the service has committed n timers, in addition to those
 // that were there, and returns when that was. It reads the counts, more often
 // the nearer the end is.
 func (s *system) accepted(ctx context.Context, before int64, timers int) (time.Time, error) {

@@ -77,7 +77,7 @@ func (r *run) mayCopy(ctx context.Context) error {
 	return r.rest(ctx, workOfMany.any(r.rand))
 }
 
-// maxCopies is how many copies of a database there are at most.
+// maxCopies is the most copies of a database.
 const maxCopies = 4
 
 // killAll kills all instances, also those of which it is not noticed yet that they

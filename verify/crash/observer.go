@@ -72,7 +72,7 @@ func (o *observer) stop() {
 
 // message records what the broker keeps.
 func (o *observer) message(msg jetstream.Msg) {
-	if m, err := kept(msg); err == nil { // else it is not from the stream
+	if m, err := kept(msg); err == nil { // an error: it is not from the stream
 		o.recorder.Message(m)
 	}
 }

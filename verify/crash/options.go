@@ -112,7 +112,7 @@ func (o Options) Check() error {
 	case o.Store == SQLite && (o.Mode == StoreGone || o.Mode.failsOver()):
 		return fmt.Errorf("mode %s needs the store %s", o.Mode, Postgres)
 	case o.Instances > 1 && o.Mode.embeds():
-		return errors.New("several instances need a broker beside them")
+		return errors.New("several instances need a broker outside of them")
 	case o.Mode.cutsPower() != (o.Disk != nil):
 		return fmt.Errorf("the modes %s and %s need a disk, and no others", Power, PowerEmbedded)
 	case o.Store == Postgres && o.Mode.cutsPower():

@@ -40,7 +40,7 @@ const reconnectPause = 20 * time.Millisecond
 
 // Connect connects with a broker on a port of the loopback interface, for as
 // long as it takes: a broker that is down for a while is expected. If it is the
-// one within a service its secret is beside the database; others need none.
+// one within a service its secret is next to the database; others need none.
 func Connect(port int, name, db string) (*nats.Conn, error) {
 	credentials := func() (user, password string) {
 		secret, err := os.ReadFile(strings.TrimSuffix(db, ".db") + ".nats/secret")

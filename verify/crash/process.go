@@ -52,7 +52,7 @@ type Line struct {
 	Text string
 }
 
-// Start starts a process of the service in a folder, with settings beside the environment. It
+// Start starts a process of the service in a folder, with settings in addition to the environment. It
 // ends with ctx at the latest. What it writes also goes to out. The times of the process are
 // those of now.
 func Start(ctx context.Context, bin, dir string, settings []string, out io.Writer, now func() time.Time) (*Process, error) {

@@ -33,7 +33,7 @@ type database interface {
 	age(ctx context.Context, tenant string, by time.Duration) (timers int64, err error)
 
 	// interrupt takes it away, which ends what the service has under way, and gives
-	// it back. It has a server, else this is not called.
+	// it back. It has a server, otherwise this is not called.
 	interrupt(ctx context.Context, r *run) error
 
 	// close removes everything outside the directory of the run.
@@ -41,7 +41,7 @@ type database interface {
 }
 
 // databasePath is where the database is if it is a file. The secret of a broker within the
-// service is beside it.
+// service is next to it.
 func (r *run) databasePath() string {
 	dir := r.dir
 	if r.opt.Disk != nil {

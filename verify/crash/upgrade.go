@@ -58,7 +58,7 @@ func BuildCommit(ctx context.Context, dir, commit string) (string, error) {
 }
 
 // killAndUpgrade kills an instance. Of the kills a third is while all are old, a third
-// while one that is new works beside them, and at the rest old ones become new. The last
+// while one that is new works next to them, and at the rest old ones become new. The last
 // one makes all new that are left.
 func (r *run) killAndUpgrade(ctx context.Context, in *instance) error {
 	if r.faults >= r.opt.Kills/3 && r.newcomer != nil {

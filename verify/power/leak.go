@@ -14,7 +14,7 @@ import (
 
 const (
 	pageBytes  = 4096
-	leakPieces = 3 // of a file, at most
+	leakPieces = 3 // the most of a file
 )
 
 // leak writes some of what was never synced to the disk all the same: pieces of

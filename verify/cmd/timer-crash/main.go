@@ -33,7 +33,7 @@ with -tags failpoint). Of several instances a fault hits any one, and the
 others go on.
 
 Mode upgrade begins with an older version, that of the commit --old, kills the
-instances as in kill, starts one of the version under test beside them, and then
+instances as in kill, starts one of the version under test next to them, and then
 replaces the others with it, one at each kill. A file has one instance, which is
 replaced while it is killed.
 

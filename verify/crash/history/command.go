@@ -46,7 +46,7 @@ type Command struct {
 	Note             string            `json:"note"`                      // what the producer had in mind, for people
 	DeadLetterTopics []string          `json:"deadLetterTopics,omitzero"` // topics on which the dead letter of a poison message may be
 	DedupeID         string            `json:"dedupeId"`                  // the broker's; unique per message
-	Header           map[string]string `json:"header,omitzero"`           // beside the body
+	Header           map[string]string `json:"header,omitzero"`           // next to the body
 	Body             []byte            `json:"body"`
 }
 
