@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/envelope"
@@ -44,7 +42,7 @@ type Handler struct {
 	MaxDelay    time.Duration // longest delay after a failure; a start tries all at once, since it may bring the cure; default 1h
 	Timeout     time.Duration // after which the context of a call ends; default 1 min
 
-	slots *slots
+	queue *queue
 }
 
 func (h Handler) withDefaults() Handler {
@@ -54,7 +52,6 @@ func (h Handler) withDefaults() Handler {
 	h.MaxDelay = option.Positive(h.MaxDelay, retry.OnDue.Longest)
 	h.MaxDelay = max(h.MaxDelay, h.MinDelay)
 	h.Timeout = option.Positive(h.Timeout, time.Minute)
-	h.slots = newSlots(h.Concurrency)
 	return h
 }
 
@@ -93,9 +90,6 @@ var (
 // tenant returns the tenant of a row.
 func tenant(row Row) string { return row.Message.Metadata.Get(envelope.HeaderTenantID) }
 
-// maxWait is about how long calls wait for a slot when they keep other rows from being read.
-const maxWait = 2 * time.Second
-
 // A call is a row that a handler is called with.
 type call struct {
 	*pipeline
@@ -105,16 +99,14 @@ type call struct {
 	since       time.Time // when it began to wait
 }
 
-// handOver calls a handler with a row, as soon as the handler has a slot.
+// handOver calls a handler with a row, as soon as its turn comes.
 func (p *pipeline) handOver(now time.Time, h *Handler, row Row) {
 	c := call{p, h, row, h.destination(row), now}
-	p.rows.Add(1)
 	p.publishes.Add(1)
-	begins, out := h.slots.enter(c, p.opt.Batch/(2*len(p.opt.Handlers)))
-	if begins {
+	switch begins, waits := h.queue.enter(c); {
+	case begins:
 		go c.handle()
-	}
-	for _, c := range out {
+	case !waits:
 		c.putOff(now)
 	}
 }
@@ -128,18 +120,17 @@ func (c call) putOff(now time.Time) {
 	} else {
 		o.deferred = []Deferral{{Place: c.row.Place, Destination: c.destination, Reason: "many events wait for the handler", RetryAt: now, Untried: true}}
 	}
-	c.end(now, 1, o)
+	c.end(now, 0, o)
 	c.publishes.Done()
 }
 
-// makeRoom puts off the calls that have waited for a time or longer.
-func (p *pipeline) makeRoom(waited time.Duration) {
-	now := p.clock.Now()
-	for _, h := range p.opt.Handlers {
-		for _, c := range h.slots.leave(p, now, now.Add(-waited)) {
-			c.putOff(now)
-		}
+// callable returns how many more deferred rows than usual are read: those that handlers are
+// called with are read again, and a queue may have room for more.
+func (s *sender) callable() (more int) {
+	for _, h := range s.opt.Handlers {
+		more = max(more, h.queue.bound+h.Concurrency)
 	}
+	return more
 }
 
 // unclaimed is why a row waits for a handler.
@@ -188,7 +179,7 @@ func (s *sender) claim(ctx context.Context) {
 	}
 }
 
-// handle calls the function with a row, and then gives its slot to the next call.
+// handle calls the function with a row, and then begins the next call.
 func (c call) handle() {
 	p, h, row := c.pipeline, c.Handler, c.row
 	ctx, cancel := context.WithTimeout(timer.WithTrace(p.publishing, envelope.TraceFrom(row.Message.Metadata.Get)), h.Timeout)
@@ -201,7 +192,7 @@ func (c call) handle() {
 				p.log.ErrorContext(ctx, "the handler of an event panicked", about(row.Message, "seq", row.Seq, "panic", r, "stack", stack)...)
 			}
 		}
-		if next, waits := h.slots.release(c.destination); waits {
+		if next, waits := h.queue.release(c.destination); waits {
 			go next.handle()
 		}
 		now, o := p.clock.Now(), outcome{handled: true}
@@ -213,7 +204,7 @@ func (c call) handle() {
 		if deleted {
 			o.acked, o.unsent = nil, []Place{row.Place}
 		}
-		p.end(now, 1, o)
+		p.end(now, 0, o)
 		p.publishes.Done()
 	}()
 	if p.stopping.Err() != nil {
@@ -237,118 +228,4 @@ func readable(err error) string {
 		text = text[:maxReason]
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
-}
-
-// Slots limit how many calls of a handler are at work at once. A slot that becomes free goes to
-// the waiting destination that holds the fewest, so that a destination whose calls are slow
-// delays others only until one of its calls ends.
-type slots struct {
-	mu      sync.Mutex
-	free    int
-	held    map[string]int    // slots in use, by destination
-	waiting map[string][]call // by destination, the oldest first
-	turns   []string          // destinations that wait, in turn
-	queued  int               // calls that wait
-	left    time.Time         // when calls that had waited for long left last
-}
-
-func newSlots(n int) *slots {
-	return &slots{free: n, held: make(map[string]int), waiting: make(map[string][]call)}
-}
-
-// enter reports whether a call begins at once. Else the call waits until release returns it. If
-// share calls wait already, and some have left a moment ago or the row is deferred, a call has
-// to leave: out is a call of the destination that has the most, perhaps the new call itself.
-func (s *slots) enter(c call, share int) (begins bool, out []call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.free > 0 { // so no call waits
-		s.free--
-		s.held[c.destination]++
-		return true, nil
-	}
-	if s.queued >= share && (c.row.Deferred || c.since.Sub(s.left).Abs() < maxWait) {
-		longest := c.destination
-		for d, calls := range s.waiting {
-			if len(calls) > len(s.waiting[longest]) {
-				longest = d
-			}
-		}
-		calls := s.waiting[longest]
-		if len(calls) <= len(s.waiting[c.destination])+1 {
-			return false, []call{c}
-		}
-		last := len(calls) - 1
-		out = calls[last:]
-		s.wait(longest, calls[:last:last])
-		s.queued--
-	}
-	if len(s.waiting[c.destination]) == 0 {
-		s.turns = append(s.turns, c.destination)
-	}
-	s.waiting[c.destination] = append(s.waiting[c.destination], c)
-	s.queued++
-	return false, out
-}
-
-// leave returns the calls of a pipeline that have waited since a time or longer, which wait
-// no more.
-func (s *slots) leave(p *pipeline, now, since time.Time) (calls []call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for destination, waiting := range s.waiting {
-		s.wait(destination, slices.DeleteFunc(waiting, func(c call) bool {
-			leaves := c.pipeline == p && !c.since.After(since)
-			if leaves {
-				calls = append(calls, c)
-			}
-			return leaves
-		}))
-	}
-	s.turns = slices.DeleteFunc(s.turns, func(d string) bool { return len(s.waiting[d]) == 0 })
-	s.queued -= len(calls)
-	if len(calls) > 0 {
-		s.left = now
-	}
-	return calls
-}
-
-// release frees a slot of a destination, and gives it to the next call if one waits.
-func (s *slots) release(destination string) (c call, waits bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.held[destination]--; s.held[destination] == 0 {
-		delete(s.held, destination)
-	}
-	if len(s.turns) == 0 {
-		s.free++
-		return call{}, false
-	}
-	next := 0
-	for i, d := range s.turns {
-		if s.held[d] < s.held[s.turns[next]] {
-			next = i
-		}
-		if s.held[s.turns[next]] == 0 {
-			break
-		}
-	}
-	d := s.turns[next]
-	calls := s.waiting[d]
-	s.turns = slices.Delete(s.turns, next, next+1)
-	s.wait(d, calls[1:])
-	if len(calls) > 1 {
-		s.turns = append(s.turns, d)
-	}
-	s.held[d]++
-	s.queued--
-	return calls[0], true
-}
-
-// wait sets which calls of a destination wait.
-func (s *slots) wait(destination string, calls []call) {
-	s.waiting[destination] = calls
-	if len(calls) == 0 {
-		delete(s.waiting, destination)
-	}
 }

@@ -114,6 +114,33 @@ func TestSlowAndFailingHandlersHoldUpNobody(t *testing.T) {
 	})
 }
 
+// TestAHandlerThatWorksHasNoRowDeferred has many more events than may wait for a handler, which
+// takes them as they come.
+func TestAHandlerThatWorksHasNoRowDeferred(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, h := &table{fail: func(op string) error {
+			if op == "defer" {
+				t.Error("a row was deferred")
+			}
+			return nil
+		}}, newHandled()
+		f := forward(t, l, new(model), outbox.Options{Batch: 100, Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+			h.note(row)
+			time.Sleep(10 * time.Millisecond)
+			return false, nil
+		}}}})
+		const rows = 5000
+		l.append(slices.Repeat([]string{"acme"}, rows)...)
+		f.Appended(rows)
+		time.Sleep(rows/16*10*time.Millisecond + time.Second)
+		synctest.Wait()
+		if len(h.calls) != rows || len(l.left()) != 0 {
+			t.Errorf("%d rows handled, %d left", len(h.calls), len(l.left()))
+		}
+	})
+}
+
 // TestHandlerIsTriedAgainLessAndLessOften has handlers fail in each way that they
 // can.
 func TestHandlerIsTriedAgainLessAndLessOften(t *testing.T) {

@@ -9,9 +9,12 @@
 //
 // A row whose publish fails is deferred: it leaves the head of the outbox and is
 // retried after a back-off of its own, so what fails costs the rows behind it
-// nothing. Each round of retries takes the first few due rows of some destinations
-// in turn, and goes on with growing batches where rows get through. A row that is in
-// flight is in memory as well; all else about it is in the table.
+// nothing. A row that is in flight is in memory as well; all else about it is in the table.
+//
+// Rows belong to a destination: a topic, a partition that fails alone, or a handler with a
+// tenant. Destinations that work are published together. One that fails is left alone for a
+// back-off, and then probed with a few of its rows in a publish of their own; as long as it takes
+// some, the rows behind them follow. Nothing else is remembered of a destination.
 //
 // With a [Handler] events go to a function of this process instead of the broker.
 package outbox
@@ -289,6 +292,7 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 	opt.Handlers = slices.SortedFunc(slices.Values(opt.Handlers), func(a, b Handler) int { return len(b.Prefix) - len(a.Prefix) })
 	for i, h := range opt.Handlers {
 		h = h.withDefaults()
+		h.queue = newQueue(h.Concurrency, max(opt.Batch/(2*len(opt.Handlers)), 1))
 		opt.Handlers[i] = h
 		f.interval = min(f.interval, max(h.MinDelay/4, retryInterval))
 	}

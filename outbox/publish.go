@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,79 +18,84 @@ import (
 )
 
 const (
-	slowPublish = 100 * time.Millisecond // how long the next batch waits for a batch at most
-	maxTimeout  = 10 * time.Second       // of a publish; a row without a result by then is deferred
-	minTimeout  = time.Second            // of a publish while some destination does not answer, see pipeline.adapt
+	overlapAfter   = 100 * time.Millisecond // longest time that a publish of the head holds back the next one
+	publishTimeout = 10 * time.Second       // a row without a result by then is deferred
 )
 
-// A pipeline has the rows that a loop has in flight, at most a batch and a page of rows that
-// were read again. They are of one publish, or of several while some are slow because a
-// destination does not answer.
+// A pipeline has the rows that a loop has in flight at the broker, at most a batch and a page
+// of rows that were read again.
 type pipeline struct {
 	*sender
 	finish    func(outcome) // settles a batch
 	away      atomic.Bool   // the broker was unavailable for a batch
-	timeout   atomic.Int64  // of the next publish, as a duration
 	rows      atomic.Int64  // in flight
 	freed     chan struct{} // holds one: rows are no longer in flight
-	longWaits *time.Ticker  // ticks when calls of handlers may have waited for long
 	publishes sync.WaitGroup
 }
 
 func newPipeline(s *sender, finish func(outcome)) *pipeline {
-	p := &pipeline{sender: s, finish: finish, freed: make(chan struct{}, 1), longWaits: time.NewTicker(maxWait)}
-	p.timeout.Store(int64(maxTimeout))
-	return p
+	return &pipeline{sender: s, finish: finish, freed: make(chan struct{}, 1)}
 }
 
-// vacancy waits until rows may be published, and returns how many. It returns zero if
-// ctx ends. Calls of handlers that have waited for long make room for others.
+// vacancy waits until rows may be published, or handed over to the handlers that work, and
+// returns how many. It returns zero if ctx ends.
 func (p *pipeline) vacancy(ctx context.Context) int {
 	for ctx.Err() == nil {
-		if n := p.opt.Batch - int(p.rows.Load()); n > 0 {
+		n := p.opt.Batch - int(p.rows.Load())
+		for _, h := range p.opt.Handlers {
+			n = min(n, h.queue.vacancy(p.clock.Now()))
+		}
+		if n > 0 {
 			return n
 		}
 		select {
 		case <-p.freed:
-		case <-p.longWaits.C:
-			p.makeRoom(maxWait)
+		case <-time.After(maxWait):
 		case <-ctx.Done():
 		}
 	}
 	return 0
 }
 
-// publish publishes rows and settles them. It returns the destinations that took a row. If
-// the publish is slow it returns nil, and settles the rows later.
-func (p *pipeline) publish(rows []Row) map[string]bool {
+// send publishes rows of the head together. It waits for their results, but not for long: a
+// destination that does not answer delays the results of the others.
+func (p *pipeline) send(rows []Row) {
 	rows, messages := p.dispatch(rows)
 	if len(rows) == 0 {
-		return nil
+		return
 	}
-	p.rows.Add(int64(len(rows)))
-	results := make(chan []error, 1)
+	done := make(chan struct{})
 	p.publishes.Go(func() {
-		ctx, cancel := context.WithTimeout(p.publishing, time.Duration(p.timeout.Load()))
-		defer cancel()
-		errs := p.pub.Publish(ctx, messages...)
-		p.adapt(ctx.Err() != nil, errs)
-		p.unanswered.note(p.clock.Now(), errors.Is(ctx.Err(), context.DeadlineExceeded), messages, errs)
-		results <- errs
+		p.publish(rows, messages)
+		close(done)
 	})
-	slow := time.NewTimer(slowPublish)
+	slow := time.NewTimer(overlapAfter)
 	defer slow.Stop()
 	select {
-	case errs := <-results:
-		return p.done(rows, messages, errs)
+	case <-done:
 	case <-slow.C:
-		p.publishes.Go(func() { p.done(rows, messages, <-results) })
-		return nil
 	}
 }
 
+// publish publishes rows in one call and settles them by their results. It reports whether
+// the broker took any.
+func (p *pipeline) publish(rows []Row, messages []broker.Message) bool {
+	ctx, cancel := context.WithTimeout(p.publishing, publishTimeout)
+	defer cancel()
+	errs := p.pub.Publish(ctx, messages...)
+	now, o := p.clock.Now(), outcome{acked: make([]Place, 0, len(rows)), events: make([]*message.Message, 0, len(rows))}
+	p.destinations.note(now, errors.Is(ctx.Err(), context.DeadlineExceeded), rows, messages, errs)
+	for i, row := range rows {
+		p.note(&o, now, row, messages[i].Topic, nil, errs[i])
+	}
+	p.end(now, len(rows), o)
+	return len(o.acked) > 0
+}
+
 // dispatch hands the events of rows to handlers, and returns the rows that go to the broker,
-// with their messages. It defers a row that can go nowhere now: its headers can't be read, no
-// handler of this process wants it, or its handler or topic delays others.
+// with their messages: they are in flight from now on. It defers a row that can go nowhere
+// now: its headers can't be read, no handler of this process wants it, or its topic does not
+// answer.
 func (p *pipeline) dispatch(rows []Row) (toBroker []Row, messages []broker.Message) {
 	toBroker, messages = rows[:0], make([]broker.Message, 0, len(rows))
 	now := p.clock.Now()
@@ -107,7 +111,7 @@ func (p *pipeline) dispatch(rows []Row) (toBroker []Row, messages []broker.Messa
 			o.deferred = append(o.deferred, Deferral{
 				Place: row.Place, Destination: row.Message.Metadata.Get(envelope.HeaderServiceCallID), Reason: unclaimed, RetryAt: now, Untried: true, Unclaimed: true,
 			})
-		case !row.Deferred && p.unanswered.has(now, topic):
+		case !row.Deferred && now.Sub(p.destinations.get(topic).silent).Abs() <= silentFor:
 			p.refuse(&o, now, row, topic, "the topic did not answer in time")
 		default:
 			toBroker, messages = append(toBroker, row), append(messages, broker.Message{Topic: topic, Message: row.Message})
@@ -116,6 +120,7 @@ func (p *pipeline) dispatch(rows []Row) (toBroker []Row, messages []broker.Messa
 	if len(o.deferred) > 0 {
 		p.end(now, 0, o)
 	}
+	p.rows.Add(int64(len(toBroker)))
 	return toBroker, messages
 }
 
@@ -134,34 +139,6 @@ func deferral(now time.Time, row Row, destination, reason string, policy retry.P
 // case, and not an event.
 func IsReceipt(m *message.Message) bool {
 	return envelope.IsReceipt(m.Metadata.Get(envelope.HeaderType))
-}
-
-// adapt halves the timeout of publishes when a part of a batch timed out, so that a
-// destination that does not answer delays the others less. After batches that did not time
-// out it raises the timeout step by step.
-func (p *pipeline) adapt(timedOut bool, errs []error) {
-	d := time.Duration(p.timeout.Load())
-	switch {
-	case !timedOut:
-		d = min(d+d/16, maxTimeout)
-	case slices.Contains(errs, nil):
-		d = max(d/2, minTimeout)
-	}
-	p.timeout.Store(int64(d))
-}
-
-// done settles rows by the results of their publish.
-func (p *pipeline) done(rows []Row, messages []broker.Message, errs []error) (through map[string]bool) {
-	now, o := p.clock.Now(), outcome{acked: make([]Place, 0, len(rows)), events: make([]*message.Message, 0, len(rows))}
-	through = make(map[string]bool)
-	for i, row := range rows {
-		if errs[i] == nil {
-			through[row.Destination] = true
-		}
-		p.note(&o, now, row, messages[i].Topic, nil, errs[i])
-	}
-	p.end(now, len(rows), o)
-	return through
 }
 
 // note adds the result of a row to an outcome. It is the result of a handler if that is given,
@@ -188,7 +165,7 @@ func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Han
 		p.failing.note(now, now, row, nil) // its row is parked
 		o.parked = append(o.parked, refusal{row: row, err: err, handler: h})
 	default:
-		to, policy := destination(topic, err), retry.Publish
+		to, policy := failedAt(topic, err), retry.Publish
 		if h != nil {
 			to, policy = h.destination(row), h.policy()
 		}
@@ -226,53 +203,10 @@ func about(event *message.Message, more ...any) []any {
 	}, more...)
 }
 
-// destination names the topic that failed, and the partition if the error names one.
-func destination(topic string, err error) string {
+// failedAt names the topic that failed, and the partition if the error names one.
+func failedAt(topic string, err error) string {
 	if part, ok := errors.AsType[broker.PartitionError](err); ok {
 		return topic + "/" + part.Partition
 	}
 	return topic
-}
-
-// unansweredFor is how long the head publishes nothing to a topic after a publish that
-// timed out. An answer ends that time earlier, and another timeout begins it anew.
-const unansweredFor = 30 * time.Second
-
-// unanswered remembers the topics whose last publish timed out, and when. Their rows would
-// take up the pipeline of the head, so the head leaves them to the retries.
-type unanswered struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-// note notes the results of a batch. A topic that has taken one row of the batch answers, even
-// if a partition of it does not.
-func (u *unanswered) note(now time.Time, timedOut bool, messages []broker.Message, errs []error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for i, err := range errs {
-		if !timedOut || err == nil || errors.Is(err, broker.ErrRefused) || errors.Is(err, broker.ErrUnavailable) {
-			continue
-		}
-		if _, part := errors.AsType[broker.PartitionError](err); part && !IsReceipt(messages[i].Message) {
-			continue
-		}
-		if u.at == nil {
-			u.at = make(map[string]time.Time)
-		}
-		u.at[messages[i].Topic] = now
-	}
-	for i := range errs {
-		if len(u.at) > 0 && errs[i] == nil {
-			delete(u.at, messages[i].Topic)
-		}
-	}
-}
-
-// has reports whether a topic does not answer.
-func (u *unanswered) has(now time.Time, topic string) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	at, is := u.at[topic]
-	return is && now.Sub(at).Abs() <= unansweredFor
 }

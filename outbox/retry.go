@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	retryInterval = 50 * time.Millisecond // least pause between rounds in which no row gets through
-	retryPause    = 10                    // the pause after such a round is so many times as long as the round, at most maxRetryPause
+	retryInterval = 50 * time.Millisecond // least pause between two searches for rows that are due again
+	retryPause    = 10                    // the pause after a search is retryPause times its duration, up to maxRetryPause
 	maxRetryPause = 5 * time.Second
-	retryRows     = 128         // rows of a round
-	retryEach     = 16          // rows of a destination in a round
-	followTime    = time.Second // how long rounds wait for destinations that work again
+	retryRows     = 128 // rows of a search
+	retryEach     = 16  // rows that probe a destination
 )
 
 // never is later than any time that a row is retried at.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// sendDeferred retries deferred rows in rounds. A round is small: it takes due rows of a few
-// destinations, and the next round takes rows of the next destinations. However many rows
-// one destination has, it costs little and delays no other. Where rows get through, the
-// sender goes on with the rows behind them.
+// sendDeferred looks for destinations that have rows which are due, and probes each with a few
+// of them. However many rows one destination has, it costs little and delays no other.
 func (s *sender) sendDeferred(ctx context.Context, p *pipeline) {
-	from := "" // the destination where the round begins
+	from := "" // the destination where the search begins
 	failures := 0
-	var last time.Time // when a round began, by the wall clock
+	var last time.Time // when a search began, by the wall clock
 	for free := p.vacancy(ctx); free > 0; free = p.vacancy(ctx) {
-		began, handled := s.clock.Now(), 0
+		if p.away.Swap(false) {
+			pause.For(ctx, retry.Connection.Longest)
+		}
+		began := s.clock.Now()
 		// This process may have a handler that does not fail. And rows that were deferred by
 		// a clock that was ahead would wait until it is as late again.
 		wall := began.Round(0)
@@ -43,71 +43,70 @@ func (s *sender) sendDeferred(ctx context.Context, p *pipeline) {
 			}
 		}
 		last = wall
-		if len(s.opt.Handlers) > 0 { // may take long, and the rows are read again and again meanwhile
-			handled = int(p.rows.Load())
-		}
-		limit := min(free, retryRows) + handled
-		rows, taken, err := s.read(false, func() ([]Row, error) { return s.table.Deferred(ctx, began, from, limit, retryEach+handled) })
+		more := s.callable()
+		limit := min(free, retryRows) + more
+		rows, taken, err := s.due(ctx, began, from, limit, retryEach+more, func(name string) bool {
+			d := s.destinations.get(name)
+			return !d.busy && !d.rests(began)
+		})
 		if err != nil {
 			s.pauseAfter(ctx, &failures, err)
 			continue
 		}
+		failures = 0
 		all := from == "" // destinations were asked for
 		from = ""
 		if len(rows) == limit {
 			from = rows[len(rows)-1].Destination + "\x01" // behind it, however much it has
 		}
-		through := s.follow(ctx, p, p.publish(taken))
-		switch {
-		case p.away.Swap(false):
-			failures++
-			pause.For(ctx, retry.Connection.After(failures))
-			continue
-		case len(rows) == 0 && all:
-			s.awaitDeferred(ctx)
-		case !through:
-			took := s.clock.Now().Sub(began)
-			pause.For(ctx, min(max(retryPause*took, s.interval), maxRetryPause))
+		byName := make(map[string][]Row)
+		for _, row := range taken {
+			byName[row.Destination] = append(byName[row.Destination], row)
 		}
-		failures = 0
+		for name, rows := range byName {
+			p.probe(ctx, name, rows)
+		}
+		if len(rows) == 0 && all {
+			s.awaitDeferred(ctx)
+			continue
+		}
+		pause.For(ctx, min(max(retryPause*s.clock.Now().Sub(began), s.interval), maxRetryPause))
 	}
 }
 
-// follow publishes further due rows of the destinations where rows got through, in batches
-// that grow, until none gets through. It reports whether any did.
-func (s *sender) follow(ctx context.Context, p *pipeline, through map[string]bool) bool {
-	if len(through) == 0 {
-		return false
+// probe publishes rows of a destination. As long as it takes some it publishes those that are
+// due behind them, in batches that grow.
+func (p *pipeline) probe(ctx context.Context, name string, rows []Row) {
+	rows, messages := p.dispatch(rows)
+	if len(rows) == 0 {
+		return
 	}
-	enough := time.NewTimer(followTime)
-	defer enough.Stop()
-	for size := 2 * retryRows; len(through) > 0; size = min(2*size, s.opt.Batch) {
-		select {
-		case <-enough.C:
-			return true
-		default:
-		}
-		free := p.vacancy(ctx)
-		if free == 0 {
-			return true
-		}
-		each := max(1, min(size, free)/len(through))
-		_, batch, err := s.read(false, func() (rows []Row, err error) {
-			for destination := range through {
-				due, err := s.table.Deferred(ctx, s.clock.Now(), destination, each, each)
-				if err != nil {
-					return nil, err
-				}
-				rows = append(rows, slices.DeleteFunc(due, func(r Row) bool { return r.Destination != destination })...)
+	p.destinations.change(name, func(d *destination) { d.busy = true })
+	p.publishes.Go(func() {
+		defer p.destinations.change(name, func(d *destination) { d.busy = false })
+		for size := 2 * retryEach; p.publish(rows, messages); size = min(2*size, p.opt.Batch) {
+			n := min(size, p.opt.Batch-int(p.rows.Load()))
+			if n <= 0 {
+				return
 			}
-			return rows, nil
-		})
-		if err != nil {
-			return true // the next round will say so
+			_, taken, err := p.due(ctx, p.clock.Now(), name, n, n, func(of string) bool { return of == name })
+			if rows, messages = p.dispatch(taken); err != nil || len(rows) == 0 {
+				return // the next search reports the error
+			}
 		}
-		through = p.publish(batch)
-	}
-	return true
+	})
+}
+
+// due reads deferred rows that are due, as [Table.Deferred] has them. Of these it returns the
+// rows to be published, of destinations that are wanted. One read is under way at a time.
+func (s *sender) due(ctx context.Context, now time.Time, from string, limit, each int, wanted func(destination string) bool) (all, taken []Row, err error) {
+	s.searching <- struct{}{}
+	defer func() { <-s.searching }()
+	_, taken, err = s.read(false, func() (rows []Row, err error) {
+		all, err = s.table.Deferred(ctx, now, from, limit, each)
+		return slices.DeleteFunc(slices.Clone(all), func(r Row) bool { return !wanted(r.Destination) }), err
+	})
+	return all, taken, err
 }
 
 // awaitDeferred waits for the next round: an interval, or if there are no deferred

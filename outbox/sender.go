@@ -19,7 +19,7 @@ import (
 const firstBatch = 64
 
 // A sender forwards one table. One goroutine reads and publishes the head, one the deferred
-// rows, and a third settles the rows that the first has published. A fourth reads from the
+// rows, and a third settles rows of both. A fourth reads from the
 // first row now and then, and a fifth claims rows.
 //
 //	read ─► in flight ─► Publish ─► deleted, deferred or parked ─► no longer in flight
@@ -28,7 +28,7 @@ type sender struct {
 	table     Table
 	backlog   backlog
 	wake      chan struct{} // holds one
-	published chan outcome  // of the head
+	published chan outcome  // to be settled together
 	retry     chan struct{} // holds one: there are deferred rows again
 	report    report
 
@@ -43,16 +43,18 @@ type sender struct {
 	readings map[*reading]struct{} // reads of the table that are under way
 	refusals map[int64]int         // how often the broker refused a deferred row, by its number
 
-	unanswered unanswered
-	unmoved    unmoved
-	failing    failing
-	kept       atomic.Int64 // rows that were acked and can't be deleted
+	searching    chan struct{} // holds one: deferred rows are being read
+	destinations destinations
+	unmoved      unmoved
+	failing      failing
+	kept         atomic.Int64 // rows that were acked and can't be deleted
 }
 
 func newSender(f *Forwarder, table Table) *sender {
 	return &sender{
 		Forwarder: f, table: table, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
 		published: make(chan outcome, 1), inFlight: make(map[Place]struct{}), readings: make(map[*reading]struct{}), refusals: make(map[int64]int),
+		searching: make(chan struct{}, 1), destinations: destinations{byName: make(map[string]destination)},
 	}
 }
 
@@ -73,10 +75,13 @@ func (s *sender) run(ctx context.Context) error {
 	defer endSettling()
 
 	head := newPipeline(s, func(o outcome) { s.published <- o })
-	retries := newPipeline(s, s.settle)
-	if len(s.opt.Handlers) > 0 {
-		retries.finish = head.finish // its rows come one by one, too
-	}
+	retries := newPipeline(s, func(o outcome) {
+		if len(o.acked) == 0 || o.handled { // many destinations may have one
+			s.published <- o
+			return
+		}
+		s.settle(o) // before rows behind them are read
+	})
 	var loops, settling sync.WaitGroup
 	settling.Go(s.settlePublished)
 	loops.Go(func() { s.sendHead(ctx, head) })
@@ -85,11 +90,13 @@ func (s *sender) run(ctx context.Context) error {
 		loops.Go(func() { s.claim(ctx) })
 	}
 	loops.Wait()
-	for _, p := range []*pipeline{head, retries} {
-		p.makeRoom(0)
-		p.publishes.Wait()
-		p.longWaits.Stop()
+	for _, h := range s.opt.Handlers {
+		for _, c := range h.queue.leave(s) {
+			c.putOff(s.clock.Now())
+		}
 	}
+	head.publishes.Wait()
+	retries.publishes.Wait()
 	close(s.published)
 	settling.Wait()
 	if err := context.Cause(ctx); errors.Is(err, timer.ErrFatal) {
@@ -109,9 +116,8 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 	defer poll.Stop()
 	again := time.NewTimer(s.opt.Interval) // fires when fromFirst is to begin, and does not run during it
 	defer again.Stop()
-	pages := make(chan []Row)
-	var beside sync.WaitGroup
-	defer beside.Wait()
+	var rereading sync.WaitGroup
+	defer rereading.Wait()
 	late := newRereads(s.outbox.shards != nil)
 	defer late.timer.Stop()
 	for free := p.vacancy(ctx); free > 0; free = p.vacancy(ctx) {
@@ -126,7 +132,7 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 		if len(rows) > 0 {
 			after = rows[len(rows)-1].Seq
 		}
-		p.publish(taken)
+		p.send(taken)
 		if p.away.Swap(false) { // what was not published is still in the outbox
 			after, size = 0, min(firstBatch, s.opt.Batch)
 			failures++
@@ -151,9 +157,7 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 		case <-poll.C:
 		case <-again.C:
 			last, size := after, size
-			beside.Go(func() { again.Reset(pause.Rest(s.fromFirst(ctx, last, size, pages), s.opt.Interval)) })
-		case next := <-pages:
-			p.publish(next)
+			rereading.Go(func() { again.Reset(pause.Rest(p.fromFirst(ctx, last, size), s.opt.Interval)) })
 		}
 	}
 }
@@ -165,23 +169,19 @@ var always = func() chan struct{} {
 	return c
 }()
 
-// fromFirst reads the outbox, in pages of a size, from the first row to the last one that was
-// read before. It returns how long the reads took. While another transaction holds a snapshot
-// on PostgreSQL, they step over all rows that were deleted meanwhile. So the head is read
-// beside them.
-func (s *sender) fromFirst(ctx context.Context, last int64, size int, pages chan<- []Row) (took time.Duration) {
+// fromFirst publishes rows that committed late. It reads the outbox, in pages of a size, from the
+// first row to the last one that was read before, and returns how long the reads took. While
+// another transaction holds a snapshot on PostgreSQL, they step over all rows that were deleted
+// meanwhile. So the head is read at the same time.
+func (p *pipeline) fromFirst(ctx context.Context, last int64, size int) (took time.Duration) {
 	for after := int64(0); ; {
-		began := s.clock.Now()
-		rows, taken, err := s.read(true, func() ([]Row, error) { return s.table.Head(ctx, after, size) })
-		took += s.clock.Now().Sub(began)
+		began := p.clock.Now()
+		rows, taken, err := p.read(true, func() ([]Row, error) { return p.table.Head(ctx, after, size) })
+		took += p.clock.Now().Sub(began)
 		if err != nil || len(rows) == 0 { // the next read of the head reports why the database does not answer
 			return took
 		}
-		select {
-		case pages <- taken:
-		case <-ctx.Done():
-			return took
-		}
+		p.send(taken)
 		if after = rows[len(rows)-1].Seq; after >= last || len(rows) < size {
 			return took
 		}
@@ -301,7 +301,9 @@ func (s *sender) awaited(ctx context.Context) bool {
 	head, deferred := s.left(ctx, s.opt.Batch)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return head || slices.ContainsFunc(deferred, func(r Row) bool { return r.Attempts <= awaitedAttempts && s.refusals[r.Seq] == 0 })
+	return head || slices.ContainsFunc(deferred, func(r Row) bool {
+		return r.Attempts <= awaitedAttempts && s.destinations.get(r.Destination).failures <= awaitedAttempts && s.refusals[r.Seq] == 0
+	})
 }
 
 // drainAbandoned waits until a table that another instance has abandoned is empty, or ctx
