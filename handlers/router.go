@@ -333,7 +333,7 @@ func (h *Handlers) limit(d *delivery) error {
 	e := d.exceeded
 	tenant := d.schedules[0].TenantID
 	if e.First {
-		h.log.WarnContext(d.ctx, "a tenant exceeds its quota", "tenant_id", tenant, "policy", e.Policy, "detail", e.Detail)
+		h.log.WarnContext(d.ctx, "a tenant exceeds its quota", "tenant_id", tenant, "policy", e.Rule, "detail", e.Detail)
 	}
 	switch {
 	case e.Policy == quota.DeadLetter:

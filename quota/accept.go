@@ -13,6 +13,7 @@ import (
 // An Exceeded says which limit commands exceed.
 type Exceeded struct {
 	Policy Policy        // how the commands are handled: Delay or DeadLetter
+	Rule   Policy        // how commands are handled that are sure to exceed the limit, for people
 	Delay  time.Duration // after which to try again, at most 5 min
 	Detail string        // names the limit, for people
 	First  bool          // the tenant exceeded no limit for a minute
@@ -139,6 +140,7 @@ func (l *Limiter) exceeded(tenant timer.TenantID, limits Limits, n int, added in
 	e := &Exceeded{Policy: limits.Policy, First: u.exceeded.IsZero() || now.Sub(u.exceeded) >= quietTime}
 	u.exceeded = now
 	e.Policy = cmp.Or(e.Policy, Delay)
+	e.Rule = e.Policy
 	if added == 0 {
 		e.Delay = u.putOff(now, n, limits.Accept.share(l.instances()))
 		e.Detail = fmt.Sprintf("accept_rate: tenant %s may have %s timers a second accepted", tenant, number(limits.Accept.PerSecond))
@@ -147,7 +149,7 @@ func (l *Limiter) exceeded(tenant timer.TenantID, limits Limits, n int, added in
 	e.Delay, e.Live = liveDelay, true
 	e.Detail = fmt.Sprintf("live_timers: tenant %s may have %d timers waiting", tenant, limits.Live)
 	if int64(n) > limits.Live {
-		e.Policy = DeadLetter // they would never be accepted
+		e.Policy, e.Rule = DeadLetter, DeadLetter // they would never be accepted
 		e.Detail += fmt.Sprintf("; the message has %d", n)
 	} else if u.live.all(l.instances())+added <= limits.Live {
 		e.Policy = Delay // commands in flight may turn out to add no timers

@@ -274,8 +274,8 @@ func TestCommandsAreOnlyDelayedForThoseOnTheirWay(t *testing.T) {
 			})
 		}
 		time.Sleep(100 * time.Millisecond)
-		if exceeded := send(t, k, s, call(1)); exceeded == nil || exceeded.Policy != quota.Delay {
-			t.Errorf("%+v, want it delayed", exceeded)
+		if exceeded := send(t, k, s, call(1)); exceeded == nil || exceeded.Policy != quota.Delay || exceeded.Rule != quota.DeadLetter {
+			t.Errorf("%+v, want it delayed, and the rule dead_letter", exceeded)
 		}
 		work.Wait()
 		if exceeded := send(t, k, s, call(1)); exceeded != nil {
