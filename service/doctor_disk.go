@@ -26,8 +26,8 @@ func (x *examination) disk() []app.Check {
 	if err == nil && x.cfg.Embedded() {
 		err = guardEmbedded(embeddedDir(x.cfg))
 	}
-	if err != nil {
-		return []app.Check{found(symptom.FolderRefused, err)}
+	if err = errors.Join(err, x.cfg.CheckFolders()); err != nil {
+		return []app.Check{found(symptom.FolderRefused, oneLine(err))}
 	}
 	var s unix.Statfs_t
 	dir := filepath.Dir(x.cfg.DBPath)

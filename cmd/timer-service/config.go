@@ -40,7 +40,7 @@ func (settingsCmd) Run(e *env) error {
 
 // loadFiles returns the quotas of quotas_file: a value for the default, and one for each
 // tenant that has its own. The error lists the mistakes in that file and in the file of
-// tokens.
+// tokens, and a folder of backups that can't be used.
 func loadFiles(cfg config.Config) (quotas []config.Value, err error) {
 	if cfg.QuotasFile != "" {
 		limits, wrong := config.LoadQuotas(cfg.QuotasFile)
@@ -52,7 +52,7 @@ func loadFiles(cfg config.Config) (quotas []config.Value, err error) {
 		_, wrong := config.LoadTokens(cfg.HTTPTenantTokensFile)
 		err = errors.Join(err, wrong)
 	}
-	if err != nil {
+	if err = errors.Join(err, cfg.CheckFolders()); err != nil {
 		return nil, mistakes(err)
 	}
 	return quotas, nil

@@ -76,3 +76,14 @@ func TestWrongFilesAreMistakesInTheConfiguration(t *testing.T) {
 		}
 	}
 }
+
+// TestAFolderOfBackupsThatCantBeUsedIsAMistake at the start, not after two intervals.
+func TestAFolderOfBackupsThatCantBeUsedIsAMistake(t *testing.T) {
+	t.Parallel()
+	for dir, says := range map[string]string{filepath.Join(t.TempDir(), "none"): "mkdir -m 700 ", fileOf(t, "text"): "may not write there"} {
+		for _, verb := range []string{"config", "serve"} {
+			do(t, nil, verb, "--db-path", filepath.Join(t.TempDir(), "timers.db"), "--backup-every", "1h", "--backup-dir", dir).
+				wants(t, exitUsage).says(t, "backup_dir", dir, says)
+		}
+	}
+}
