@@ -135,6 +135,7 @@ check "the configuration is for root and the service alone" [ "$(stat -c %a /etc
 chgrp timer-service /etc/timer-service/timer-service.yaml && chmod 640 /etc/timer-service/timer-service.yaml
 step provision
 each step start
+check "the doctor finds that no other user may read the files of this page" eval 'timer-service doctor --config /etc/timer-service/timer-service.yaml | grep -q "^ok *files"'
 query "SELECT usename, ssl, version FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'timers' LIMIT 1" >"$tmp/out"
 show "$tmp/out"
 check "the service speaks TLS with the database, as a role that owns nothing" prints '^timers.t.TLSv1.3'
@@ -177,6 +178,7 @@ check "50 more after the copy" eventually 20 stored later 50
 each systemctl stop timer-service
 step restore
 check "the copy does not have the later ones" eval 'stored later 0'
+check "the restored database is not open to every role" [ "$(query "SELECT has_database_privilege('public', 'timers', 'CONNECT')")" = f ]
 each systemctl restart timer-service
 check "the log says that it recovers" grep -q -i recover "$tmp/timer-1.log" "$tmp/timer-2.log"
 check "the 50 of the copy fire" eventually 60 fired kept 50
