@@ -18,9 +18,10 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// TestNoTimerFiresBehindAHostsLock has transactions of a host lock timers before they are due,
+// TestNoTimerFiresBehindAHostsLock has transactions of a host lock timers before they may fire,
 // and for longer. Cancellations that arrive meanwhile take effect before the poller can have
-// the timers, whenever the transactions end.
+// the timers, whenever the transactions end. Firing is paused until all have met their locks,
+// since a busy machine may take seconds for that.
 func TestNoTimerFiresBehindAHostsLock(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -29,6 +30,7 @@ func TestNoTimerFiresBehindAHostsLock(t *testing.T) {
 	must(t, err)
 	running(t, "app", a.Run)
 	<-a.Running()
+	must(t, a.Pause(t.Context(), timer.Pause{By: "test"}))
 	send := func(body []byte) {
 		t.Helper()
 		must(t, broker.Join(b.Publisher().Publish(t.Context(), broker.Message{Topic: b.Routing().CommandsOf("acme"), Message: message.NewMessage(uuid.NewString(), body)})))
@@ -47,12 +49,14 @@ func TestNoTimerFiresBehindAHostsLock(t *testing.T) {
 		return stats.Scheduled == timers
 	})
 	var hosts sync.WaitGroup
+	resumed := make(chan struct{})
 	for i := range timers {
 		tx, err := s.DB().BeginTx(t.Context(), nil)
 		must(t, err)
 		_, err = tx.ExecContext(t.Context(), `SELECT FROM timer_schedules WHERE service_call_id = $1 FOR UPDATE`, string(key(i).ServiceCallID))
 		must(t, err)
 		hosts.Go(func() {
+			<-resumed
 			<-time.After(time.Until(due) + time.Second + rand.N(4*time.Second))
 			if err := tx.Rollback(); err != nil {
 				t.Error(err)
@@ -60,6 +64,12 @@ func TestNoTimerFiresBehindAHostsLock(t *testing.T) {
 		})
 		send(envelope.Cancel(timer.CancelTimer{Key: key(i), Version: timer.Version{TimestampMS: due.UnixMilli(), CommandID: fmt.Sprint("cancel-", i)}}))
 	}
+	eventually(t, "all cancellations have met a lock", func() (met bool) {
+		must(t, s.DB().QueryRowContext(t.Context(), `SELECT count(*) = $1 FROM timer_awaited`, timers).Scan(&met))
+		return met
+	})
+	must(t, a.Resume(t.Context(), ""))
+	close(resumed)
 	hosts.Wait()
 	eventually(t, "none waits", func() bool {
 		stats, err := s.Timers().Stats(t.Context(), "acme")
