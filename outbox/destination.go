@@ -26,8 +26,8 @@ func (d destination) rests(now time.Time) bool {
 	return d.next.After(now) && d.next.Sub(now) <= retry.Publish.Longest
 }
 
-// Destinations are those that fail, or whose deferred rows are being published. All others
-// work, and nothing is remembered of them.
+// Destinations remembers each destination that fails, or whose deferred rows are being
+// published. Nothing is kept of one that works.
 type destinations struct {
 	mu     sync.Mutex
 	byName map[string]destination
@@ -45,10 +45,11 @@ func (ds *destinations) change(name string, change func(*destination)) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	d := ds.byName[name]
-	change(&d)
-	if ds.byName[name] = d; d == (destination{}) {
+	if change(&d); d == (destination{}) {
 		delete(ds.byName, name)
+		return
 	}
+	ds.byName[name] = d
 }
 
 // note notes the results of a publish. A destination that took one of the rows works.

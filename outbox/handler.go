@@ -124,9 +124,9 @@ func (c call) putOff(now time.Time) {
 	c.publishes.Done()
 }
 
-// callable returns how many more deferred rows than usual are read: those that handlers are
-// called with are read again, and a queue may have room for more.
-func (s *sender) callable() (more int) {
+// handlerRows returns how many rows a search reads in addition for handlers: it reads the rows of
+// their calls again, and a queue may have room for more.
+func (s *sender) handlerRows() (more int) {
 	for _, h := range s.opt.Handlers {
 		more = max(more, h.queue.bound+h.Concurrency)
 	}

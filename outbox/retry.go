@@ -43,7 +43,7 @@ func (s *sender) sendDeferred(ctx context.Context, p *pipeline) {
 			}
 		}
 		last = wall
-		more := s.callable()
+		more := s.handlerRows()
 		limit := min(free, retryRows) + more
 		rows, taken, err := s.due(ctx, began, from, limit, retryEach+more, func(name string) bool {
 			d := s.destinations.get(name)
@@ -109,7 +109,7 @@ func (s *sender) due(ctx context.Context, now time.Time, from string, limit, eac
 	return all, taken, err
 }
 
-// awaitDeferred waits for the next round: an interval, or if there are no deferred
+// awaitDeferred waits until the next search: for an interval, or if there are no deferred
 // rows until there are some.
 func (s *sender) awaitDeferred(ctx context.Context) {
 	rows, err := s.table.Deferred(ctx, never, "", 1, 1)

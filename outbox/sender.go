@@ -19,8 +19,8 @@ import (
 const firstBatch = 64
 
 // A sender forwards one table. One goroutine reads and publishes the head, one the deferred
-// rows, and a third settles rows of both. A fourth reads from the
-// first row now and then, and a fifth claims rows.
+// rows, and a third settles rows of both. A fourth reads from the first row now and then, and a
+// fifth claims rows.
 //
 //	read ─► in flight ─► Publish ─► deleted, deferred or parked ─► no longer in flight
 type sender struct {
