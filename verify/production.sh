@@ -135,7 +135,6 @@ check "the configuration is for root and the service alone" [ "$(stat -c %a /etc
 chgrp timer-service /etc/timer-service/timer-service.yaml && chmod 640 /etc/timer-service/timer-service.yaml
 step provision
 each step start
-check "the doctor finds that no other user may read the files of this page" eval 'timer-service doctor --config /etc/timer-service/timer-service.yaml | grep -q "^ok *files"'
 query "SELECT usename, ssl, version FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'timers' LIMIT 1" >"$tmp/out"
 show "$tmp/out"
 check "the service speaks TLS with the database, as a role that owns nothing" prints '^timers.t.TLSv1.3'
