@@ -16,7 +16,7 @@ type Symptom struct {
 	ID    string // name of the alert; empty if it is none
 	Part  string // the part that a check is about, such as "store"; empty if no check finds it
 	Red   bool   // whether timers are late or commands are not taken, until it is repaired
-	Text  string // what is seen: of a check a format for [fmt.Sprintf], and of a message a part of a message in Markdown
+	Text  string // of a check a format for [fmt.Sprintf]; of a message some of its words, in Markdown
 	Cause string // in Markdown; checks have none, since their text says it
 	Do    string // what to do; of a check a format for the same values
 }
