@@ -77,6 +77,7 @@ var promises = []struct {
 	}},
 	{"I20", "A limit that normal use can reach is measured, said before it is reached, and red when it is.", []string{
 		"broker/nats FullStreamIsRed", "broker/nats ConsumedMessagesDoNotFillTheStream", "broker/kafka LogsSayHowFullTheFullestDiskIs", "service HealthNamesALogThatGrows", "store/sqlite FullDiskPasses",
+		"app HostileTenantsFillTheInbox", "app MessagesWaitNoLongerThanTheyMay",
 	}},
 	{"I21", "Nothing is accepted on parts that could drop or give twice in silence.", []string{
 		"broker/nats StreamsThatCouldLoseAreNamed", "broker/nats ConsumersThatCouldLoseAreNamed", "broker/kafka SettingsThatCouldLoseMessagesAreRefused", "store/postgres ServerThatLosesCommitsIsRefused",

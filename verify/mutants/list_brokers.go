@@ -32,4 +32,14 @@ var brokers = []mutant{
 		[]change{in("broker/rabbitmq", "confirmChannel.result", swap("s.confirm.Acked()", "true"))},
 		test{"./broker/rabbitmq", "^TestQueueThatIsFull", ""},
 	},
+	{
+		"I21", "NATS: a stream may be one that drops what was not consumed yet",
+		[]change{in("broker/nats", "verify", swap("c.Discard == jetstream.DiscardOld && limited", "limited && false"))},
+		test{"./broker/nats", "^TestStreamsThatCouldLoseAreNamed$", ""},
+	},
+	{
+		"I21", "NATS: a consumer may be one that acks what was not handled",
+		[]change{in("broker/nats", "verifyConsumer", swap("c.AckPolicy != jetstream.AckExplicitPolicy", "false"))},
+		test{"./broker/nats", "^TestConsumersThatCouldLoseAreNamed$", ""},
+	},
 }

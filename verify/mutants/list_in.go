@@ -46,6 +46,11 @@ var intakes = []mutant{
 		intake,
 	},
 	{
+		"I5", "a header of a message replaces the correlation in its body",
+		[]change{in("envelope", "decoder.*", swap(`m.CorrelationID == ""`, "true"))},
+		intake,
+	},
+	{
 		"I13", "an invalid command opens the circuit breaker",
 		[]change{in("handlers", "Handlers.breakCircuit", swap("isInvalid(err)", "false"))},
 		intake,
@@ -66,7 +71,7 @@ var intakes = []mutant{
 		intake,
 	},
 	{
-		"B3", "a stop breaks transactions that are running",
+		"Stop", "a stop breaks transactions that are running",
 		[]change{in("handlers", "Handlers.begin", swap("h.working", "h.stopping"))},
 		intake,
 	},

@@ -37,7 +37,7 @@ var messages = []mutant{
 // databases are mutants of stores.
 var databases = []mutant{
 	{
-		"B5", "a command that the database refuses fails all that share its commit",
+		"I17", "a command that the database refuses fails all that share its commit",
 		[]change{in("store/sqlite", "commands.step", instead("isMissing", "false && $"))},
 		test{"./store/sqlite", "^TestReferenced$", ""},
 	},
@@ -78,6 +78,11 @@ var databases = []mutant{
 		"I8", "a list shows the timers of all tenants",
 		[]change{query("store/sqlite/query/list.sql", "tenant_id = ?1", "(tenant_id = ?1 OR true)")},
 		sqlite,
+	},
+	{
+		"I22", "two open one file",
+		[]change{in("store/sqlite", "takeLock", swap("!taken", "taken && false"))},
+		test{"./store/sqlite", "^TestOneOwnerAFile$", ""},
 	},
 }
 

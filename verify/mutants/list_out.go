@@ -33,17 +33,17 @@ var publishing = []mutant{
 		forwarding,
 	},
 	{
-		"B1", "an event that fails stops all others, as if the broker were away",
+		"I17", "an event that fails stops all others, as if the broker were away",
 		[]change{in("outbox", "pipeline.note", swap("errors.Is(err, broker.ErrUnavailable)", "err != nil"))},
 		forwarding,
 	},
 	{
-		"B1", "a destination that fails is retried without a pause",
+		"I17", "a destination that fails is retried without a pause",
 		[]change{in("outbox", "deferral", instead("policy.After", "0*$"))},
 		forwarding,
 	},
 	{
-		"B3", "a stop waits for a broker that hangs",
+		"Stop", "a stop waits for a broker that hangs",
 		[]change{in("outbox", "sender.run", instead("pause.Outlive", "context.WithCancel(context.WithoutCancel(ctx))"))},
 		forwarding,
 	},

@@ -97,4 +97,19 @@ var recoveries = []mutant{
 		[]change{in("app", "recovery.eventsOf", first("return nil"))},
 		recovering,
 	},
+	{
+		"I19", "timers fire at a start before the commands that waited were read",
+		[]change{in("app", "catchUp.await", first("return true"))},
+		test{"./app", "^TestNothingFiresWhileTheBrokerIsAway$", ""},
+	},
+	{
+		"I19", "timers fire after an outage before the commands that waited were read",
+		[]change{in("app", "catchUp.wait", swap("now == c.after", "true"))},
+		test{"./app", "^TestCatchesUpAfterEachReason$", ""},
+	},
+	{
+		"I19", "a backlog that never ends holds back all timers",
+		[]change{in("app", "catchUp.wait", swap("!time.Now().Before(until)", "false"))},
+		test{"./app", "^TestCatchUpTakesNoLongerThanItsTimeout", ""},
+	},
 }

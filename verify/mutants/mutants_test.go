@@ -2,7 +2,10 @@ package main
 
 import (
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -26,6 +29,29 @@ func TestEveryMutantApplies(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEachPromiseHasAMutant reads the promises of the page that shows them with their tests. A
+// promise is broken by a mutant of its own, in a package whose tests the page names.
+func TestEachPromiseHasAMutant(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/reliability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| (I\d+|Stop) \|.*$`).FindAllStringSubmatch(string(page), -1)
+	if len(rows) < 20 {
+		t.Fatalf("the page has %d promises", len(rows))
+	}
+	for _, row := range rows {
+		if !slices.ContainsFunc(all(), func(m mutant) bool {
+			// A suite stands next to the packages that run it.
+			folders := []string{m.test.pkg + "/", path.Dir(m.test.pkg) + "/" + path.Base(path.Dir(m.test.pkg)) + "test/"}
+			return m.promise == row[1] && slices.ContainsFunc(folders, func(f string) bool { return strings.Contains(row[0], "(../"+strings.TrimPrefix(f, "./")) })
+		}) {
+			t.Errorf("no mutant breaks %s where one of its tests would see it", row[1])
+		}
 	}
 }
 
