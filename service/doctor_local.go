@@ -11,6 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/internal/symptom"
+	"github.com/event-service-agent/timer-service/internal/trust"
 )
 
 // httpTimeout is how long a service on this machine may take to answer.
@@ -63,7 +64,7 @@ func (x *examination) http(ctx context.Context) []app.Check {
 func (x *examination) files() (all []app.Check) {
 	type secret struct {
 		name, what string
-		mayLack    bool
+		made       bool // by the service, for itself alone
 	}
 	var secrets []secret
 	if x.cfg.DBURL.Empty() {
@@ -84,17 +85,23 @@ func (x *examination) files() (all []app.Check) {
 	for _, s := range secrets {
 		info, err := os.Stat(s.name)
 		switch {
-		case s.name == "", errors.Is(err, os.ErrNotExist) && s.mayLack:
+		case s.name == "", errors.Is(err, os.ErrNotExist) && s.made:
 			continue
 		case err != nil:
 			all = append(all, found(symptom.FileMissing, err))
-		case info.Mode().Perm()&0o077 != 0:
-			all = append(all, found(symptom.FileOpen, s.name, info.Mode().Perm(), s.what))
+			continue
+		}
+		is, want := trust.Secret(s.name, info)
+		if s.made {
+			want = trust.Rights{Owner: is.Owner, Group: is.Group, Mode: is.Mode & 0o600}
+		}
+		if is != want {
+			all = append(all, found(symptom.FileOpen, s.name, is.Owner, is.Group, is.Mode, s.what, want.Group, want.Mode))
 		}
 		checked++
 	}
 	if all == nil {
-		all = []app.Check{ok("files", "no other user may read files that hold timers or secrets: %d", checked)}
+		all = []app.Check{ok("files", "only this service may read the files that hold timers or secrets: %d", checked)}
 	}
 	return all
 }

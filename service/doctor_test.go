@@ -104,7 +104,7 @@ func TestExamineFiles(t *testing.T) {
 		"nothing": {func(*testing.T, *config.Config) error { return nil }, "database", fine, []string{"takes writes"}},
 		"a database that others may read": {func(_ *testing.T, cfg *config.Config) error {
 			return os.Chmod(cfg.DBPath, 0o644)
-		}, "files", red, []string{"0644", "chmod 600"}},
+		}, "files", red, []string{"0644", "chmod 0600"}},
 		"a secret that others may read": {func(_ *testing.T, cfg *config.Config) error {
 			dir := strings.TrimSuffix(cfg.DBPath, ".db") + ".nats"
 			return errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "secret"), nil, 0o640))
@@ -117,6 +117,14 @@ func TestExamineFiles(t *testing.T) {
 			*cfg, err = config.Load(nil, nil, file(t, "http_token: hunter2\n", 0o644))
 			return err
 		}, "files", red, []string{"0644", "passwords"}},
+		"settings that the group of the service may read": {func(t *testing.T, cfg *config.Config) (err error) {
+			*cfg, err = config.Load(nil, nil, file(t, "http_token: hunter2\nbroker: gochannel\n", 0o640))
+			return err
+		}, "files", fine, []string{"only this service"}},
+		"settings that the group of the service may write to": {func(t *testing.T, cfg *config.Config) (err error) {
+			*cfg, err = config.Load(nil, nil, file(t, "http_token: hunter2\n", 0o660))
+			return err
+		}, "files", red, []string{"0660", "group ", "chown ", "chmod 0640"}},
 		"a folder that is absent": {func(_ *testing.T, cfg *config.Config) error {
 			cfg.DBPath = "/nowhere/data/timers.db"
 			return nil

@@ -20,7 +20,7 @@ func TestDoctorPrintsALineForEachFinding(t *testing.T) {
 		t.Fatal(err)
 	}
 	do(t, environ, "doctor").wants(t, exitFailure).says(t, "timer-service: 1 bad, ").
-		prints(t, "bad      files       others may read or write "+db).prints(t, " -> run chmod 600 ")
+		prints(t, "bad      files       others may read or write "+db).prints(t, " && chmod 0600 ")
 	for line := range strings.Lines(do(t, environ, "doctor", "-o", "json").wants(t, exitFailure).stdout) {
 		var f finding
 		if err := json.Unmarshal([]byte(line), &f); err != nil || f.Check == "" || f.Text == "" || (f.Do == "") != (f.State == "ok") {

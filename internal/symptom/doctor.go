@@ -11,10 +11,13 @@ var (
 		Part: "settings", Text: "tokens go over the network in clear: other machines reach http_addr, %s, without TLS",
 		Do: "set http_tls_cert and http_tls_key; or http_trusted_proxies, if a proxy with TLS alone reaches the address",
 	}
-	PortTaken     = Symptom{Part: "http", Text: "another program is on %s, or the address is wrong: %s", Do: "end that program, or set http_addr to a free address of this machine"}
-	SocketTaken   = Symptom{Part: "http", Red: true, Text: "%v", Do: "find out who that user is, and remove the socket"}
-	FileMissing   = Symptom{Part: "files", Red: true, Text: "%v", Do: "make the file, or correct the setting"}
-	FileOpen      = Symptom{Part: "files", Red: true, Text: "others may read or write %s (mode %04o): %s", Do: "run `chmod 600 %[1]s`"}
+	PortTaken   = Symptom{Part: "http", Text: "another program is on %s, or the address is wrong: %s", Do: "end that program, or set http_addr to a free address of this machine"}
+	SocketTaken = Symptom{Part: "http", Red: true, Text: "%v", Do: "find out who that user is, and remove the socket"}
+	FileMissing = Symptom{Part: "files", Red: true, Text: "%v", Do: "make the file, or correct the setting"}
+	FileOpen    = Symptom{
+		Part: "files", Red: true, Text: "others may read or write %[1]s (owner %[2]s, group %[3]s, mode %04[4]o): %[5]s",
+		Do: "as root, run `chown %[2]s:%[6]s %[1]s && chmod %04[7]o %[1]s`, where the group is one of the user that the service runs as",
+	}
 	FolderRefused = Symptom{Part: "disk", Red: true, Text: "%v", Do: "the service would not start: do as the message says"}
 	LittleSpace   = Symptom{Part: "disk", Text: "%s has %s free", Do: "free space before it is full: then no command is taken"}
 	NetworkDisk   = Symptom{Part: "disk", Red: true, Text: "%s is on a network file system (%s), on which SQLite's locks are not reliable", Do: "use a local disk, or PostgreSQL with db_url"}

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 )
 
 const (
@@ -78,4 +80,57 @@ func writers(folder os.FileInfo) string {
 func isMember(gid int) bool {
 	groups, _ := os.Getgroups()
 	return gid == os.Getegid() || slices.Contains(groups, gid)
+}
+
+// Rights are the owner, the group and the mode of a file.
+type Rights struct {
+	Owner, Group string // names, or numbers without one
+	Mode         fs.FileMode
+}
+
+// Secret returns the rights of a file that holds a secret, and those that it should have: the
+// same ones, unless a user may read or write it who should not. A group may read it that this
+// process is in, and one to which root, as whom this process runs, has given a file of its own.
+func Secret(path string, info os.FileInfo) (is, want Rights) {
+	uid, gid, known := ownerOf(info)
+	if !known {
+		return is, is
+	}
+	folderGroup := gid
+	if folder, err := os.Stat(filepath.Dir(path)); err == nil {
+		_, folderGroup, _ = ownerOf(folder)
+	}
+	group, mode := secretRights(os.Geteuid(), os.Getegid(), isMember(gid), uid, gid, folderGroup, info.Mode().Perm())
+	is = Rights{userName(uid), groupName(gid), info.Mode().Perm()}
+	return is, Rights{is.Owner, groupName(group), mode}
+}
+
+// secretRights returns the group and the mode that a file with a secret should have. The group
+// of its folder is that of the service, if root has made both.
+func secretRights(euid, egid int, member bool, uid, gid, folderGroup int, mode fs.FileMode) (int, fs.FileMode) {
+	switch {
+	case mode&0o077 == 0:
+		return gid, mode
+	case euid == 0 && uid == 0 && gid == 0 && mode&0o007 != 0:
+		return folderGroup, mode & 0o640
+	case member, euid == 0 && uid == 0:
+		return gid, mode & 0o640
+	case euid == 0, euid == uid:
+		return gid, mode & 0o600
+	}
+	return egid, 0o640
+}
+
+func userName(id int) string {
+	if u, err := user.LookupId(strconv.Itoa(id)); err == nil {
+		return u.Username
+	}
+	return strconv.Itoa(id)
+}
+
+func groupName(id int) string {
+	if g, err := user.LookupGroupId(strconv.Itoa(id)); err == nil {
+		return g.Name
+	}
+	return strconv.Itoa(id)
 }
