@@ -90,6 +90,27 @@ func TestReadsOnceAnEvent(t *testing.T) {
 	})
 }
 
+// TestAnIdleOutboxIsReadOnceAnInterval counts reads of an outbox without rows: one finds rows at its
+// end as well as those that committed late.
+func TestAnIdleOutboxIsReadOnceAnInterval(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		l := &table{fail: func(op string) error {
+			if op == "head" {
+				reads++
+			}
+			return nil
+		}}
+		forward(t, l, new(model), outbox.Options{Interval: time.Second})
+		time.Sleep(100*time.Second + time.Second/2)
+		synctest.Wait()
+		if most := 1 + 101; reads > most {
+			t.Errorf("%d reads in 100 intervals, want %d at most", reads, most)
+		}
+	})
+}
+
 // TestRowsOfAFlushIntervalAreDeletedTogether has events come one by one.
 func TestRowsOfAFlushIntervalAreDeletedTogether(t *testing.T) {
 	t.Parallel()

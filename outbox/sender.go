@@ -118,6 +118,7 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 	defer again.Stop()
 	var rereading sync.WaitGroup
 	defer rereading.Wait()
+	var reread atomic.Bool // fromFirst has read to the last row since the last poll
 	late := newRereads(s.outbox.shards != nil)
 	defer late.timer.Stop()
 	for free := p.vacancy(ctx); free > 0; free = p.vacancy(ctx) {
@@ -145,19 +146,32 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 			size = min(2*size, s.opt.Batch)
 			wake, more = nil, always
 		}
-		select {
-		case <-ctx.Done():
-		case <-more:
-		case <-wake:
-			if late.woken(s.clock.Now()) {
+		for waiting := true; waiting; {
+			waiting = false
+			select {
+			case <-ctx.Done():
+			case <-more:
+			case <-wake:
+				if late.woken(s.clock.Now()) {
+					after = late.from(s.clock.Now(), after)
+				}
+			case <-late.timer.C:
 				after = late.from(s.clock.Now(), after)
+			case <-poll.C:
+				waiting = reread.Swap(false)
+			case <-again.C:
+				waiting = true
+				last, size := after, size
+				rereading.Go(func() {
+					took, ended := p.fromFirst(ctx, last, size)
+					if ended {
+						reread.Store(true)
+					} else {
+						s.wakeUp()
+					}
+					again.Reset(pause.Rest(took, s.opt.Interval))
+				})
 			}
-		case <-late.timer.C:
-			after = late.from(s.clock.Now(), after)
-		case <-poll.C:
-		case <-again.C:
-			last, size := after, size
-			rereading.Go(func() { again.Reset(pause.Rest(p.fromFirst(ctx, last, size), s.opt.Interval)) })
 		}
 	}
 }
@@ -170,20 +184,21 @@ var always = func() chan struct{} {
 }()
 
 // fromFirst publishes rows that committed late. It reads the outbox, in pages of a size, from the
-// first row to the last one that was read before, and returns how long the reads took. While
-// another transaction holds a snapshot on PostgreSQL, they step over all rows that were deleted
+// first row to the last one that was read before. It returns how long the reads took, and whether
+// there is no row behind that one, so that the head need not be read for a while. While another
+// transaction holds a snapshot on PostgreSQL, the reads step over all rows that were deleted
 // meanwhile. So the head is read at the same time.
-func (p *pipeline) fromFirst(ctx context.Context, last int64, size int) (took time.Duration) {
+func (p *pipeline) fromFirst(ctx context.Context, last int64, size int) (took time.Duration, ended bool) {
 	for after := int64(0); ; {
 		began := p.clock.Now()
 		rows, taken, err := p.read(true, func() ([]Row, error) { return p.table.Head(ctx, after, size) })
 		took += p.clock.Now().Sub(began)
 		if err != nil || len(rows) == 0 { // the next read of the head reports why the database does not answer
-			return took
+			return took, err == nil
 		}
 		p.send(taken)
 		if after = rows[len(rows)-1].Seq; after >= last || len(rows) < size {
-			return took
+			return took, after <= last && len(rows) < size
 		}
 	}
 }
