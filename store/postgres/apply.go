@@ -189,7 +189,7 @@ const (
 // how many rows it folded.
 func (s *Store) foldAny(ctx context.Context) (all int64, err error) {
 	var fresh bool
-	if err := s.rows(ctx, "read the counts", sqlFresh, nil, store.Scan(&fresh)); err != nil || !fresh {
+	if err := s.seek(ctx, "read the counts", sqlFresh, nil, store.Scan(&fresh)); err != nil || !fresh {
 		return 0, err
 	}
 	for {

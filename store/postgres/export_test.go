@@ -6,7 +6,10 @@ import (
 )
 
 // CheckRunning is one check of [Store.Watch].
-func CheckRunning(ctx context.Context, s *Store) error { return s.check(ctx) }
+func CheckRunning(ctx context.Context, s *Store) error {
+	_, err := s.check(ctx)
+	return err
+}
 
 // Trim is one call of trim that [Store.Watch] makes.
 func (s *Store) Trim(ctx context.Context) error { return s.trim(ctx) }

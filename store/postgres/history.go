@@ -50,14 +50,25 @@ func (s *Store) verify(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var now chronicle
-	err := readTx(ctx, s.db, step{text: sqlHistory, each: store.Scan(&now.started, &now.cluster, &now.timeline, &now.position, &now.written)})
+	err := readTx(ctx, s.db, step{text: sqlHistory, each: store.Scan(now.columns()...)})
 	if unreadable[codeOf(err)] {
 		now = chronicle{}
-		err = readTx(ctx, s.db, step{text: sqlStarted, each: store.Scan(&now.started, &now.written)})
+		err = readTx(ctx, s.db, step{text: sqlStarted, each: store.Scan(now.columns()...)})
 	}
 	if err != nil {
 		return err
 	}
+	return h.compare(now)
+}
+
+// columns returns what history.sql and started.sql read.
+func (c *chronicle) columns() []any {
+	return []any{&c.started, &c.cluster, &c.timeline, &c.position, &c.written}
+}
+
+// compare notes what was read of the history, unless it is not the one of before. It is called with
+// the lock that was held during the read.
+func (h *history) compare(now chronicle) error {
 	switch last := h.last; {
 	case last == nil:
 	case now.written < last.written:

@@ -72,7 +72,7 @@ func (s *Store) Own(ctx context.Context, r outbox.Receivers) (outbox.Lease, erro
 // TakeOver owns a shard that has rows and no owner, and returns nil if there is none.
 func (s *Store) TakeOver(ctx context.Context) (outbox.Lease, error) {
 	var shards string // numbers, with commas between them
-	err := s.rows(ctx, "find shards of the outbox", sqlAbandoned, nil, store.Scan(&shards))
+	err := s.seek(ctx, "find shards of the outbox", sqlAbandoned, nil, store.Scan(&shards))
 	if err != nil || shards == "" {
 		return nil, err
 	}

@@ -95,6 +95,7 @@ var plans = map[string]plan{
 	"fold":                {[]any{int64(1000)}, []string{byPlace, byPlace, folded, fresh}},
 	"fresh":               {nil, []string{fresh}},
 	"get":                 {[]any{"tenant-1", "call-1"}, []string{byKey}},
+	"first":               {[]any{int32(0)}, []string{byNumber}},
 	"head":                {[]any{int32(0), int64(0), int64(100)}, []string{byNumber}},
 	"list":                {[]any{"tenant-1", "", "Canceled", &noon, &later, "request-7", int64(101), int64(timer.PageWalk), "\x7f"}, []string{byKey}},
 	"next_due":            {[]any{time.Time{}, noon}, []string{byDue}},
@@ -146,7 +147,7 @@ var plans = map[string]plan{
 var whole = []string{"attach", "broker", "decide", "decisions", "fired_outbox", "firing", "forget_outbox", "known", "identity", "join", "pause", "registered_before", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
-var notOurs = []string{"alone", "checksums", "compatible", "exists", "instances", "leave", "lock", "lock_briefly", "lock_soon", "lock_tables", "migratable", "node", "nodes", "now", "others", "own", "parents", "timeouts", "reference", "renumber", "server", "settings", "tables", "take_over", "try_lock", "version", "writable"}
+var notOurs = []string{"alone", "check", "checksums", "compatible", "exists", "instances", "leave", "lock", "lock_briefly", "lock_soon", "lock_tables", "migratable", "node", "nodes", "now", "others", "own", "parents", "timeouts", "reference", "renumber", "server", "settings", "tables", "take_over", "try_lock", "version"}
 
 // TestPlans explains every statement on a populated database, before and after it
 // knows statistics, and with statistics of a time when it was empty: the server

@@ -104,6 +104,8 @@ type Store struct {
 	history  history
 	advanced advancedNumbers
 
+	checked atomic.Pointer[time.Time] // when a check began that found nothing wrong
+
 	inbox *inbox
 }
 

@@ -44,9 +44,10 @@ func nullable(args []any) []any {
 	return args
 }
 
-// seek is rows for a statement that reads a row or two by an index, whatever the statistics
-// say. It sets no limits, since it ends before they could matter, and so takes half as long
-// (measured 2026-11).
+// seek is rows for a statement that reads a few rows by an index, or all of a table that has few,
+// whatever the statistics say. It begins no transaction and sets no limits, since it ends before
+// they could matter. So it takes half as long (measured 2026-11), and an idle instance, which
+// repeats such reads, sends a quarter of the statements.
 func (r *Reader) seek(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
 	return classify(doing, onConn(ctx, r.db, func(ctx context.Context, c *pgx.Conn) error {
 		return send(ctx, c, step{text: text, args: args, each: fn})

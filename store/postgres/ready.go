@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -72,26 +73,42 @@ func (s *Store) fence(own, fenced bool) error {
 	return nil
 }
 
+// A serverState is what server.sql and tables.sql read.
+type serverState struct {
+	number                      int64
+	version, synchronous, fsync string
+	own, fenced                 bool
+
+	unlogged, hidden, denied, dropping string // names of tables; a denied one is not checked here, since each statement on it fails
+}
+
+func (s *serverState) server() []any {
+	return []any{&s.number, &s.version, &s.synchronous, &s.fsync, &s.own, &s.fenced}
+}
+
+func (s *serverState) tables() []any { return []any{&s.unlogged, &s.hidden, &s.denied, &s.dropping} }
+
 // CheckServer returns an error that wraps [timer.ErrFatal] if the server can't keep the
 // promises of the store.
 func (s *Store) CheckServer(ctx context.Context) error {
-	var number int64
-	var version, synchronous, fsync string
-	var unlogged, hidden, denied, dropping string // names of tables; a denied one is not checked here, since each statement on it fails
-	var own, fenced bool
-	if err := readTx(ctx, s.db, step{text: sqlServer, each: store.Scan(&number, &version, &synchronous, &fsync, &own, &fenced), check: func() error { return s.fence(own, fenced) }},
-		step{text: sqlTables, each: store.Scan(&unlogged, &hidden, &denied, &dropping)}); err != nil {
+	var now serverState
+	if err := readTx(ctx, s.db, step{text: sqlServer, each: store.Scan(now.server()...), check: func() error { return s.fence(now.own, now.fenced) }},
+		step{text: sqlTables, each: store.Scan(now.tables()...)}); err != nil {
 		return err
 	}
+	return now.check(s.opt.Durability)
+}
+
+func (s *serverState) check(d Durability) error {
 	switch {
-	case unlogged != "":
-		return fmt.Errorf("%w: a crash of the server empties tables that are UNLOGGED: %s: ALTER each TABLE … SET LOGGED", timer.ErrFatal, unlogged)
-	case hidden != "":
-		return fmt.Errorf("%w: row-level security hides rows from the role: %s: disable it for these tables, or give the role BYPASSRLS", timer.ErrFatal, hidden)
-	case dropping != "":
-		return fmt.Errorf("%w: rules, or triggers BEFORE each row, may drop rows in silence: %s: drop these; a host's triggers belong on timer_schedules", timer.ErrFatal, dropping)
+	case s.unlogged != "":
+		return fmt.Errorf("%w: a crash of the server empties tables that are UNLOGGED: %s: ALTER each TABLE … SET LOGGED", timer.ErrFatal, s.unlogged)
+	case s.hidden != "":
+		return fmt.Errorf("%w: row-level security hides rows from the role: %s: disable it for these tables, or give the role BYPASSRLS", timer.ErrFatal, s.hidden)
+	case s.dropping != "":
+		return fmt.Errorf("%w: rules, or triggers BEFORE each row, may drop rows in silence: %s: drop these; a host's triggers belong on timer_schedules", timer.ErrFatal, s.dropping)
 	}
-	return judge(number, version, synchronous, fsync, s.opt.Durability)
+	return judge(s.number, s.version, s.synchronous, s.fsync, d)
 }
 
 // judge returns an error that says why a server can't be used.
@@ -118,15 +135,11 @@ const lockNotAvailable = "55P03"
 // write: the server does not answer, takes no writes, can't keep the promises of the service
 // (then the error wraps [timer.ErrFatal]), or another transaction has locked the tables.
 func (s *Store) Check(ctx context.Context) error {
-	err := s.check(ctx)
-	var replica bool
-	if err == nil {
-		err = readTx(ctx, s.db, step{text: sqlWritable, each: store.Scan(&replica)}, step{text: sqlLockSoon}, step{text: sqlLockTables})
+	locked, err := s.check(ctx)
+	if locked { // perhaps for a moment
+		err = readTx(ctx, s.db, step{text: sqlLockSoon}, step{text: sqlLockTables})
 	}
-	switch {
-	case replica:
-		err = errReplica
-	case codeOf(err) == lockNotAvailable:
+	if codeOf(err) == lockNotAvailable {
 		err = fmt.Errorf("another transaction holds a lock on the tables, see pg_locks: %w", err)
 	}
 	return classify("check the database", err)
@@ -135,8 +148,8 @@ func (s *Store) Check(ctx context.Context) error {
 const watchInterval = time.Second
 
 // Watch checks every second that the schema is one that this binary knows, that the server is
-// set to keep commits, and that the database has the history that it had. Now and then it tidies
-// up. It returns nil when ctx is done. It returns an error that wraps [timer.ErrFatal] if the
+// set to keep commits, and that the database has the history that it had, unless [Store.Check] has
+// found so within that second. Now and then Watch tidies up. It returns nil when ctx is done. It returns an error that wraps [timer.ErrFatal] if the
 // schema does not exist, or is newer and does not say that this binary may go on; if the
 // server loses commits; or if the database was restored or failed over to another server.
 func (s *Store) Watch(ctx context.Context) error {
@@ -146,12 +159,10 @@ func (s *Store) Watch(ctx context.Context) error {
 	defer stop()
 	tidying.Go(func() { s.tidyUp(ctx) })
 	for {
-		err := s.check(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, timer.ErrFatal):
-			return err
+		if last := s.checked.Load(); last == nil || time.Since(*last) >= watchInterval { //nolint:forbidigo // for the pace, not for timers
+			if _, err := s.check(ctx); ctx.Err() == nil && errors.Is(err, timer.ErrFatal) {
+				return err
+			}
 		}
 		if !pause.For(ctx, watchInterval) {
 			return nil
@@ -179,10 +190,62 @@ func (s *Store) tidyUp(ctx context.Context) {
 	}
 }
 
-func (s *Store) check(ctx context.Context) error {
+// check reports whether another transaction may have a lock on the tables, and returns what is
+// wrong with the database. An idle instance does this all the time, so it is one statement. If
+// that fails, as without one of the tables, the statements that it is made of say why.
+func (s *Store) check(ctx context.Context) (locked bool, err error) {
 	if err := s.ready(ctx); err != nil {
-		return err
+		return false, err
 	}
+	began := time.Now() //nolint:forbidigo // for the pace, not for timers
+	locked, err = s.checkAtOnce(ctx)
+	if codeOf(err) != "" {
+		locked, err = false, s.checkParts(ctx)
+	}
+	if err == nil {
+		s.checked.Store(&began)
+	}
+	return locked, err
+}
+
+func (s *Store) checkAtOnce(ctx context.Context) (locked bool, err error) {
+	h := &s.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	text := sqlCheck
+	if h.last != nil && h.last.timeline == "" {
+		text = sqlCheckStarted
+	}
+	var server serverState
+	var history chronicle
+	var version int64
+	var replica bool
+	columns := slices.Concat(server.server(), server.tables(), []any{&version}, history.columns(), []any{&replica, &locked})
+	if err := onConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
+		return send(ctx, c, step{text: text, each: store.Scan(columns...), check: func() error { return s.fence(server.own, server.fenced) }})
+	}); err != nil {
+		return false, classify("check the database", err)
+	}
+	if err := server.check(s.opt.Durability); err != nil {
+		return false, err
+	}
+	if version != SchemaVersion {
+		if err := verifyRunning(ctx, s.db); err != nil {
+			return false, err
+		}
+	}
+	if err := h.compare(history); err != nil {
+		return false, err
+	}
+	if replica {
+		err = errReplica
+	}
+	return locked, err
+}
+
+// checkParts is checkAtOnce in several statements. A server that runs them all is checked for locks
+// by the next call.
+func (s *Store) checkParts(ctx context.Context) error {
 	if err := s.CheckServer(ctx); err != nil {
 		return classify("check the server", err)
 	}
@@ -216,7 +279,7 @@ func (s *Store) Attach(ctx context.Context, broker, name string, takeover bool) 
 	const doing = "attach the database to a broker"
 	for {
 		var used, usedName string
-		if err := s.rows(ctx, doing, sqlBroker, nil, store.Scan(&used, &usedName)); err != nil || used == broker {
+		if err := s.seek(ctx, doing, sqlBroker, nil, store.Scan(&used, &usedName)); err != nil || used == broker {
 			return "", err
 		}
 		changed := false

@@ -20,10 +20,16 @@ func query(name string) string {
 	return store.Columns(strings.TrimSpace(string(text)))
 }
 
+// checkWith returns check.sql with the statements that it is made of.
+func checkWith(history string) string {
+	return strings.NewReplacer("{server}", sqlServer, "{tables}", sqlTables, "{version}", sqlVersion, "{history}", history).Replace(query("check"))
+}
+
 var (
 	sqlSettings     = query("settings")
 	sqlServer       = query("server")
-	sqlWritable     = query("writable")
+	sqlCheck        = checkWith(sqlHistory)
+	sqlCheckStarted = checkWith(sqlStarted)
 	sqlLockSoon     = query("lock_soon")
 	sqlLockTables   = query("lock_tables")
 	sqlExists       = query("exists")
@@ -80,6 +86,7 @@ var (
 	sqlFold         = query("fold")
 	sqlPurge        = query("purge")
 	sqlAppend       = query("append")
+	sqlFirst        = query("first")
 	sqlHead         = query("head")
 	sqlDelete       = outbox.OnBoth(query("delete"))
 	sqlDeferred     = query("deferred")

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -26,8 +27,16 @@ var _ outbox.Table = shard{}
 // Outbox returns the outbox, in shards.
 func (s *Store) Outbox() outbox.Outbox { return outbox.Sharded(s).With(s) }
 
-// Head returns the first rows of the shard after a number that are not deferred.
+// Head returns the first rows of the shard after a number that are not deferred. An idle instance
+// asks for the first rows all the time, so that costs one statement while there are none.
 func (s shard) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
+	if after == 0 {
+		var first int64
+		err := s.store.seek(ctx, "read the outbox", sqlFirst, []any{s.number}, store.Scan(&first))
+		if err != nil || first == 0 {
+			return nil, cmp.Or(s.owned(), err)
+		}
+	}
 	return s.events(ctx, sqlHead, s.number, after, int64(limit))
 }
 
@@ -36,12 +45,18 @@ func (s shard) Deferred(ctx context.Context, now time.Time, from string, limit, 
 	return s.events(ctx, sqlDeferred, s.number, now, from, int64(limit), int64(each))
 }
 
-// events reads rows of the outbox, as long as its lease is certain.
+// owned returns nil as long as the lease of the shard is certain.
+func (s shard) owned() error {
+	if s.readable == nil {
+		return nil
+	}
+	return s.readable()
+}
+
+// events reads rows of the outbox.
 func (s shard) events(ctx context.Context, text string, args ...any) (events []outbox.Row, err error) {
-	if s.readable != nil {
-		if err := s.readable(); err != nil {
-			return nil, err
-		}
+	if err := s.owned(); err != nil {
+		return nil, err
 	}
 	err = s.store.rows(ctx, "read the outbox", text, args, func(row store.Scanner) error {
 		event, err := outbox.ReadRow(row.Scan)
