@@ -101,6 +101,20 @@ func (t *table) Deferred(_ context.Context, now time.Time, from string, limit, e
 	return rows, nil
 }
 
+func (t *table) NextRetry(context.Context) (next time.Time, _ error) {
+	if err := t.failing("next_retry"); err != nil {
+		return next, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.deferred {
+		if next.IsZero() || e.at.Before(next) {
+			next = e.at
+		}
+	}
+	return next, nil
+}
+
 func (t *table) Delete(_ context.Context, rows ...outbox.Place) error {
 	if err := t.failing("delete"); err != nil {
 		return err

@@ -155,6 +155,10 @@ type Table interface {
 	// destination, those with the earliest RetryAt. It leaves out Unclaimed rows.
 	Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]Row, error)
 
+	// NextRetry returns the earliest RetryAt of the rows that Deferred returns, or the zero
+	// time if there is none.
+	NextRetry(ctx context.Context) (time.Time, error)
+
 	// Delete removes rows.
 	Delete(ctx context.Context, rows ...Place) error
 
@@ -325,6 +329,15 @@ func (f *Forwarder) Appended(rows int) {
 	if s := f.own.Load(); s != nil {
 		s.backlog.add(rows)
 		s.wakeUp()
+	}
+}
+
+// Wake makes the forwarder look for rows now, those that are due again by its clock among
+// them. It never blocks.
+func (f *Forwarder) Wake() {
+	if s := f.own.Load(); s != nil {
+		s.wakeUp()
+		notify(s.retry)
 	}
 }
 

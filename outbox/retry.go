@@ -15,8 +15,9 @@ const (
 	retryInterval = 50 * time.Millisecond // least pause between two searches for rows that are due again
 	retryPause    = 10                    // the pause after a search is retryPause times its duration, up to maxRetryPause
 	maxRetryPause = 5 * time.Second
-	retryRows     = 128 // rows of a search
-	retryEach     = 16  // rows that probe a destination
+	maxRetryWait  = time.Minute // longest wait for a row that is due later: the clock may be set, and others may change the table
+	retryRows     = 128         // rows of a search
+	retryEach     = 16          // rows that probe a destination
 )
 
 // never is later than any time that a row is retried at.
@@ -66,11 +67,12 @@ func (s *sender) sendDeferred(ctx context.Context, p *pipeline) {
 		for name, rows := range byName {
 			p.probe(ctx, name, rows)
 		}
+		wait := min(max(retryPause*s.clock.Now().Sub(began), s.interval), maxRetryPause)
 		if len(rows) == 0 && all {
-			s.awaitDeferred(ctx)
+			s.awaitDeferred(ctx, wait)
 			continue
 		}
-		pause.For(ctx, min(max(retryPause*s.clock.Now().Sub(began), s.interval), maxRetryPause))
+		pause.For(ctx, wait)
 	}
 }
 
@@ -109,16 +111,23 @@ func (s *sender) due(ctx context.Context, now time.Time, from string, limit, eac
 	return all, taken, err
 }
 
-// awaitDeferred waits until the next search: for an interval, or if there are no deferred
-// rows until there are some.
-func (s *sender) awaitDeferred(ctx context.Context) {
-	rows, err := s.table.Deferred(ctx, never, "", 1, 1)
-	if err != nil || len(rows) > 0 {
-		pause.For(ctx, s.interval)
-		return
+// awaitDeferred waits until the next row is due, at least for the time given. It returns that
+// time after rows were deferred, which may be due earlier.
+func (s *sender) awaitDeferred(ctx context.Context, least time.Duration) {
+	next, err := s.table.NextRetry(ctx)
+	wait := min(next.Sub(s.clock.Now()), maxRetryWait)
+	switch {
+	case err != nil:
+		wait = least
+	case next.IsZero():
+		wait = maxRetryWait
 	}
+	due := time.NewTimer(max(wait, least))
+	defer due.Stop()
 	select {
+	case <-due.C:
 	case <-s.retry:
+		pause.For(ctx, least)
 	case <-ctx.Done():
 	}
 }

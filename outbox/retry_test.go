@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -69,6 +70,75 @@ func TestOnlyRefusalsParkARow(t *testing.T) {
 			t.Errorf("published %v after %d tries, parked %v", p.ids["a"], tries, l.parked)
 		}
 	})
+}
+
+// TestTableIsReadWhenARowIsDueAgain counts the reads of an hour in which the events of two
+// handlers fail, of which one has longer delays than the other.
+func TestTableIsReadWhenARowIsDueAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var reads, tries atomic.Int64
+		l := &table{fail: func(op string) error {
+			if op == "deferred" || op == "next_retry" {
+				reads.Add(1)
+			}
+			return nil
+		}}
+		fail := func(context.Context, outbox.Row) (bool, error) {
+			tries.Add(1)
+			return false, errors.New("not now")
+		}
+		f := forward(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{{Handle: fail}, {Prefix: "often", MaxDelay: 20 * time.Second, Handle: fail}}})
+		l.append("acme/order", "acme/often")
+		f.Appended(2)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if most := 5 * tries.Load(); reads.Load() > most {
+			t.Errorf("%d reads for %d tries, want at most %d", reads.Load(), tries.Load(), most)
+		}
+	})
+}
+
+// TestRowIsDueEarlierThanItWas has a row that is to wait for hours. Then its time is changed in the
+// table, or the clock is.
+func TestRowIsDueEarlierThanItWas(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		within time.Duration
+		change func(l *table, f *outbox.Forwarder, ahead *atomic.Int64)
+	}{
+		"by another program": {time.Minute, func(l *table, _ *outbox.Forwarder, _ *atomic.Int64) { _ = l.Hasten(context.Background(), time.Now()) }},
+		"by the clock":       {time.Minute, func(_ *table, _ *outbox.Forwarder, ahead *atomic.Int64) { ahead.Store(int64(6 * time.Hour)) }},
+		"by the clock, of which it is notified": {time.Second, func(_ *table, f *outbox.Forwarder, ahead *atomic.Int64) {
+			ahead.Store(int64(6 * time.Hour))
+			f.Wake()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var ahead atomic.Int64
+				l, h := new(table), newHandled()
+				f := outbox.New(outbox.Single(l), new(model), payload, timer.ClockFunc(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }),
+					slog.New(slog.DiscardHandler), outbox.Options{Handlers: []outbox.Handler{{MinDelay: 3 * time.Hour, MaxDelay: 3 * time.Hour, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+						if h.note(row) == 0 {
+							return false, errors.New("not now")
+						}
+						return false, nil
+					}}}})
+				start(t, f)
+				l.append("acme/order")
+				f.Appended(1)
+				time.Sleep(10 * time.Minute)
+				tt.change(l, f, &ahead)
+				time.Sleep(tt.within)
+				synctest.Wait()
+				if calls := h.of(1); len(calls) != 2 {
+					t.Errorf("handled after %v, want a second time within %v of the change", calls, tt.within)
+				}
+			})
+		})
+	}
 }
 
 // TestAClockThatIsSetBackHoldsNoEvent has rows that were deferred by a clock which was

@@ -245,6 +245,11 @@ func (t *Table) Deferred(ctx context.Context, now time.Time, from string, limit,
 	return get(t.Decide, "deferred", func() ([]outbox.Row, error) { return t.Table.Deferred(ctx, now, from, limit, each) })
 }
 
+// NextRetry fails as "next_retry".
+func (t *Table) NextRetry(ctx context.Context) (time.Time, error) {
+	return get(t.Decide, "next_retry", func() (time.Time, error) { return t.Table.NextRetry(ctx) })
+}
+
 // Delete fails as "delete".
 func (t *Table) Delete(ctx context.Context, rows ...outbox.Place) error {
 	return t.Decide.call("delete", func() error { return t.Table.Delete(ctx, rows...) })

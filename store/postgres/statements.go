@@ -90,6 +90,7 @@ var (
 	sqlHead         = query("head")
 	sqlDelete       = outbox.OnBoth(query("delete"))
 	sqlDeferred     = query("deferred")
+	sqlNextRetry    = query("next_retry")
 	sqlDefer        = outbox.Statements{Head: query("defer"), Deferred: query("defer_again")}
 	sqlPark         = outbox.OnBoth(query("park"))
 	sqlHasten       = query("hasten")

@@ -53,6 +53,12 @@ func (s shard) owned() error {
 	return s.readable()
 }
 
+// NextRetry returns when the next deferred row of the shard is due.
+func (s shard) NextRetry(ctx context.Context) (next time.Time, err error) {
+	err = s.store.rows(ctx, "find the next retry", sqlNextRetry, []any{s.number}, store.Scan((*store.Time)(&next)))
+	return next, err
+}
+
 // events reads rows of the outbox.
 func (s shard) events(ctx context.Context, text string, args ...any) (events []outbox.Row, err error) {
 	if err := s.owned(); err != nil {

@@ -54,6 +54,7 @@ var (
 	sqlHead           = query("head")
 	sqlDelete         = outbox.OnBoth(query("delete"))
 	sqlDeferred       = query("deferred")
+	sqlNextRetry      = query("next_retry")
 	sqlDefer          = outbox.Statements{Head: query("defer"), Deferred: query("defer_again")}
 	sqlPark           = outbox.OnBoth(query("park"))
 	sqlHasten         = query("hasten")
@@ -109,7 +110,7 @@ var writing = []string{
 
 // polling lists the reading statements that are prepared once, because they run many times a
 // second. Preparing one takes longer than running it.
-var polling = []string{sqlNextDue, sqlHead, sqlDeferred}
+var polling = []string{sqlNextDue, sqlHead, sqlDeferred, sqlNextRetry}
 
 // values returns the columns of a timer as arguments, in the order of [store.Columns].
 func values(r *store.Row) []any {

@@ -24,6 +24,12 @@ func (s *Store) Deferred(ctx context.Context, now time.Time, from string, limit,
 	return s.events(ctx, sqlDeferred, now.UnixMilli(), from, limit, each)
 }
 
+// NextRetry returns when the next deferred row is due.
+func (s *Store) NextRetry(ctx context.Context) (next time.Time, err error) {
+	err = each(ctx, pollQuerier{s}, store.Scan((*store.Time)(&next)), sqlNextRetry)
+	return next, classify("find the next retry", err)
+}
+
 // events reads rows of the outbox, with a statement of [polling].
 func (s *Store) events(ctx context.Context, text string, args ...any) (events []outbox.Row, err error) {
 	err = each(ctx, pollQuerier{s}, func(row store.Scanner) error {

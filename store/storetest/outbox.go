@@ -177,6 +177,13 @@ func (s *suite) deferred(now time.Time, from string, limit, each int) []outbox.R
 	return rows
 }
 
+func (s *suite) nextRetry(of string, want time.Time) {
+	s.Helper()
+	next, err := s.store.NextRetry(s.Context())
+	s.must(err)
+	s.same("next retry "+of, next.UTC(), want)
+}
+
 func outboxDefer(s *suite) {
 	s.emit(event(1), event(2), event(3))
 	all := s.head(0, 10)
@@ -212,6 +219,7 @@ func outboxDefer(s *suite) {
 	s.deferRow(all[1].Place, "topic", "gone", until)
 	s.must(s.store.Defer(s.Context()))
 	s.same("left", len(s.deferred(until, "", 10, 10)), 0)
+	s.nextRetry("of none", time.Time{})
 }
 
 // outboxDeferMany defers rows of destinations of different sizes.
@@ -232,6 +240,7 @@ func outboxDeferMany(s *suite) {
 		}
 		return "a"
 	}
+	s.nextRetry("of none", time.Time{})
 	var deferrals []outbox.Deferral
 	count := make(map[string]int)
 	for i, row := range rows { // the last is due first
@@ -252,6 +261,7 @@ func outboxDeferMany(s *suite) {
 	s.same("no more than five", taken(s.deferred(noon, "", 5, 3)), "aaabb")
 	s.same("all", len(s.deferred(noon, "", 100, 100)), n)
 	s.same("those that are due", taken(s.deferred(noon.Add(-58*time.Second), "", 100, 100)), "aa")
+	s.nextRetry("of all", noon.Add(-(n-1)*time.Second))
 	earliest := s.deferred(noon, "b", 1, 1)
 	last := 0
 	for i := range rows {
@@ -260,6 +270,10 @@ func outboxDeferMany(s *suite) {
 		}
 	}
 	s.same("the earliest first", earliest[0].Seq, rows[last].Seq)
+	third := rows[0].Place
+	third.Deferred = true
+	s.deferRow(third, "c", "failed", noon.Add(-time.Hour))
+	s.nextRetry("of the third destination", noon.Add(-time.Hour))
 }
 
 // outboxHasten has rows that are to wait for an hour.
