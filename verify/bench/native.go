@@ -60,7 +60,7 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 		return r, fmt.Errorf("consume the events: %w", err)
 	}
 	defer taking.Stop()
-	due := time.Now().Add(opt.Lead).Truncate(time.Second).Add(time.Second) // the server knows whole seconds
+	due := timer.RoundUp(time.Now().Add(opt.Lead))
 	before, err := usagesOf(b, nil)
 	if err != nil {
 		return r, err
@@ -70,7 +70,7 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 		c := command(opt.tenant(n), began, due)
 		m := nats.NewMsg("schedule." + string(c.ServiceCallID))
 		m.Data = encode(c).Payload
-		m.Header.Set("Nats-Schedule", "@at "+due.UTC().Format(time.RFC3339))
+		m.Header.Set("Nats-Schedule", "@at "+due.UTC().Format(time.RFC3339Nano))
 		m.Header.Set("Nats-Schedule-Target", "event."+string(c.TenantID))
 		if _, err := js.PublishMsgAsync(m); err != nil {
 			return r, err
@@ -97,7 +97,7 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 		return r, ctx.Err()
 	}
 	for _, a := range k.came {
-		if a.at.Before(timer.RoundDown(due)) {
+		if a.at.Before(due) {
 			return r, errors.New("void: a message came early")
 		}
 	}
