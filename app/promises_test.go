@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -124,6 +125,28 @@ func TestPromisesHaveTests(t *testing.T) {
 		}
 	default:
 		t.Errorf("%s shows other promises: go test ./app -run Promises -update", page)
+	}
+}
+
+// TestFaultsHaveTests finds each test that docs/faults-we-had.md names in the file that it links.
+func TestFaultsHaveTests(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/faults-we-had.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("\\[(?:`Test(\\w+)`|([^]`]+))\\]\\(\\.\\./([^)]+\\.go)\\)").FindAllStringSubmatch(string(page), -1)
+	if len(named) < 100 {
+		t.Errorf("the page names %d tests", len(named))
+	}
+	for _, link := range named {
+		name, file := link[1], link[3]
+		if name == "" {
+			name = `"` + link[2] + `"`
+		}
+		if found, _ := whereIs(t, path.Dir(file), name); found != file {
+			t.Errorf("test %s is not in %s, but in %q", name, file, found)
+		}
 	}
 }
 
