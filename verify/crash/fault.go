@@ -124,6 +124,7 @@ func (r *run) inject(ctx context.Context, in *instance) error {
 	case Both:
 		return r.killBoth(ctx, in)
 	case Failover:
+		r.mayEnd = true
 		return r.without(ctx, r.replicated.failOver)
 	case FailoverLag:
 		return r.failOverLagging(ctx)

@@ -155,6 +155,10 @@ func (r *run) awaitAll(ctx context.Context) error {
 	return nil
 }
 
+// otherHistory is what a process says that ends since its database has failed over: its next start
+// reads what the server that took over lacks, also where that is nothing.
+const otherHistory = "the database has another history than it had"
+
 // died notes that a process ended by itself, and starts its instance again.
 func (r *run) died(ctx context.Context, in *instance) error {
 	r.over(in, r.now())
@@ -163,7 +167,7 @@ func (r *run) died(ctx context.Context, in *instance) error {
 		in.bin = r.opt.Bin
 		return r.begin(ctx, in)
 	}
-	if r.mayEnd && in.life.cmd.ProcessState.ExitCode() == 1 {
+	if _, said := in.life.Find(otherHistory, in.life.Started); said && r.mayEnd && in.life.cmd.ProcessState.ExitCode() == 1 {
 		r.ended++
 		return r.begin(ctx, in)
 	}

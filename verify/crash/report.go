@@ -48,7 +48,7 @@ func (r Report) Write(out io.Writer) {
 	if r.Mode == Upgrade {
 		fmt.Fprintf(t, "ended\t%d\tof the older version, since the schema was newer\n", r.Refusals)
 	}
-	if r.Mode == FailoverLag {
+	if r.Mode.failsOver() {
 		fmt.Fprintf(t, "ended\t%d\tby themselves after a failover, to recover at their next start\n", r.Ended)
 	}
 	fmt.Fprintf(t, "messages sent\t%d\t%d a second to %d tenants; the broker has %d, the service acked %d\n", r.Sent, r.Rate, r.Tenants, r.Acked, r.Accepted)

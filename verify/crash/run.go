@@ -47,8 +47,8 @@ type run struct {
 	faults   int
 	deaths   int
 	refusals int
-	ended    int             // in FailoverLag: processes that ended by themselves when they were allowed to
-	mayEnd   bool            // in FailoverLag: an instance may end by itself, to recover at its next start
+	ended    int             // processes that ended by themselves when they were allowed to
+	mayEnd   bool            // a failover has begun: an instance may end by itself, to recover at its next start
 	lost     bool            // after a quiet: timers are missing though the service had its time
 	starts   []time.Duration // from start to ready
 	steps    []StepReport
