@@ -49,9 +49,18 @@ type Stats struct {
 	OldestDue     string `json:"oldestDue,omitempty" format:"date-time" doc:"When its timer was due."`
 	Parked        int64  `json:"parked" doc:"Events that the broker refused for good."`
 
-	Waiting     *Waiting     `json:"waiting,omitempty" doc:"Commands that wait in the inbox; none if there are none."`
-	Firing      *Firing      `json:"firing,omitempty" doc:"What is paused; none while all timers fire."`
-	Unprotected *Unprotected `json:"unprotected,omitempty" doc:"Timers that only a backup protects; none if that is not known."`
+	Failing     []FailingDestination `json:"failing,omitempty" doc:"Destinations that take no events, up to 100; none if all that were tried do."`
+	Waiting     *Waiting             `json:"waiting,omitempty" doc:"Commands that wait in the inbox; none if there are none."`
+	Firing      *Firing              `json:"firing,omitempty" doc:"What is paused; none while all timers fire."`
+	Unprotected *Unprotected         `json:"unprotected,omitempty" doc:"Timers that only a backup protects; none if that is not known."`
+}
+
+// A FailingDestination takes no events.
+type FailingDestination struct {
+	Destination string `json:"destination" doc:"The topic, and the partition if the broker names it; of a handler the tenant and the prefix."`
+	Events      int64  `json:"events" doc:"Events that wait for it; 1000 may stand for more, on PostgreSQL for each instance."`
+	Oldest      string `json:"oldest" format:"date-time" doc:"When the oldest of them came to the outbox."`
+	Reason      string `json:"reason" doc:"Why it did not take the event that was tried most often."`
 }
 
 // Unprotected counts the waiting timers that only a backup protects.
@@ -176,10 +185,17 @@ func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
 	if err != nil {
 		return nil, err
 	}
+	failing, err := a.timers.Failing(ctx)
+	if err != nil {
+		return nil, err
+	}
 	pauses, err := a.timers.Firing(ctx, now)
 	return &statsOutput{Stats{
 		Counts: Counts(s.Counts), NextDue: stamp(s.NextDue), Overdue: o.Timers, Paused: s.Paused, Held: s.Held, OldestOverdue: stamp(o.Oldest),
 		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked,
+		Failing: all(failing, func(f timer.FailingDestination) FailingDestination {
+			return FailingDestination{f.Destination, f.Events, stamp(f.Oldest), f.Reason}
+		}),
 		Waiting: waiting, Firing: showPauses(pauses), Unprotected: newUnprotected(a.unprotected),
 	}}, err
 }

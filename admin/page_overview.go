@@ -30,6 +30,7 @@ type overview struct {
 	Stats    timer.Stats
 	Waits    *Waiting // messages in the inbox; nil if none waits
 	Overdue  timer.Overdue
+	Failing  []timer.FailingDestination
 
 	Unprotected timer.Unprotected
 
@@ -90,6 +91,9 @@ func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
 // readBacklog reads what waits in the database.
 func (p *pages) readBacklog(ctx context.Context, now time.Time, o *overview) (err error) {
 	if o.Stats, o.Overdue, err = statsOf(ctx, p.opt.Timers, "", now); err != nil {
+		return err
+	}
+	if o.Failing, err = p.opt.Timers.Failing(ctx); err != nil {
 		return err
 	}
 	counts, err := p.opt.Timers.Upcoming(ctx, "", now, barWidth, barCount)
@@ -158,6 +162,9 @@ func (o *overview) judge() {
 		o.Tone, o.Verdict = "warn", "On time now. In the last "+span(recent)+" some events were more than "+span(objective)+" late, the worst "+span(o.Recent.Max)+"."
 	default:
 		o.Tone, o.Verdict = "good", "On time: 99 of 100 events were at the broker within "+span(o.P99)+" of their due time."
+	}
+	if len(o.Failing) > 0 && o.Tone == "bad" {
+		o.Verdict += " " + app.CheckDestinations(o.Failing).Reason + "."
 	}
 	if o.Tone == "good" && len(o.Red) > 0 {
 		o.Tone = "warn"

@@ -9,8 +9,52 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
+
+// deny has a destination deny all events in the outbox of a store.
+func deny(t *testing.T, store *sqlite.Store, destination string) {
+	t.Helper()
+	ctx, table := t.Context(), store.Outbox().Table()
+	rows, err := table.Head(ctx, 0, 10)
+	if err != nil || len(rows) == 0 {
+		t.Fatal(rows, err)
+	}
+	for _, row := range rows {
+		if err := table.Defer(ctx, outbox.Deferral{Place: row.Place, Destination: destination, Reason: "permission denied", RetryAt: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDestinationThatFailsIsNamed on the overview and in the API, to those who may see all tenants.
+func TestDestinationThatFailsIsNamed(t *testing.T) {
+	t.Parallel()
+	s, store := operated(t, func(o *admin.Options) { o.Token, o.History = "", admin.NewHistory(new(app.Counters), nil) })
+	if _, got, _ := ask(t, s, "GET", "/v1/stats"); got["failing"] != nil {
+		t.Errorf("before: %v", got["failing"])
+	}
+	err := store.Update(t.Context(), func(tx timer.Tx) error {
+		return tx.Emit(t.Context(), timer.DueTimeReached{Key: timer.Key{TenantID: "acme", ServiceCallID: "call"}, CommandID: "c", DueAt: fired, ReachedAt: fired})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deny(t, store, "svc.acme.serviceCall")
+	want := []any{map[string]any{"destination": "svc.acme.serviceCall", "events": 1.0, "oldest": "2026-01-01T00:00:00.000Z", "reason": "permission denied"}}
+	if _, got, _ := ask(t, s, "GET", "/v1/stats"); !cmp.Equal(got["failing"], any(want)) {
+		t.Errorf("failing: %v", cmp.Diff(any(want), got["failing"]))
+	}
+	_, body := get(s, "/")
+	for _, text := range []string{"svc.acme.serviceCall takes no events: 1 waits", "permission denied"} {
+		if !strings.Contains(body, text) {
+			t.Errorf("the overview lacks %q:\n%s", text, body)
+		}
+	}
+}
 
 // TestWhatWaitsIsCounted in the API, of all and of a tenant, and on the pages.
 func TestWhatWaitsIsCounted(t *testing.T) {

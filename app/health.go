@@ -47,7 +47,7 @@ func (a *App) Checks(ctx context.Context) []Check {
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		left, store = a.ask(ctx, "store", func(ctx context.Context) (*leftEvents, error) {
-			if err := a.store.Check(ctx); err != nil || len(a.handling) == 0 {
+			if err := a.store.Check(ctx); err != nil {
 				return nil, err
 			}
 			return a.leftEvents(ctx)
@@ -69,20 +69,28 @@ func (a *App) Checks(ctx context.Context) []Check {
 	}
 }
 
-// leftEvents are events that wait for a person, since a handler of OnDue refused them, or
-// no handler wants them.
+// leftEvents are events that wait for a person: at the broker a destination fails, or a handler
+// of OnDue refused them, or no handler wants them.
 type leftEvents struct {
+	failing   []timer.FailingDestination
 	parked    []timer.ParkedEvent
 	unclaimed []timer.ServiceCallID
 }
 
 func (a *App) leftEvents(ctx context.Context) (*leftEvents, error) {
+	if len(a.handling) == 0 {
+		if !a.forwarder.Status().Fails {
+			return nil, nil
+		}
+		failing, err := a.store.Timers().Failing(ctx)
+		return &leftEvents{failing: failing}, err
+	}
 	parked, err := a.store.Timers().Parked(ctx, "", 0, 1)
 	if err != nil {
 		return nil, err
 	}
 	unclaimed, err := a.store.Timers().Unclaimed(ctx, maxUnclaimed)
-	return &leftEvents{parked, unclaimed}, err
+	return &leftEvents{nil, parked, unclaimed}, err
 }
 
 // ask returns the answer of a part, or an error that says that there was none in time.
@@ -217,9 +225,9 @@ func (a *App) checkClock() Check {
 // checkForwarder says how the forwarder is, and which events are left for a person; nil: that
 // is not known.
 func (a *App) checkForwarder(left *leftEvents) Check {
-	s, stuck, fails, limit := a.forwarder.Status(), symptom.ForwarderStuck, symptom.EventsFail, longForward
+	s, stuck, limit := a.forwarder.Status(), symptom.ForwarderStuck, longForward
 	for _, d := range a.handling {
-		stuck, fails, limit = symptom.HandlerStuck, symptom.HandlerFails, max(limit, d.Timeout+longForward)
+		stuck, limit = symptom.HandlerStuck, max(limit, d.Timeout+longForward)
 	}
 	switch {
 	case !s.Owns:
@@ -228,8 +236,10 @@ func (a *App) checkForwarder(left *leftEvents) Check {
 		return found(symptom.RowsUnmoved, s.Unmoved)
 	case s.Stuck > limit:
 		return found(stuck, s.Stuck.Round(time.Millisecond))
-	case s.Failing > 0:
-		return found(fails, s.Failing, s.Failed)
+	case len(a.handling) > 0 && s.Failing > 0:
+		return found(symptom.HandlerFails, s.Failing, s.Failed)
+	case left != nil && longestFailing(left.failing, a.opt.Clock.Now()) > longFailing:
+		return CheckDestinations(left.failing)
 	case left != nil && len(left.parked) > 0:
 		e := left.parked[0]
 		return found(symptom.EventsParked, timer.Key{TenantID: e.TenantID, ServiceCallID: e.ServiceCallID}, e.Reason)
@@ -237,6 +247,26 @@ func (a *App) checkForwarder(left *leftEvents) Check {
 		return found(symptom.EventsUnclaimed, byPrefix(left.unclaimed))
 	}
 	return Check{Part: symptom.NoShard.Part}
+}
+
+// longFailing is how long events of a destination wait before it is reported.
+const longFailing = 10 * time.Second
+
+func longestFailing(all []timer.FailingDestination, now time.Time) (longest time.Duration) {
+	for _, f := range all {
+		longest = max(longest, now.Sub(f.Oldest))
+	}
+	return longest
+}
+
+// CheckDestinations returns the check of destinations that fail. It names the one whose events
+// have waited longest.
+func CheckDestinations(all []timer.FailingDestination) Check {
+	worst, others := slices.MinFunc(all, func(a, b timer.FailingDestination) int { return a.Oldest.Compare(b.Oldest) }), ""
+	if n := len(all) - 1; n > 0 {
+		others = fmt.Sprintf("; so do %d more destinations", n)
+	}
+	return found(symptom.DestinationFails, worst.Destination, worst.Waiting(), worst.Oldest.UTC().Format(time.RFC3339), others, worst.Reason)
 }
 
 const (

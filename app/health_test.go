@@ -129,6 +129,38 @@ func TestConcurrentChecksShareAnAnswer(t *testing.T) {
 	})
 }
 
+// TestDestinationThatIsDeniedIsNamed has a topic whose events the broker denies, and then takes.
+func TestDestinationThatIsDeniedIsNamed(t *testing.T) {
+	onBrokers(t, func(b *bench) {
+		var denied atomic.Bool
+		denied.Store(true)
+		topic := b.broker.Routing().EventsOf("acme")
+		b.broker = &denying{b.broker, func(to string) bool { return denied.Load() && strings.HasPrefix(to, topic+" ") }}
+		a, _ := b.serve(app.Options{})
+		b.schedule("call-1", time.Now().Add(time.Minute))
+		b.schedule("call-2", time.Now().Add(time.Hour))
+		wants := func(after time.Duration, want ...string) {
+			b.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			c := b.check(a, "forwarder")
+			for _, part := range want {
+				if c.Red || c.Advice == "" || !strings.Contains(c.Reason, part) {
+					b.Errorf("%+v, want %q", c, part)
+				}
+			}
+			if want == nil && c.Reason != "" {
+				b.Errorf("%+v, want nothing", c)
+			}
+		}
+		wants(time.Minute + time.Second) // it may pass
+		wants(time.Minute, "takes no events", topic, "1 waits", "permission denied")
+		wants(time.Hour, "2 wait")
+		denied.Store(false)
+		wants(time.Minute)
+	})
+}
+
 // A rightBroker knows the right time.
 type rightBroker struct{ broker.Broker }
 

@@ -40,6 +40,18 @@ func (ds *destinations) get(name string) destination {
 	return ds.byName[name]
 }
 
+// fail reports whether a destination fails.
+func (ds *destinations) fail() bool {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for _, d := range ds.byName {
+		if d.failures > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // change changes a destination.
 func (ds *destinations) change(name string, change func(*destination)) {
 	ds.mu.Lock()

@@ -14,6 +14,7 @@ type Status struct {
 	Owns    bool          // it has a table, or a shard of one
 	Waiting int           // see [Forwarder.Waiting]
 	Stuck   time.Duration // how long no read or publish has come to an end; zero if none is under way
+	Fails   bool          // a destination at the broker took nothing of the last publish to it
 	Failing int           // rows that have failed for ten minutes or longer, in their handler or at the broker
 	Failed  error         // the last error of the first of them, with the key of its timer
 	Unmoved error         // why rows could not be deferred, parked or deleted, the last time within a minute; nil if they could
@@ -27,7 +28,7 @@ func (f *Forwarder) Status() Status {
 	}
 	now := s.clock.Now()
 	failing, failed := s.failing.long(now, "")
-	return Status{Owns: true, Waiting: s.backlog.waiting(), Stuck: s.stuck(), Failing: failing, Failed: failed, Unmoved: s.unmoved.last(now)}
+	return Status{Owns: true, Waiting: s.backlog.waiting(), Stuck: s.stuck(), Fails: s.destinations.fail(), Failing: failing, Failed: failed, Unmoved: s.unmoved.last(now)}
 }
 
 // Failing returns how many events of a tenant have failed for ten minutes or longer, in

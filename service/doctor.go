@@ -64,8 +64,9 @@ func inTime[T any](ctx context.Context, late T, find func(context.Context) T) T 
 
 // An examination is one run of [Examine].
 type examination struct {
-	cfg config.Config
-	log *slog.Logger
+	cfg   config.Config
+	log   *slog.Logger
+	asked bool // a service that runs has said how its parts are
 }
 
 // settings reports settings that are risky.

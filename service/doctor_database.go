@@ -116,7 +116,11 @@ func (d *databaseFound) use(ctx context.Context, x *examination, name string) (e
 	if st.Parked > 0 {
 		d.add(found(symptom.Parked, st.Parked))
 	}
-	return nil
+	failing, err := d.store.Timers().Failing(ctx)
+	if len(failing) > 0 && !x.asked {
+		d.add(app.CheckDestinations(failing))
+	}
+	return err
 }
 
 // server checks what only a server of PostgreSQL has.

@@ -46,7 +46,7 @@ func (x *examination) http(ctx context.Context) []app.Check {
 	}
 	if err == nil { // the reasons need a token
 		if same, err := client.Readiness(ctx); err == nil {
-			is = same
+			is, x.asked = same, true
 		}
 	}
 	for _, p := range is.Parts {

@@ -140,6 +140,9 @@ func TestExamineFiles(t *testing.T) {
 			cfg.DBPath = file(t, strings.Repeat("no database ", 1000), 0o600)
 			return nil
 		}, "database", red, []string{"not a database"}},
+		"a destination that takes no events": {func(t *testing.T, cfg *config.Config) error {
+			return execSQLite(t, *cfg, `INSERT INTO timer_outbox_deferred (seq, id, payload, headers, appended_at, attempts, last_error, destination, retry_at) VALUES (1, 'a', x'', '{}', 0, 3, 'permission denied', 'svc.acme.serviceCall', 0)`)
+		}, "forwarder", warning, []string{"svc.acme.serviceCall takes no events: 1 waits", "1970-01-01", "permission denied"}},
 		"a newer schema": {func(t *testing.T, cfg *config.Config) error {
 			return execSQLite(t, *cfg, `INSERT INTO timer_schema (version_id, is_applied) VALUES (99, 1)`)
 		}, "schema", red, []string{"99", "newer"}},

@@ -21,7 +21,7 @@ type Reader struct {
 
 // Statements are the statements of a [Reader], in the words of a database.
 type Statements struct {
-	Get, Correlated, Delivery, Unclaimed, Firing, Counts, Stats, TenantCounts, Known, Unpublished, RegisteredBefore, Waiting string
+	Get, Correlated, Delivery, Unclaimed, Firing, Counts, Stats, Failing, TenantCounts, Known, Unpublished, RegisteredBefore, Waiting string
 
 	Overdue, Parked, Upcoming Question
 }
@@ -31,7 +31,7 @@ func StatementsOf(query func(name string) string) Statements {
 	both := func(name string) Question { return Question{query(name), query(name + "_tenant")} }
 	return Statements{
 		Get: query("get"), Correlated: query("correlated"), Delivery: query("delivery"), Unclaimed: query("unclaimed"), Firing: query("firing"),
-		Counts: query("counts"), Stats: query("stats"), TenantCounts: query("tenant_counts"), Known: query("known"), Unpublished: query("unpublished"),
+		Counts: query("counts"), Stats: query("stats"), Failing: query("failing"), TenantCounts: query("tenant_counts"), Known: query("known"), Unpublished: query("unpublished"),
 		RegisteredBefore: query("registered_before"), Waiting: query("inbox_waiting"),
 		Overdue: both("overdue"), Parked: both("parked"), Upcoming: both("upcoming"),
 	}
@@ -130,6 +130,14 @@ func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, before int64
 func (r *Reader) Unclaimed(ctx context.Context, limit int) (calls []timer.ServiceCallID, err error) {
 	err = r.Rows(ctx, "find unclaimed events", r.SQL.Unclaimed, []any{limit}, Collect(&calls, readServiceCall))
 	return calls, err
+}
+
+// Failing returns destinations to which events could not be sent.
+func (r *Reader) Failing(ctx context.Context) (all []timer.FailingDestination, err error) {
+	err = r.Rows(ctx, "find destinations that fail", r.SQL.Failing, []any{timer.MaxDestinations, timer.MaxFailing}, func(row Scanner) error {
+		return readFailing(row, &all)
+	})
+	return all, err
 }
 
 // Firing returns the pauses that the database keeps.

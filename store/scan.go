@@ -107,6 +107,23 @@ func readStats(st *timer.Stats) func(Scanner) error {
 	}
 }
 
+// readFailing reads a destination that takes no events. On PostgreSQL each shard has a row of it.
+func readFailing(row Scanner, all *[]timer.FailingDestination) error {
+	var f timer.FailingDestination
+	err := row.Scan(&f.Destination, &f.Events, (*Time)(&f.Oldest), &f.Reason)
+	for i := range *all {
+		if other := &(*all)[i]; other.Destination == f.Destination {
+			other.Events += f.Events
+			if f.Oldest.Before(other.Oldest) {
+				other.Oldest = f.Oldest
+			}
+			return err
+		}
+	}
+	*all = append(*all, f)
+	return err
+}
+
 // ReadNumber reads the only column of a row.
 func ReadNumber(row Scanner) (n int64, err error) {
 	err = row.Scan(&n)

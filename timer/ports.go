@@ -3,6 +3,7 @@ package timer
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -126,6 +127,10 @@ type Reader interface {
 	// Unclaimed returns the first service calls, at most limit, whose events wait in the
 	// outbox because no instance that runs has a handler for them.
 	Unclaimed(ctx context.Context, limit int) ([]ServiceCallID, error)
+
+	// Failing returns destinations to which events could not be sent, which wait, at most
+	// [MaxDestinations] of them.
+	Failing(ctx context.Context) ([]FailingDestination, error)
 
 	// Firing returns the pauses of firing that are in force at a time.
 	Firing(ctx context.Context, now time.Time) (Pauses, error)
@@ -257,4 +262,29 @@ type Stats struct {
 	// [MaxOverdue] of each.
 	Paused int64 // timers that are due and wait until firing is resumed
 	Held   int64 // timers that are due and wait for the fire rate of their tenant
+}
+
+// These bound [Reader].Failing.
+const (
+	MaxDestinations = 100
+	MaxFailing      = 1000 // events that are counted of a destination; on PostgreSQL in each shard
+)
+
+// A FailingDestination has events that wait, at least one of which it has not taken.
+type FailingDestination struct {
+	Destination string    // the topic, and the partition if the broker names it; of a handler the tenant and the prefix
+	Events      int64     // how many; [MaxFailing] may stand for more
+	Oldest      time.Time // when the oldest of those that are counted came to the outbox
+	Reason      string    // of the failure of the event that was tried most often
+}
+
+// Waiting says how many events wait.
+func (f FailingDestination) Waiting() string {
+	switch {
+	case f.Events >= MaxFailing:
+		return fmt.Sprintf("%d or more wait", f.Events)
+	case f.Events == 1:
+		return "1 waits"
+	}
+	return fmt.Sprintf("%d wait", f.Events)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -184,6 +186,31 @@ func TestList(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStatsNamesDestinations that take no events.
+func TestStatsNamesDestinations(t *testing.T) {
+	t.Parallel()
+	path := populated(t)
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Update(t.Context(), func(tx timer.Tx) error {
+		return tx.Emit(t.Context(), timer.DueTimeReached{Key: timer.Key{TenantID: "acme", ServiceCallID: "a"}, CommandID: "c", DueAt: noon, ReachedAt: noon})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := s.Outbox().Table().Head(t.Context(), 0, 1)
+	if err != nil || len(rows) != 1 {
+		t.Fatal(rows, err)
+	}
+	denied := outbox.Deferral{Place: rows[0].Place, Destination: "svc.acme.serviceCall", Reason: "permission denied", RetryAt: noon}
+	if err := errors.Join(s.Outbox().Table().Defer(t.Context(), denied), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	do(t, nil, "stats", "--db-path", path).wants(t, exitOK).prints(t, "svc.acme.serviceCall: 1 waits since 2030-01-01T12:00:00.000Z").prints(t, ": permission denied\n")
 }
 
 func TestStats(t *testing.T) {

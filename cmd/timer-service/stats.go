@@ -22,7 +22,8 @@ type statsCmd struct {
 func (statsCmd) Help() string {
 	return `Asks the service, or reads the database if none runs. The database keeps the counts,
 so this is fast for any number of timers. Overdue timers are counted up to 10000.
-Undelivered events wait for the broker, which refused parked ones. Messages that are
+Undelivered events wait for the broker, which refused parked ones. Destinations that
+take none are named, with the reason. Messages that are
 over a quota, or whose handling fails, wait in the inbox: a service that is asked counts
 them. A service that is asked also says how many timers only a backup protects. The exit code
 is 3 if the tenant has no timers.
@@ -142,6 +143,10 @@ type totals struct{ admin.Stats }
 func (t *totals) text() string {
 	all := append(pairs(t.Counts, t.NextDue, t.Overdue, t.OldestOverdue, t.Paused, t.Held), "undelivered", t.Outbox, "due at", when(t.OldestDue), "parked", t.Parked)
 	all = append(all, waitingPairs(t.Waiting)...)
+	for _, f := range t.Failing {
+		d := timer.FailingDestination{Destination: f.Destination, Events: f.Events, Reason: f.Reason}
+		all = append(all, "undelivered to", fmt.Sprintf("%s: %s since %s: %s", d.Destination, d.Waiting(), when(f.Oldest), d.Reason))
+	}
 	if u := t.Unprotected; u != nil {
 		all = append(all, "unprotected", timer.Unprotected{
 			Timers: u.Timers, More: u.More, Oldest: parseTime(u.Oldest), Before: parseTime(u.Before), At: parseTime(u.CountedAt),

@@ -142,6 +142,11 @@ type operator struct {
 	decide Decide
 }
 
+// Failing fails as "failing".
+func (r *reader) Failing(ctx context.Context) ([]timer.FailingDestination, error) {
+	return get(r.decide, "failing", func() ([]timer.FailingDestination, error) { return r.Reader.Failing(ctx) })
+}
+
 // Unclaimed fails as "unclaimed".
 func (r *reader) Unclaimed(ctx context.Context, limit int) ([]timer.ServiceCallID, error) {
 	return get(r.decide, "unclaimed", func() ([]timer.ServiceCallID, error) { return r.Reader.Unclaimed(ctx, limit) })

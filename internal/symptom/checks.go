@@ -80,9 +80,9 @@ var (
 		Part: "forwarder", Text: "%d events have failed in the handler of OnDue for ten minutes or longer, such as %v",
 		Do: "correct what the error names: the events are tried again for days, and all of them when the program starts",
 	}
-	EventsFail = Symptom{
-		Part: "forwarder", Text: "the broker has not taken %d events for ten minutes or longer, such as %v",
-		Do: "correct what the error names, such as a queue that is full or a permission; other events leave meanwhile, and these are tried again every few seconds",
+	DestinationFails = Symptom{
+		Part: "forwarder", Text: "%s takes no events: %s, the first of them since %s%s; the last error: %s",
+		Do: "correct what the error names, such as a queue that is full or a permission; other events leave meanwhile, and these are tried again every few seconds; `timer-service stats` names all destinations",
 	}
 	EventsParked = Symptom{
 		Part: "forwarder", Text: "events are parked, of which the handler of OnDue says that no attempt can help, such as %v: %s",

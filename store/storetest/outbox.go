@@ -290,6 +290,41 @@ func outboxHasten(s *suite) {
 	s.same("head", ids(s.head(0, 10)), []string{rows[2].Message.UUID})
 }
 
+// outboxFailing has a destination that fails, one whose events go around it untried, one that
+// works again, and an event that no handler wants.
+func outboxFailing(s *suite) {
+	s.emit(event(0), event(1), event(2), event(3), event(4), event(5))
+	rows := s.head(0, 10)
+	fail := func(row outbox.Row, destination, reason string, untried, unclaimed bool) {
+		s.Helper()
+		s.must(s.store.Defer(s.Context(), outbox.Deferral{Place: row.Place, Destination: destination, Reason: reason, RetryAt: noon, Untried: untried, Unclaimed: unclaimed}))
+	}
+	failing := func(want ...timer.FailingDestination) {
+		s.Helper()
+		got, err := s.store.Failing(s.Context())
+		s.must(err)
+		s.same("failing", got, want)
+	}
+	failing()
+	fail(rows[2], "denied", "goes around", true, false)
+	fail(rows[3], "busy", "goes around", true, false)
+	fail(rows[4], "order-4", "no handler", true, true)
+	failing()
+	fail(rows[1], "denied", "no permission", false, false)
+	fail(rows[0], "away", "no leader", false, false)
+	denied := timer.FailingDestination{Destination: "denied", Events: 2, Oldest: event(1).ReachedAt, Reason: "no permission"}
+	failing(timer.FailingDestination{Destination: "away", Events: 1, Oldest: event(0).ReachedAt, Reason: "no leader"}, denied)
+	rows[0].Place.Deferred = true
+	s.must(s.store.Delete(s.Context(), rows[0].Place))
+	failing(denied)
+	rows[1].Place.Deferred = true
+	fail(rows[1], "denied", "a longer reason", false, false)
+	denied.Reason = "a longer reason"
+	failing(denied)
+	_, err := s.store.Claim(s.Context(), "", 10)
+	s.must(err)
+}
+
 // outboxClaim has rows of the head and deferred ones that no handler wants.
 func outboxClaim(s *suite) {
 	calls := []timer.ServiceCallID{"order-2", "order-1", "order-10", "orders", "a-late-one", "order-3", "order-2"}
