@@ -80,7 +80,7 @@ type Server struct {
 	log      *slog.Logger
 	handler  http.Handler
 	tokens   *tokens
-	sessions *sessions
+	sessions sessions
 	actions  *actions
 	routes   *routes
 	api      *api          // nil if there are no timers to serve
@@ -95,7 +95,7 @@ type Server struct {
 // New returns a Server. It starts nothing: call [Server.Listen] and [Server.Run], or use it
 // as a handler.
 func New(log *slog.Logger, opt Options) *Server {
-	s := &Server{opt: opt, log: log, tokens: newTokens(opt.Token), sessions: new(sessions), actions: newActions(log, opt), routes: newRoutes(), stopping: make(chan struct{})}
+	s := &Server{opt: opt, log: log, tokens: newTokens(opt.Token), sessions: newSessions(opt.Token), actions: newActions(log, opt), routes: newRoutes(), stopping: make(chan struct{})}
 	s.actions.stopping = s.stopping
 	s.connections = &connections{most: option.Positive(opt.Connections, defaultConnections), open: make(map[net.Conn]*connection)}
 	s.refused = digest.New(func(attrs ...any) {

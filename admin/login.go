@@ -1,86 +1,72 @@
 package admin
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
 	"html/template"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/event-service-agent/timer-service/config"
 )
 
 const (
 	sessionCookie = "timer_session"
 	sessionAge    = 12 * time.Hour
-	maxSessions   = 20 // of one token, so that no token ends the sessions of another one
 )
 
-// A session stands for a token that was shown on the login page. It ends when the
-// token is no longer valid.
-type session struct {
-	id      tokenHash // hash of the cookie's value
-	token   tokenHash
-	expires time.Time
-}
+// Sessions seals the token that was shown on the login page, and the end of the session, into a
+// cookie, under a key made from http_token: each instance with that token opens it, and none keeps
+// anything. A session also ends when its token is no longer valid.
+type sessions struct{ seal cipher.AEAD }
 
-// Sessions are kept in memory: a restart ends them.
-type sessions struct {
-	mu  sync.Mutex
-	all []session // in the order in which they began
-}
-
-// begin returns the value of a cookie for a new session. If the token has too many sessions,
-// its oldest one ends.
-func (s *sessions) begin(token tokenHash, now time.Time) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	left := maxSessions - 1
-	for i, one := range slices.Backward(s.all) {
-		if one.token != token {
-			continue
-		}
-		if left--; left < 0 {
-			s.all = slices.Delete(s.all, i, i+1)
-			break
-		}
+// newSessions returns the sessions under a token. From a token that can be guessed no key is made,
+// since whoever has a cookie could try all such tokens: then a login is good for one instance.
+func newSessions(token string) sessions {
+	if len(token) < config.MinToken {
+		token = rand.Text()
 	}
-	value := rand.Text()
-	s.all = append(s.all, session{hashOf(value), token, now.Add(sessionAge)})
-	return value
+	key := hashOf(sessionCookie + " " + token)
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic(err) // the length of the key is right
+	}
+	seal, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err) // that of the block is, too
+	}
+	return sessions{seal}
+}
+
+// begin returns the value of a cookie for a new session.
+func (s sessions) begin(token tokenHash, now time.Time) string {
+	end := binary.BigEndian.AppendUint64(nil, uint64(now.Add(sessionAge).Unix())) //nolint:gosec // after 1970
+	return base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, append(end, token[:]...), nil))
 }
 
 // of returns the token that the session of a request stands for.
-func (s *sessions) of(r *http.Request) (token tokenHash, ok bool) {
-	id, now := sessionID(r), time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.all, func(one session) bool { return one.id == id && now.Before(one.expires) })
-	if i < 0 {
-		return tokenHash{}, false
-	}
-	return s.all[i].token, true
-}
-
-// end ends the session of a request.
-func (s *sessions) end(r *http.Request) {
-	id := sessionID(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = slices.DeleteFunc(s.all, func(one session) bool { return one.id == id })
-}
-
-// sessionID returns the id of the session that a request names, or the zero hash, which no
-// session has.
-func sessionID(r *http.Request) tokenHash {
+func (s sessions) of(r *http.Request) (token tokenHash, ok bool) {
 	cookie, err := r.Cookie(sessionCookie)
 	if err != nil {
-		return tokenHash{}
+		return token, false
 	}
-	return hashOf(cookie.Value)
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil {
+		return token, false
+	}
+	text, err := s.seal.Open(nil, nil, sealed, nil)
+	if err != nil || len(text) != 8+len(token) {
+		return token, false
+	}
+	copy(token[:], text[8:])
+	return token, time.Now().Unix() < int64(binary.BigEndian.Uint64(text)) //nolint:gosec // as it was written
 }
 
 // setCookie sets the cookie of a session. Only this server gets it back, and only from its
@@ -148,9 +134,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// logout ends the session.
+// logout has the browser forget the session.
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
-	s.sessions.end(r)
 	s.setCookie(w, r, "", -time.Second)
 	http.Redirect(w, r, s.opt.Prefix+"/login", http.StatusSeeOther)
 }

@@ -99,8 +99,44 @@ func TestBrowserLogsIn(t *testing.T) {
 	if answer.StatusCode != 303 || answer.Header.Get("Location") != "/timers/login" || answer.Cookies()[0].MaxAge != -1 {
 		t.Errorf("%d %v", answer.StatusCode, answer.Header)
 	}
-	if code, _ := get(s, "/timers/v1/stats", "Cookie", session); code != 401 {
-		t.Errorf("after the logout: %d", code)
+	if c := answer.Cookies()[0]; c.Name != "timer_session" || c.Value != "" || c.Path != "/timers/" {
+		t.Errorf("after the logout the browser keeps %v", c)
+	}
+}
+
+// TestLoginIsGoodForEveryInstance with the same token of all, unless that can be guessed.
+func TestLoginIsGoodForEveryInstance(t *testing.T) {
+	t.Parallel()
+	const long, other = "0123456789abcdef", "fedcba9876543210"
+	instance := func(token string) *admin.Server {
+		s := admin.New(quiet, admin.Options{Token: token, Monitor: admin.NewMonitor(nil, quiet)})
+		useTokens(t, s, map[timer.TenantID][]string{"acme": {"of acme"}})
+		return s
+	}
+	for _, test := range []struct {
+		here, there, token string
+		code               int
+	}{
+		{long, long, long, 404}, {long, long, "of acme", 404}, {long, other, "of acme", 401}, {"short", "short", "short", 401}, {"short", "short", "of acme", 401},
+	} {
+		here := instance(test.here)
+		session := post(here, "/login", url.Values{"token": {test.token}}).Result().Cookies()[0].Value
+		if code, _ := get(here, "/none", "Cookie", "timer_session="+session); code != 404 {
+			t.Errorf("%+v: here %d", test, code)
+		}
+		if code, _ := get(instance(test.there), "/none", "Cookie", "timer_session="+session); code != test.code {
+			t.Errorf("%+v: on another instance %d", test, code)
+		}
+		for i := range session { // any change
+			changed := []byte(session)
+			changed[i] = map[bool]byte{true: 'B', false: 'A'}[changed[i] == 'A']
+			if i == len(session)-1 {
+				changed = changed[:i] // its last bits stand for nothing
+			}
+			if code, _ := get(here, "/none", "Cookie", "timer_session="+string(changed)); code != 401 {
+				t.Errorf("%+v: with another byte %d: %d", test, i, code)
+			}
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package admin_test
 import (
 	"context"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -90,29 +89,6 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 			if w := begin(target, "acme"); w.Code != 200 {
 				t.Errorf("%s when they have ended: %d %s", target, w.Code, w.Body)
 			}
-		}
-	})
-}
-
-// TestTokenEndsItsOwnSessionsOnly when it begins many.
-func TestTokenEndsItsOwnSessionsOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := admin.New(quiet, admin.Options{Token: "full", Monitor: admin.NewMonitor(nil, quiet)})
-		useTokens(t, s, map[timer.TenantID][]string{"acme": {"acme", "acme too"}, "globex": {"globex"}})
-		login := func(token string) string {
-			time.Sleep(time.Millisecond)
-			return "timer_session=" + post(s, "/login", url.Values{"token": {token}}).Result().Cookies()[0].Value
-		}
-		code := func(session string) int {
-			code, _ := get(s, "/none", "Cookie", session)
-			return code
-		}
-		full, other, own, first := login("full"), login("globex"), login("acme"), login("acme too")
-		for range 20 {
-			login("acme too")
-		}
-		if code(first) != 401 || code(own) != 404 || code(full) != 404 || code(other) != 404 {
-			t.Errorf("of 21 sessions the first: %d, of others: %d, %d, %d", code(first), code(own), code(full), code(other))
 		}
 	})
 }
