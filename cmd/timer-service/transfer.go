@@ -67,9 +67,10 @@ type importCmd struct {
 func (importCmd) Help() string {
 	return `Adds the timers of an export to a database that is empty or does not exist. The file
 is checked first: of one that is incomplete or was changed nothing is imported. Then
-the database is read and compared with the file. What was added is removed if the
-import is interrupted; after a kill delete the database, and import again. Stop the
-service first. After the next start it handles the commands that the broker kept.
+the database is read and compared with the file. An import that fails, is interrupted
+or killed leaves a part: delete the database (on PostgreSQL its schema), and import
+again. Stop the service first. After the next start it handles the commands that the
+broker kept.
 
 Stdin is copied into the folder for temporary files before.
 
