@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"reflect"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -31,6 +30,9 @@ type api struct {
 	timers      timer.Reader
 	unprotected func() timer.Unprotected
 	waiting     func(context.Context, timer.TenantID) ([]timer.InboxCount, error)
+	monitor     *Monitor       // nil if no service is there
+	limits      *quota.Limiter // nil if there are no quotas
+	events      *Events        // nil if there are none
 	broker      broker.Broker
 	actions     *actions
 	log         *slog.Logger
@@ -81,20 +83,14 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, on *routes) *api {
 	c.RejectUnknownQueryParameters = true // a misspelled filter must not match everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
 	c.Security = []map[string][]string{{}, {"token": {}}}
-	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, waiting: opt.Waiting, broker: opt.Broker, actions: actions, log: log, routes: on}
+	a := &api{
+		timers: opt.Timers, unprotected: opt.Unprotected, waiting: opt.Waiting, monitor: opt.Monitor, limits: opt.Quotas, events: opt.Events,
+		broker: opt.Broker, actions: actions, log: log, routes: on,
+	}
 	a.huma = huma.NewAPI(c, humago.NewAdapter(on, ""))
-	a.addTimers()
-	a.addTenants()
-	a.addCommands()
-	a.addCancelMany()
-	a.addRefire()
-	a.addLines()
-	a.addMessages()
-	a.addDeadLetters()
-	a.addParked()
-	a.addUpcoming()
-	a.addOperations(opt.Quotas)
-	a.addEvents(opt.Events)
+	for _, o := range Operations {
+		o.serve(a, o)
+	}
 	for name, s := range c.Components.Schemas.Map() {
 		if name != "TimerRequest" { // TimerRequest is read strictly
 			s.AdditionalProperties = nil // fields that are added later must not break clients
@@ -108,64 +104,6 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_ = huma.DefaultJSONFormat.Marshal(w, huma.NewError(status, detail)) // fails if the client has gone
-}
-
-// add registers a GET whose handler has [readTimeout].
-func add[In, Out any](a *api, path, id, summary string, rule rule, answer func(context.Context, *In) (*Out, error)) {
-	op := huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary}
-	register(a, op, rule, func(ctx context.Context, in *In) (*Out, error) {
-		ctx, cancel := context.WithTimeout(ctx, readTimeout)
-		defer cancel()
-		return answer(ctx, in)
-	})
-}
-
-// errorsOf are the errors that any operation may answer.
-var errorsOf = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable}
-
-// register registers an operation for the requests that a rule allows.
-func register[In, Out any](a *api, op huma.Operation, rule rule, answer func(context.Context, *In) (*Out, error)) {
-	huma.Register(a.huma, a.complete(op, rule), func(ctx context.Context, in *In) (*Out, error) {
-		out, err := answer(ctx, in)
-		if err != nil {
-			return nil, a.problem(ctx, op.OperationID, err)
-		}
-		return out, nil
-	})
-}
-
-// change registers an operation that changes something, and may answer 409.
-func change[In, Out any](a *api, op huma.Operation, rule rule, answer func(context.Context, *In) (*Out, error)) {
-	if op.Responses == nil {
-		op.Responses = make(map[string]*huma.Response)
-	}
-	op.Responses[strconv.Itoa(http.StatusConflict)] = answerOf[Conflict](a, "application/problem+json", "It has no effect, or can't be done")
-	register(a, op, rule, answer)
-}
-
-// aLineForEach describes an answer of lines.
-const aLineForEach = "A line for each. The schema is that of a line."
-
-// answerOf describes an answer of values of type T.
-func answerOf[T any](a *api, contentType, description string) *huma.Response {
-	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{
-		contentType: {Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")},
-	}}
-}
-
-// complete adds to an operation the parts that all operations have.
-func (a *api) complete(op huma.Operation, rule rule) huma.Operation {
-	a.routes.rules[op.Method+" "+op.Path] = rule
-	op.Errors = append(op.Errors, errorsOf...)
-	if strings.Contains(op.Path, "{") {
-		op.Errors = append(op.Errors, http.StatusNotFound)
-	}
-	words := strings.FieldsFunc(op.Path, func(r rune) bool { return r == '/' || r == ':' })
-	op.Tags = words[1:2] // generators make a class of each tag
-	if len(words) > 3 && words[1] == "tenants" {
-		op.Tags = words[3:4]
-	}
-	return op
 }
 
 // problem returns an error as an answer.
@@ -219,18 +157,8 @@ func all[Row, Shown any](rows []Row, show func(Row) Shown) []Shown {
 	return shown
 }
 
-// An instant is a time of a query, zero if it is left out.
-type instant struct{ time.Time }
-
-// UnmarshalText reads a time. A query decodes a plus before the offset as a space, so a space
-// there is read as a plus.
-func (t *instant) UnmarshalText(text []byte) (err error) {
-	if i := len(text) - len(" 01:00"); i > 0 && text[i] == ' ' {
-		text[i] = '+'
-	}
-	t.Time, err = envelope.ParseTime(string(text))
-	return err
-}
+// A reply is an answer whose body is a T.
+type reply[T any] struct{ Body T }
 
 // stamp returns a time as messages carry it, or "" for zero.
 func stamp(t time.Time) string {

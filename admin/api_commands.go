@@ -32,6 +32,7 @@ type Command struct {
 	TimestampMS   int64               `json:"timestampMs"`
 	CorrelationID string              `json:"correlationId,omitempty"`
 	DueAt         string              `json:"dueAt,omitempty" format:"date-time"`
+	Before        *Timer              `json:"before,omitempty" doc:"Of a cancellation: the timer before, without its data; none if there was none."`
 }
 
 // A Conflict is the problem of a command that has no effect.
@@ -82,23 +83,6 @@ type (
 	}
 )
 
-func (a *api) addCommands() {
-	const path = "/v1/tenants/{tenant}/timers/{call}"
-	put := huma.Operation{
-		OperationID: "schedule-timer", Method: http.MethodPut, Path: path, Summary: "Publish a ScheduleTimer",
-		DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxCommand, SkipValidateBody: true,
-		Errors: []int{http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge},
-	}
-	cancel := huma.Operation{
-		OperationID: "cancel-timer", Method: http.MethodDelete, Path: path, Summary: "Publish a CancelTimer",
-		DefaultStatus: http.StatusAccepted,
-	}
-	took := answerOf[Command](a, "application/json", "With wait: it took effect")
-	put.Responses, cancel.Responses = map[string]*huma.Response{"200": took}, map[string]*huma.Response{"200": took}
-	change(a, put, tenantToken, a.schedule)
-	change(a, cancel, tenantToken, a.cancel)
-}
-
 func (a *api) schedule(ctx context.Context, in *scheduleInput) (*commandOutput, error) {
 	due, expires, err := in.Body.times(time.Now())
 	if err != nil {
@@ -132,6 +116,9 @@ func (a *api) cancel(ctx context.Context, in *cancelInput) (*commandOutput, erro
 	s, err := a.actions.newCancel(ctx, in.key(), in.CorrelationID, in.trace())
 	if err != nil {
 		return nil, err
+	}
+	if s.before.State != "" {
+		s.Before = new(DataQuery{}.show(s.before))
 	}
 	return a.publish(ctx, s, in.Wait)
 }

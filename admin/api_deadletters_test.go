@@ -56,13 +56,13 @@ func TestDeadLettersAreListedReplayedAndDiscarded(t *testing.T) {
 		return ids, next
 	}
 	for target, want := range map[string]string{
-		"/v1/tenants/acme/dead-letters":                                   "a/0 a/1 a/2 a/3 a/4",
-		"/v1/tenants/globex/dead-letters":                                 "g-1",
-		"/v1/tenants/_/dead-letters":                                      "n-1",
-		"/v1/tenants/none/dead-letters":                                   "",
+		"/v1/dead-letters?tenant=acme":                                    "a/0 a/1 a/2 a/3 a/4",
+		"/v1/dead-letters?tenant=globex":                                  "g-1",
+		"/v1/dead-letters?tenant=_":                                       "n-1",
+		"/v1/dead-letters?tenant=none":                                    "",
 		"/v1/dead-letters?reason=not_json":                                "g-1 n-1",
 		"/v1/dead-letters?since=2026-01-02T00:00:00Z":                     "",
-		"/v1/tenants/acme/dead-letters?correlationId=req-7":               "",
+		"/v1/dead-letters?tenant=acme&correlationId=req-7":                "",
 		"/v1/dead-letters?since=2026-01-01T00:00:00Z&reason=unknown_type": "",
 	} {
 		if ids, next := list(target); strings.Join(ids, " ") != want || next != "" {
@@ -71,7 +71,7 @@ func TestDeadLettersAreListedReplayedAndDiscarded(t *testing.T) {
 	}
 	var all []string
 	for after := ""; ; {
-		ids, next := list("/v1/tenants/acme/dead-letters?limit=2&after=" + url.QueryEscape(after))
+		ids, next := list("/v1/dead-letters?tenant=acme&limit=2&after=" + url.QueryEscape(after))
 		all = append(all, ids...)
 		if after = next; after == "" {
 			break
@@ -80,14 +80,21 @@ func TestDeadLettersAreListedReplayedAndDiscarded(t *testing.T) {
 	if strings.Join(all, " ") != "a/0 a/1 a/2 a/3 a/4" {
 		t.Errorf("in pages: %v", all)
 	}
-	if code, got, _ := ask(t, s, "GET", "/v1/tenants/acme/dead-letters?after=gone"); code != 404 {
+	if code, got, _ := ask(t, s, "GET", "/v1/dead-letters?tenant=acme&after=gone"); code != 404 {
 		t.Errorf("%d %v", code, got)
 	}
-	if code, got, _ := ask(t, s, "GET", "/v1/tenants/acme/dead-letters/a%2F1"); code != 200 || got["body"] != `{"n":1}` || got["replays"] != 1.0 || got["lastAt"] != "2026-01-01T00:00:00.000Z" {
-		t.Errorf("%d %v", code, got)
+	one := func(query string) map[string]any {
+		code, got, _ := ask(t, s, "GET", "/v1/dead-letters?body=true&"+query)
+		if code != 200 || len(got["deadLetters"].([]any)) != 1 {
+			t.Fatal(query, code, got)
+		}
+		return got["deadLetters"].([]any)[0].(map[string]any)
 	}
-	if code, got, _ := ask(t, s, "GET", "/v1/tenants/globex/dead-letters/g-1"); code != 200 || got["bodyBase64"] != "/w==" {
-		t.Errorf("%d %v", code, got)
+	if got := one("tenant=acme&id=a/1"); got["body"] != `{"n":1}` || got["replays"] != 1.0 || got["lastAt"] != "2026-01-01T00:00:00.000Z" {
+		t.Errorf("%v", got)
+	}
+	if got := one("id=g-1"); got["bodyBase64"] != "/w==" {
+		t.Errorf("%v", got)
 	}
 
 	commands, err := b.Tail().Subscribe(t.Context(), b.Routing().CommandsOf("acme"))
@@ -99,16 +106,20 @@ func TestDeadLettersAreListedReplayedAndDiscarded(t *testing.T) {
 		code           int
 		has            string
 	}{
-		{"POST", "/v1/tenants/globex/dead-letters/a%2F1:replay", 404, "no such dead letter"},
-		{"POST", "/v1/tenants/acme/dead-letters/none:replay", 404, "no such dead letter"},
-		{"POST", "/v1/tenants/acme/dead-letters/a%2F3:replay", 409, "replayed 3 times"},
-		{"POST", "/v1/tenants/acme/dead-letters/a%2F1", 405, ""},
-		{"POST", "/v1/tenants/acme/dead-letters/a%2F1:other", 405, ""},
-		{"POST", "/v1/tenants/acme/dead-letters/:replay", 404, ""},
-		{"DELETE", "/v1/tenants/globex/dead-letters/a%2F2", 404, "no such dead letter"},
-		{"POST", "/v1/tenants/acme/dead-letters/a%2F1:replay", 204, ""},
-		{"POST", "/v1/tenants/acme/dead-letters/a%2F1:replay", 404, "no such dead letter"},
-		{"DELETE", "/v1/tenants/acme/dead-letters/a%2F2", 204, ""},
+		{"GET", "/v1/dead-letters?id=none", 404, "no such dead letter"},
+		{"POST", "/v1/dead-letters:replay?tenant=globex&id=a/1", 404, "no such dead letter"},
+		{"POST", "/v1/dead-letters:replay?tenant=acme&id=none", 404, "no such dead letter"},
+		{"POST", "/v1/dead-letters:replay?tenant=acme&id=a/3", 200, "replayed 3 times"},
+		{"POST", "/v1/dead-letters:replay?tenant=acme&id=a/1&all=true", 422, "exclude each other"},
+		{"POST", "/v1/dead-letters:replay", 422, "all=true"},
+		{"POST", "/v1/dead-letters:discard?limit=1", 422, "all=true"},
+		{"POST", "/v1/dead-letters", 405, ""},
+		{"POST", "/v1/dead-letters:other", 404, ""},
+		{"POST", "/v1/dead-letters:discard?tenant=globex&id=a/2", 404, "no such dead letter"},
+		{"POST", "/v1/dead-letters:replay?id=a/1&dryRun=true", 200, `{"dryRun":true,"id":"a/1","tenantId":"acme","reason":"bad_field","result":"replayed"}`},
+		{"POST", "/v1/dead-letters:replay?tenant=acme&id=a/1", 200, `{"id":"a/1","tenantId":"acme","reason":"bad_field","result":"replayed"}`},
+		{"POST", "/v1/dead-letters:replay?tenant=acme&id=a/1", 404, "no such dead letter"},
+		{"POST", "/v1/dead-letters:discard?id=a/2", 200, `"result":"discarded"`},
 	} {
 		if code, text := do(s, test.method, test.target); code != test.code || !strings.Contains(text, test.has) {
 			t.Errorf("%s %s: %d %s, want %d with %q", test.method, test.target, code, text, test.code, test.has)
@@ -117,7 +128,7 @@ func TestDeadLettersAreListedReplayedAndDiscarded(t *testing.T) {
 	if m := <-commands; string(m.Payload) != `{"n":1}` || m.Metadata.Get(envelope.HeaderDeadLetterReplays) != "2" {
 		t.Errorf("replayed: %s %v", m.Payload, m.Metadata)
 	}
-	if ids, _ := list("/v1/tenants/acme/dead-letters"); !slices.Equal(ids, []string{"a/0", "a/3", "a/4"}) {
+	if ids, _ := list("/v1/dead-letters?tenant=acme"); !slices.Equal(ids, []string{"a/0", "a/3", "a/4"}) {
 		t.Errorf("left: %v", ids)
 	}
 }
@@ -147,11 +158,10 @@ func TestDeadLettersAreRemovedPageByPage(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ target, want string }{
-		{"/v1/tenants/acme/dead-letters:replay?limit=2", "a-0 replayed, a-1 replayed, a-2 replayed, a-3 refused, a-4 replayed, a-5 replayed, a-6 replayed"},
+		{"/v1/dead-letters:replay?tenant=acme&limit=2", "a-0 replayed, a-1 replayed, a-2 replayed, a-3 refused, a-4 replayed, a-5 replayed, a-6 replayed"},
 		{"/v1/dead-letters:discard?limit=2&reason=not_json", "g-1 discarded"},
-		{"/v1/tenants/globex/dead-letters:discard?limit=2", ""},
-		{"/v1/tenants/acme/dead-letters:discard?limit=1&id=unknown", ""},
-		{"/v1/dead-letters:discard?limit=2", "a-3 discarded"},
+		{"/v1/dead-letters:discard?tenant=globex&limit=2", ""},
+		{"/v1/dead-letters:discard?limit=2&all=true", "a-3 discarded"},
 	} {
 		if got := strings.Join(remove(test.target), ", "); got != test.want {
 			t.Errorf("%s: %s, want %s", test.target, got, test.want)
@@ -178,8 +188,8 @@ func TestDeadLettersOfBrokersThatCannot(t *testing.T) {
 		t.Errorf("%d %v", code, got)
 	}
 	away := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: gochannel.New(gochannel.Options{}, quiet)})
-	for method, target := range map[string]string{
-		"GET": "/v1/tenants/acme/dead-letters", "POST": "/v1/tenants/acme/dead-letters/a:replay", "DELETE": "/v1/tenants/acme/dead-letters/a",
+	for target, method := range map[string]string{
+		"/v1/dead-letters?tenant=acme": "GET", "/v1/dead-letters:replay?id=a": "POST", "/v1/dead-letters:discard?id=a": "POST",
 	} {
 		if code, text := do(away, method, target); code != 503 {
 			t.Errorf("%s: %d %s", target, code, text)

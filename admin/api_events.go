@@ -2,13 +2,10 @@ package admin
 
 import (
 	"context"
-	"net/http"
 	"reflect"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A heartbeatEvent says that the connection works.
@@ -26,39 +23,35 @@ type eventsInput struct {
 	Only []string `query:"only,explode" enum:"scheduled,canceled,ignored,rejected,dead-lettered,reached,expired,published,parked" doc:"Only events of this name; may be given several times. Default: all."`
 }
 
-func (a *api) addEvents(events *Events) {
-	// Generators take the schema of a stream for the schema of the data of one event.
+// tuneEvents describes the answer. Generators take the schema of a stream for the schema of the
+// data of one event.
+func tuneEvents(a *api, op *huma.Operation) {
 	data := new(huma.Schema)
 	for _, event := range []any{Happening{}, heartbeatEvent{}, endEvent{}} {
 		data.OneOf = append(data.OneOf, a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(event), true, ""))
 	}
-	op := huma.Operation{
-		OperationID: "listen", Method: http.MethodGet, Path: "/v1/events", Summary: "What happens on this instance, as server-sent events",
-		Description: "Commands: `scheduled`, `canceled`, `ignored` (no effect: stale, reached or expired), `rejected` (over its quota, or the database failed; it comes again), `dead-lettered`. " +
-			"Timers: `reached`, `expired`, `published` (acked by the broker), `parked`. `heartbeat` every 15 s. `end` is the last event, if the server ends the connection. " +
-			"Nothing is repeated that happened while no connection was there. There are 50 connections at most, together with those of /v1/messages, and 10 with the tokens of one tenant.",
-		Responses: map[string]*huma.Response{"200": {Description: "A stream. The schema is that of the data of an event.", Content: map[string]*huma.MediaType{eventStream: {Schema: data}}}},
+	op.Responses["200"] = &huma.Response{Description: "A stream. The schema is that of the data of an event.", Content: map[string]*huma.MediaType{eventStream: {Schema: data}}}
+}
+
+func (a *api) listen(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
+	if a.events == nil {
+		return nil, errNoService
 	}
-	register(a, op, filtered, func(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
-		if events == nil {
-			return nil, errNoService
-		}
-		end, refused := a.actions.streams.begin(accessOf(ctx).tenant)
-		if refused != nil {
-			return nil, refused
-		}
-		l := events.listen(timer.TenantID(in.Tenant), in.Only)
-		return &huma.StreamResponse{Body: func(c huma.Context) {
-			defer end()
-			defer events.remove(l)
-			beat := func() []byte { return serverSent("heartbeat", heartbeatEvent{stamp(time.Now())}) }
-			follow(a, c, l.queue, stream[[]byte]{
-				contentType: eventStream,
-				begin:       beat(),
-				show:        func(event []byte) []byte { return event },
-				beat:        beat,
-				end:         func(reason string) []byte { return serverSent("end", endEvent{reason}) },
-			})
-		}}, nil
-	})
+	end, refused := a.actions.streams.begin(accessOf(ctx).tenant)
+	if refused != nil {
+		return nil, refused
+	}
+	l := a.events.listen(in.Tenant, in.Only)
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer end()
+		defer a.events.remove(l)
+		beat := func() []byte { return serverSent("heartbeat", heartbeatEvent{stamp(time.Now())}) }
+		follow(a, c, l.queue, stream[[]byte]{
+			contentType: eventStream,
+			begin:       beat(),
+			show:        func(event []byte) []byte { return event },
+			beat:        beat,
+			end:         func(reason string) []byte { return serverSent("end", endEvent{reason}) },
+		})
+	}}, nil
 }

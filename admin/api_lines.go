@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -59,17 +58,6 @@ type (
 		Body        []byte
 	}
 )
-
-func (a *api) addLines() {
-	op := huma.Operation{
-		OperationID: "publish-commands", Method: http.MethodPost, Path: commandsPath, Summary: "Publish many commands",
-		Description: "A body of lines, at most 1000 in 1 MiB, each of which is the envelope of a ScheduleTimer, ScheduleTimers, CancelTimer or CancelTimers. With the control character RS before each (application/json-seq) they may have line breaks. The answer has a line for each that is not empty, in their order. " +
-			"Each command is published with an id of its own for the broker: one that is sent again is published again, and the service ignores its version, which it has.",
-		MaxBodyBytes: MaxCommandsBytes + 1, SkipValidateBody: true, Errors: []int{http.StatusRequestEntityTooLarge},
-		Responses: map[string]*huma.Response{"200": answerOf[LineResult](a, JSONLines, aLineForEach)},
-	}
-	register(a, op, filtered, a.publishLines)
-}
 
 func (a *api) publishLines(ctx context.Context, in *linesInput) (*linesOutput, error) {
 	separator := "\n"

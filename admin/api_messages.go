@@ -62,23 +62,13 @@ func showMessage(m *message.Message) Message {
 
 type messagesInput struct {
 	Kind   string `path:"kind" enum:"commands,events,receipts,deadletters"`
-	Tenant string `query:"tenant" maxLength:"64" pattern:"^(_|[A-Za-z0-9][A-Za-z0-9_-]*)$" doc:"Only messages of this tenant; _ for dead letters that name no valid tenant." example:"acme"`
-}
-
-func (a *api) addMessages() {
-	op := huma.Operation{
-		OperationID: "tail", Method: http.MethodGet, Path: "/v1/messages/{kind}", Summary: "Messages at the broker from now on, as lines of JSON",
-		Description: "No message is taken from another consumer, and none is repeated: a client that reads too slowly misses some. An empty line every 15 s says that the connection works. " +
-			"Where the broker can't listen to the topics of all tenants at once, name one. There are 50 connections at most, together with those of /v1/events, and 10 with the tokens of one tenant.",
-		Responses: map[string]*huma.Response{"200": answerOf[Message](a, JSONLines, aLineForEach)},
-	}
-	register(a, op, filtered, a.messages)
+	Tenant Owner  `query:"tenant" maxLength:"64" pattern:"^(_|[A-Za-z0-9][A-Za-z0-9_-]*)$" doc:"Only messages of this tenant; _ for dead letters that name no valid tenant." example:"acme"`
 }
 
 // messages answers with the messages of a topic, until the client goes away, the server
 // stops, or a heartbeat finds that the token is no longer valid.
 func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResponse, error) {
-	tenant, err := only(ctx, in.Tenant)
+	tenant, err := only(ctx, string(in.Tenant))
 	if err != nil {
 		return nil, err
 	}

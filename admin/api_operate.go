@@ -3,9 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
-	"net/http"
 	"slices"
 	"time"
 
@@ -26,7 +24,9 @@ type Pause struct {
 type Firing struct {
 	Paused bool `json:"paused" doc:"No instance that shares the database fires timers of any tenant. Commands are taken, and events that wait are published."`
 	Pause
-	Tenants []TenantPause `json:"tenants,omitempty" doc:"Tenants whose firing is paused by name, in order."`
+	Tenants  []TenantPause `json:"tenants,omitempty" doc:"Tenants whose firing is paused by name, in order."`
+	NotReady []string      `json:"notReady,omitempty" doc:"Parts of the instance that answers which do not work, and why: timers may not fire, or their events wait, though nothing is paused."`
+	Hint     string        `json:"hint,omitempty" doc:"For people: what may be wrong with the request."`
 }
 
 // A TenantPause says that no instance fires the timers of a tenant.
@@ -37,19 +37,20 @@ type TenantPause struct {
 
 func showPause(p timer.Pause) Pause { return Pause{stamp(p.Since), stamp(p.Until), p.By} }
 
-// showPauses returns the pauses, or nil if there are none.
-func showPauses(pauses timer.Pauses) *Firing {
-	if len(pauses) == 0 {
-		return nil
-	}
-	return new(showFiring(pauses))
-}
-
-func showFiring(pauses timer.Pauses) (f Firing) {
+// showFiring says what is paused, and what does not work on this instance.
+func (a *api) showFiring(pauses timer.Pauses) (f Firing) {
 	f.Paused, f.Pause = pauses[""].Paused(), showPause(pauses[""])
 	for _, tenant := range slices.Sorted(maps.Keys(pauses)) {
 		if tenant != "" {
 			f.Tenants = append(f.Tenants, TenantPause{tenant, showPause(pauses[tenant])})
+		}
+	}
+	if a.monitor == nil {
+		return f
+	}
+	for _, c := range a.monitor.Checks() {
+		if c.Red {
+			f.NotReady = append(f.NotReady, c.Part+": "+c.Reason)
 		}
 	}
 	return f
@@ -114,6 +115,7 @@ type TenantQuota struct {
 
 // Quotas are a page of tenants with their quotas.
 type Quotas struct {
+	Hint    string        `json:"hint,omitempty" doc:"For people: why there are none."`
 	Limited bool          `json:"limited" doc:"There are quotas: quotas_file is set."`
 	Default *Limits       `json:"default,omitempty" doc:"Of tenants without limits of their own."`
 	Tenants []TenantQuota `json:"tenants" nullable:"false" doc:"Tenants with limits of their own, and tenants that were active on this instance in the last minutes, in order."`
@@ -121,109 +123,97 @@ type Quotas struct {
 }
 
 type (
-	firingOutput struct{ Body Firing }
-	pauseInput   struct {
+	pauseInput struct {
 		TenantQuery
-		Until instant `query:"until" doc:"When timers fire again, as RFC 3339 with a zone. None: when firing is resumed." example:"2030-01-31T12:00:00Z"`
+		Until Moment `query:"until" doc:"When timers fire again: RFC 3339 with a zone, or a duration from now on. None: when firing is resumed." example:"2h"`
 	}
 	forgetInput struct {
 		TenantPath
-		Confirm string `query:"confirm" doc:"The tenant once more, as a guard."`
+		Confirm timer.TenantID `query:"confirm" doc:"The tenant once more, as a guard."`
 	}
-	forgetOutput struct{ Body Forgotten }
-	nodesOutput  struct{ Body Nodes }
-	auditOutput  struct{ Body Audit }
-	quotasInput  struct {
+	quotasInput struct {
 		TenantQuery
-		Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
-		After string `query:"after" maxLength:"64" doc:"The page after this tenant: next of the page before."`
+		Limit int            `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+		After timer.TenantID `query:"after" maxLength:"64" doc:"The page after this tenant: next of the page before."`
 	}
-	quotasOutput struct{ Body Quotas }
 )
 
-func (a *api) addOperations(limits *quota.Limiter) {
-	add(a, "/v1/firing", "get-firing", "Whether timers fire, or firing is paused of all tenants or of some", adminToken, a.firing)
-	pause := huma.Operation{OperationID: "pause-firing", Method: http.MethodPost, Path: "/v1/firing:pause", Summary: "Fire no timer of any tenant, or of one, until a time or until firing is resumed"}
-	change(a, pause, adminToken, func(ctx context.Context, in *pauseInput) (*firingOutput, error) {
-		if err := a.actions.pause(ctx, timer.TenantID(in.Tenant), in.Until.Time); err != nil {
-			return nil, err
-		}
-		return a.firing(ctx, nil)
-	})
-	resume := huma.Operation{OperationID: "resume-firing", Method: http.MethodPost, Path: "/v1/firing:resume", Summary: "Fire again, overdue timers first. A tenant that was paused by name is resumed by name"}
-	change(a, resume, adminToken, func(ctx context.Context, in *struct{ TenantQuery }) (*firingOutput, error) {
-		if err := a.actions.resume(ctx, timer.TenantID(in.Tenant)); err != nil {
-			return nil, err
-		}
-		return a.firing(ctx, nil)
-	})
-	forget := huma.Operation{OperationID: "forget-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant}", Summary: "Delete all timers and parked events of a tenant"}
-	change(a, forget, adminToken, a.forget)
-	add(a, "/v1/nodes", "list-nodes", "Instances that share the database", adminToken, a.nodes)
-	add(a, "/v1/audit", "list-actions", "What people changed on this instance, newest first", adminToken, a.auditLog)
-	add(a, "/v1/quotas", "list-quotas", "What tenants may have, and what they use", filtered, func(ctx context.Context, in *quotasInput) (*quotasOutput, error) {
-		found, err := a.quotasOf(ctx, limits, timer.TenantID(in.Tenant), timer.TenantID(in.After), in.Limit)
-		return &quotasOutput{found}, err
-	})
-}
-
-func (a *api) firing(ctx context.Context, _ *struct{}) (*firingOutput, error) {
-	pauses, err := a.timers.Firing(ctx, time.Now())
-	return &firingOutput{showFiring(pauses)}, err
-}
-
-func (a *api) forget(ctx context.Context, in *forgetInput) (*forgetOutput, error) {
-	if in.Confirm != in.Tenant {
-		return nil, huma.Error422UnprocessableEntity("this deletes all timers of the tenant: repeat its name as ?confirm=" + in.Tenant)
+func (a *api) pause(ctx context.Context, in *pauseInput) (*reply[Firing], error) {
+	if err := a.actions.pause(ctx, in.Tenant, in.Until.Time); err != nil {
+		return nil, err
 	}
-	sum, err := a.actions.forget(ctx, timer.TenantID(in.Tenant))
-	more := errors.Is(err, errMore)
+	out, err := a.firing(ctx, nil)
+	if counts, _ := a.timers.Stats(ctx, in.Tenant); in.Tenant != "" && counts.Total() == 0 {
+		out.Body.Hint = "the tenant " + string(in.Tenant) + " has no timers: is that its name? Its pause holds for timers that it schedules"
+	}
+	return out, err
+}
+
+func (a *api) resume(ctx context.Context, in *TenantQuery) (*reply[Firing], error) {
+	if err := a.actions.resume(ctx, in.Tenant); err != nil {
+		return nil, err
+	}
+	return a.firing(ctx, nil)
+}
+
+func (a *api) firing(ctx context.Context, _ *struct{}) (*reply[Firing], error) {
+	pauses, err := a.timers.Firing(ctx, time.Now())
+	return &reply[Firing]{a.showFiring(pauses)}, err
+}
+
+func (a *api) forget(ctx context.Context, in *forgetInput) (*reply[Forgotten], error) {
+	if in.Confirm != in.Tenant {
+		return nil, huma.Error422UnprocessableEntity("this deletes all timers of the tenant: repeat its name as ?confirm=" + string(in.Tenant))
+	}
+	sum, err := a.actions.forget(ctx, in.Tenant)
+	more := err != nil && sum.Total() > 0 // the next call has the error, if it lasts
 	if more {
 		err = nil
 	}
-	return &forgetOutput{Forgotten{Counts(sum), !more}}, err
+	return &reply[Forgotten]{Forgotten{Counts(sum), !more}}, err
 }
 
-func (a *api) nodes(ctx context.Context, _ *struct{}) (*nodesOutput, error) {
+func (a *api) nodes(ctx context.Context, _ *struct{}) (*reply[Nodes], error) {
 	nodes, err := a.actions.nodes(ctx)
-	return &nodesOutput{Nodes{all(nodes, func(n timer.Node) Node {
+	return &reply[Nodes]{Nodes{all(nodes, func(n timer.Node) Node {
 		return Node{n.ID, n.Host, n.PID, n.Version, stamp(n.Started), stamp(n.Seen), n.Self}
 	})}}, err
 }
 
-func (a *api) auditLog(context.Context, *struct{}) (*auditOutput, error) {
-	return &auditOutput{Audit{all(a.actions.audit.recent(), func(done action) AuditEntry {
+func (a *api) auditLog(context.Context, *struct{}) (*reply[Audit], error) {
+	return &reply[Audit]{Audit{all(a.actions.audit.recent(), func(done action) AuditEntry {
 		return AuditEntry{stamp(done.At), done.Who, done.What, done.Target, done.Result}
 	})}}, nil
 }
 
-// quotasOf returns a page of the quotas and the usage of the tenants after one, or of one
-// tenant only. Limits may be nil.
-func (a *api) quotasOf(ctx context.Context, limits *quota.Limiter, tenant, after timer.TenantID, limit int) (Quotas, error) {
-	found := Quotas{Tenants: []TenantQuota{}}
-	if limits == nil {
-		return found, nil
+// quotas answers with a page of the quotas and the usage of tenants, or of one tenant only.
+func (a *api) quotas(ctx context.Context, in *quotasInput) (*reply[Quotas], error) {
+	out := &reply[Quotas]{Quotas{Tenants: []TenantQuota{}}}
+	if a.limits == nil {
+		out.Body.Hint = "there are no quotas: quotas_file is not set"
+		return out, nil
 	}
-	found.Limited, found.Default = true, new(showLimits(limits.Default()))
-	tenants := []timer.TenantID{tenant}
-	if tenant == "" {
-		tenants = limits.Tenants(after, limit)
-		if len(tenants) == limit {
-			found.Next = string(tenants[limit-1])
+	found := &out.Body
+	found.Limited, found.Default = true, new(showLimits(a.limits.Default()))
+	tenants := []timer.TenantID{in.Tenant}
+	if in.Tenant == "" {
+		tenants = a.limits.Tenants(in.After, in.Limit)
+		if len(tenants) == in.Limit {
+			found.Next = string(tenants[in.Limit-1])
 		}
 	}
 	for _, t := range tenants {
 		counts, err := a.timers.Stats(ctx, t)
 		if err != nil {
-			return found, err
+			return nil, err
 		}
 		waiting, err := waitingOf(ctx, a.waiting, t)
 		if err != nil {
-			return found, err
+			return nil, err
 		}
-		found.Tenants = append(found.Tenants, showQuota(limits.Usage(t), counts.Scheduled, waiting))
+		found.Tenants = append(found.Tenants, showQuota(a.limits.Usage(t), counts.Scheduled, waiting))
 	}
-	return found, nil
+	return out, nil
 }
 
 func showLimits(l quota.Limits) Limits {

@@ -144,24 +144,27 @@ func TestParkedEventsAreListedRetriedAndDiscarded(t *testing.T) {
 			t.Errorf("%s as %s: %s, want %s", test.query, test.token, got, test.want)
 		}
 	}
-	if _, got, _ := send(t, s, "GET", "/v1/parked/"+first, "", with("full")...); !strings.Contains(fmt.Sprint(got["body"]), `"type":"DueTimeReached"`) {
-		t.Errorf("one: %v", got)
+	if _, text := do(s, "GET", "/v1/parked?body=true&seq="+first, with("full")...); !strings.Contains(text, `\"type\":\"DueTimeReached\"`) {
+		t.Errorf("one: %s", text)
 	}
 	for _, test := range []struct {
 		token, method, target string
 		code                  int
 	}{
-		{"acme", "GET", "/v1/parked/" + second, 404},
-		{"acme", "POST", "/v1/parked/" + second + ":retry", 404},
-		{"acme", "DELETE", "/v1/parked/" + second, 404},
-		{"full", "GET", "/v1/parked/9999", 404},
-		{"full", "POST", "/v1/parked/9999:retry", 404},
-		{"full", "DELETE", "/v1/parked/9999", 404},
-		{"full", "GET", "/v1/parked/0", 422},
-		{"full", "POST", "/v1/parked/x:retry", 422},
-		{"acme", "POST", "/v1/parked/" + first + ":retry", 204},
-		{"full", "POST", "/v1/parked/" + first + ":retry", 404},
-		{"full", "DELETE", "/v1/parked/" + second, 204},
+		{"acme", "GET", "/v1/parked?seq=" + second, 404},
+		{"acme", "POST", "/v1/parked:retry?seq=" + second, 404},
+		{"acme", "POST", "/v1/parked:discard?seq=" + second, 404},
+		{"full", "GET", "/v1/parked?seq=9999", 404},
+		{"full", "POST", "/v1/parked:retry?seq=9999", 404},
+		{"full", "POST", "/v1/parked:discard?seq=9999", 404},
+		{"full", "GET", "/v1/parked?seq=0", 422},
+		{"full", "POST", "/v1/parked:retry?seq=x", 422},
+		{"full", "POST", "/v1/parked:retry", 422},
+		{"full", "POST", "/v1/parked:discard?limit=1", 422},
+		{"full", "POST", "/v1/parked:discard?all=true&seq=" + first, 422},
+		{"acme", "POST", "/v1/parked:retry?seq=" + first, 200},
+		{"full", "POST", "/v1/parked:retry?seq=" + first, 404},
+		{"full", "POST", "/v1/parked:discard?all=true", 200},
 	} {
 		if code, text := do(s, test.method, test.target, with(test.token)...); code != test.code {
 			t.Errorf("%s %s as %s: %d %s, want %d", test.method, test.target, test.token, code, text, test.code)
@@ -421,8 +424,8 @@ func TestServerWithoutAServiceOnlyReads(t *testing.T) {
 	without, _ := operated(t, func(opt *admin.Options) { opt.Service, opt.Operator, opt.Broker = nil, nil, nil })
 	readOnly, _ := operated(t, func(opt *admin.Options) { opt.ReadOnly = true })
 	for target, method := range map[string]string{
-		"/v1/firing:pause": "POST", "/v1/firing:resume": "POST", "/v1/parked/1:retry": "POST", "/v1/parked/1": "DELETE", "/v1/tenants/acme?confirm=acme": "DELETE",
-		"/v1/tenants/acme/timers/order-4": "DELETE", "/v1/tenants/acme/dead-letters/a": "DELETE", "/v1/tenants/acme/dead-letters/a:replay": "POST",
+		"/v1/firing:pause": "POST", "/v1/firing:resume": "POST", "/v1/parked:retry?seq=1": "POST", "/v1/parked:discard?seq=1": "POST", "/v1/tenants/acme?confirm=acme": "DELETE",
+		"/v1/tenants/acme/timers/order-4": "DELETE", "/v1/dead-letters:discard?id=a": "POST", "/v1/dead-letters:replay?id=a": "POST",
 	} {
 		if code, text := do(without, method, target, with("full")...); code != 503 {
 			t.Errorf("%s: %d %s", target, code, text)

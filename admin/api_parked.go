@@ -2,7 +2,7 @@ package admin
 
 import (
 	"context"
-	"net/http"
+	"errors"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -30,70 +30,113 @@ type ParkedEvents struct {
 	Next   string        `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page. A page may be short."`
 }
 
-func showParked(e timer.ParkedEvent) ParkedEvent {
-	return ParkedEvent{
+func showParked(e timer.ParkedEvent, withBody bool) ParkedEvent {
+	shown := ParkedEvent{
 		Seq: e.Seq, ID: e.ID, TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, CorrelationID: e.CorrelationID,
 		AppendedAt: stamp(e.AppendedAt), ParkedAt: stamp(e.ParkedAt), Attempts: e.Attempts, Reason: e.Reason,
 	}
+	if withBody {
+		shown.Body = showBody(e.Body)
+	}
+	return shown
 }
 
 // A TenantQuery may narrow an answer to a tenant.
 type TenantQuery struct {
-	Tenant string `query:"tenant" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" doc:"Only what belongs to this tenant." example:"acme"`
+	Tenant timer.TenantID `query:"tenant" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" doc:"Only what belongs to this tenant." example:"acme"`
 }
 
 // Resolve narrows the query to the only tenant that the request may see, if it may not see all.
 func (q *TenantQuery) Resolve(ctx huma.Context) []error {
-	tenant, err := only(ctx.Context(), q.Tenant)
+	tenant, err := only(ctx.Context(), string(q.Tenant))
 	if err != nil {
 		return []error{err}
 	}
-	q.Tenant = string(tenant)
+	q.Tenant = tenant
 	return nil
 }
 
+// A ParkedQuery selects parked events.
+type ParkedQuery struct {
+	TenantQuery
+	Reason        string `query:"reason" maxLength:"256" doc:"Only those whose reason has this text, in upper or lower case." example:"TEXT"`
+	Since         Since  `query:"since" doc:"Only those that were parked then or later: RFC 3339 with a zone, or a duration before now." example:"7d"`
+	CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only those with this correlation id."`
+	Seq           int64  `query:"seq" minimum:"1" example:"17" doc:"Only the one with this number; 404 if there is none."`
+	Limit         int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+	After         int64  `query:"after" minimum:"0" doc:"Only those before this number: next of the page before."`
+}
+
+// selection returns the selection of a query.
+func (q *ParkedQuery) selection() selection {
+	s := selection{Tenant: q.Tenant, Reason: q.Reason, Correlation: q.CorrelationID, From: q.Since.Time}
+	if q.Seq > 0 {
+		s.ID = strconv.FormatInt(q.Seq, 10)
+	}
+	return s
+}
+
+// page returns a page of the selected events, and where the next page begins.
+func (q *ParkedQuery) page(ctx context.Context, timers timer.Reader) ([]timer.ParkedEvent, string, error) {
+	if q.Seq > 0 {
+		e, err := parkedEvent(ctx, timers, q.Tenant, q.Seq)
+		return []timer.ParkedEvent{e}, "", err
+	}
+	return q.selection().parked(ctx, timers, strconv.FormatInt(q.After, 10), q.Limit)
+}
+
+// A ChangedEvent says what became of a parked event.
+type ChangedEvent struct {
+	Result string `json:"result" enum:"retried,discarded"`
+	Seq    int64  `json:"seq"`
+}
+
+// ChangedEvents say what became of some of the selected events.
+type ChangedEvents struct {
+	Parked []ChangedEvent `json:"parked" nullable:"false"`
+	Next   string         `json:"next,omitempty" doc:"There may be more: ask again, with this as after."`
+}
+
 type (
-	parkedListInput struct {
-		TenantQuery
-		Reason        string  `query:"reason" maxLength:"256" doc:"Only those whose reason has this text, in upper or lower case."`
-		Since         instant `query:"since" doc:"Only events that were parked then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
-		CorrelationID string  `query:"correlationId" maxLength:"128" doc:"Only events with this correlation id."`
-		Limit         int     `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
-		After         int64   `query:"after" minimum:"0" doc:"The page before this number: next of the page that came before it."`
+	parkedInput struct {
+		ParkedQuery
+		Bodies bool `query:"body" doc:"With the bodies of the events."`
 	}
-	parkedListOutput struct{ Body ParkedEvents }
-	parkedInput      struct {
-		Seq int64 `path:"seq" minimum:"1" example:"17" doc:"Number of the parked event."`
+	parkedChangeInput struct {
+		ParkedQuery
+		All bool `query:"all" doc:"All parked events; needed if nothing else selects some."`
 	}
-	parkedOutput struct{ Body ParkedEvent }
 )
 
-func (a *api) addParked() {
-	add(a, "/v1/parked", "list-parked-events", "Events that the broker refused for good, newest first", filtered, a.parkedList)
-	add(a, "/v1/parked/{seq}", "get-parked-event", "A parked event, with its body", filtered, a.parkedEvent)
-	changes := func(how parkedChange) func(context.Context, *parkedInput) (*struct{}, error) {
-		return func(ctx context.Context, in *parkedInput) (*struct{}, error) {
-			_, err := a.actions.changeParked(ctx, how, selection{Tenant: accessOf(ctx).tenant, ID: strconv.FormatInt(in.Seq, 10)})
-			return nil, err
-		}
+func (a *api) parkedEvents(ctx context.Context, in *parkedInput) (*reply[ParkedEvents], error) {
+	page, next, err := in.page(ctx, a.timers)
+	return &reply[ParkedEvents]{ParkedEvents{all(page, func(e timer.ParkedEvent) ParkedEvent { return showParked(e, in.Bodies) }), next}}, err
+}
+
+func (a *api) retryParked(ctx context.Context, in *parkedChangeInput) (*reply[ChangedEvents], error) {
+	return a.changeParked(ctx, retryParked, in)
+}
+
+func (a *api) discardParked(ctx context.Context, in *parkedChangeInput) (*reply[ChangedEvents], error) {
+	return a.changeParked(ctx, discardParked, in)
+}
+
+// changeParked changes a page of the selected events, and names those that were changed.
+func (a *api) changeParked(ctx context.Context, how parkedChange, in *parkedChangeInput) (*reply[ChangedEvents], error) {
+	if err := selects(in.selection(), in.All); err != nil {
+		return nil, err
 	}
-	change(a, huma.Operation{
-		OperationID: "retry-parked-event", Method: http.MethodPost, Path: "/v1/parked/{seq}:retry", Summary: "Put a parked event back into the outbox, as if it were new",
-	}, filtered, changes(retryParked))
-	change(a, huma.Operation{
-		OperationID: "discard-parked-event", Method: http.MethodDelete, Path: "/v1/parked/{seq}", Summary: "Delete a parked event for good",
-	}, filtered, changes(discardParked))
-}
-
-func (a *api) parkedList(ctx context.Context, in *parkedListInput) (*parkedListOutput, error) {
-	s := selection{Tenant: timer.TenantID(in.Tenant), Reason: in.Reason, Correlation: in.CorrelationID, From: in.Since.Time}
-	page, next, err := s.parked(ctx, a.timers, strconv.FormatInt(in.After, 10), in.Limit)
-	return &parkedListOutput{ParkedEvents{all(page, showParked), next}}, err
-}
-
-func (a *api) parkedEvent(ctx context.Context, in *parkedInput) (*parkedOutput, error) {
-	e, err := parkedEvent(ctx, a.timers, accessOf(ctx).tenant, in.Seq)
-	out := &parkedOutput{showParked(e)}
-	out.Body.Body = showBody(e.Body)
+	out := &reply[ChangedEvents]{ChangedEvents{Parked: []ChangedEvent{}}}
+	_, seqs, err := a.actions.changeEvents(ctx, how, in.selection(), func(ctx context.Context) ([]int64, error) {
+		page, next, err := in.page(ctx, a.timers)
+		out.Body.Next = next
+		return all(page, func(e timer.ParkedEvent) int64 { return e.Seq }), err
+	})
+	for _, seq := range seqs {
+		out.Body.Parked = append(out.Body.Parked, ChangedEvent{how.Result, seq})
+	}
+	if errors.Is(err, errMore) { // the next call has the error, if it lasts
+		out.Body.Next, err = strconv.FormatInt(seqs[len(seqs)-1], 10), nil
+	}
 	return out, err
 }

@@ -51,7 +51,7 @@ type Stats struct {
 
 	Failing     []FailingDestination `json:"failing,omitempty" doc:"Destinations that take no events, up to 100; none if all that were tried do."`
 	Waiting     *Waiting             `json:"waiting,omitempty" doc:"Commands that wait in the inbox; none if there are none."`
-	Firing      *Firing              `json:"firing,omitempty" doc:"What is paused; none while all timers fire."`
+	Firing      *Firing              `json:"firing,omitempty" doc:"What is paused or does not work; none while all timers fire."`
 	Unprotected *Unprotected         `json:"unprotected,omitempty" doc:"Timers that only a backup protects; none if that is not known."`
 }
 
@@ -128,31 +128,19 @@ func waitingOf(ctx context.Context, count func(context.Context, timer.TenantID) 
 	return w, nil
 }
 
-type (
-	tenantsInput struct {
-		Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
-		After string `query:"after" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" doc:"The page after this tenant: next of the page before."`
-	}
-	tenantsOutput struct{ Body Tenants }
-	statsOutput   struct{ Body Stats }
-
-	tenantStatsOutput struct{ Body TenantStats }
-)
-
-func (a *api) addTenants() {
-	add(a, "/v1/tenants", "list-tenants", "Tenants that have timers, and how many", adminToken, a.tenants)
-	add(a, "/v1/tenants/{tenant}", "get-tenant", "How many timers a tenant has", tenantToken, a.tenantStats)
-	add(a, "/v1/stats", "get-stats", "How many timers and events there are, and how late they are", adminToken, a.stats)
+type tenantsInput struct {
+	Limit int            `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+	After timer.TenantID `query:"after" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" doc:"The page after this tenant: next of the page before."`
 }
 
-func (a *api) tenants(ctx context.Context, in *tenantsInput) (*tenantsOutput, error) {
+func (a *api) tenants(ctx context.Context, in *tenantsInput) (*reply[Tenants], error) {
 	now := time.Now()
 	pauses, err := a.timers.Firing(ctx, now)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := tenantsAfter(ctx, a.timers, timer.TenantID(in.After), in.Limit)
-	return &tenantsOutput{Tenants{all(page, func(t timer.TenantCounts) Tenant { return showTenant(t.TenantID, t.Counts, pauses, now) }), next}}, err
+	page, next, err := tenantsAfter(ctx, a.timers, in.After, in.Limit)
+	return &reply[Tenants]{Tenants{all(page, func(t timer.TenantCounts) Tenant { return showTenant(t.TenantID, t.Counts, pauses, now) }), next}}, err
 }
 
 // tenantsAfter returns a page of tenants after one, and where the next page begins.
@@ -175,7 +163,7 @@ func statsOf(ctx context.Context, timers timer.Reader, tenant timer.TenantID, no
 	return s, o, err
 }
 
-func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
+func (a *api) stats(ctx context.Context, _ *struct{}) (*reply[Stats], error) {
 	now := time.Now()
 	s, o, err := statsOf(ctx, a.timers, "", now)
 	if err != nil {
@@ -190,18 +178,22 @@ func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
 		return nil, err
 	}
 	pauses, err := a.timers.Firing(ctx, now)
-	return &statsOutput{Stats{
+	firing := new(a.showFiring(pauses))
+	if len(pauses) == 0 && len(firing.NotReady) == 0 {
+		firing = nil
+	}
+	return &reply[Stats]{Stats{
 		Counts: Counts(s.Counts), NextDue: stamp(s.NextDue), Overdue: o.Timers, Paused: s.Paused, Held: s.Held, OldestOverdue: stamp(o.Oldest),
 		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked,
 		Failing: all(failing, func(f timer.FailingDestination) FailingDestination {
 			return FailingDestination{f.Destination, f.Events, stamp(f.Oldest), f.Reason}
 		}),
-		Waiting: waiting, Firing: showPauses(pauses), Unprotected: newUnprotected(a.unprotected),
+		Waiting: waiting, Firing: firing, Unprotected: newUnprotected(a.unprotected),
 	}}, err
 }
 
-func (a *api) tenantStats(ctx context.Context, in *struct{ TenantPath }) (*tenantStatsOutput, error) {
-	tenant, now := timer.TenantID(in.Tenant), time.Now()
+func (a *api) tenantStats(ctx context.Context, in *TenantPath) (*reply[TenantStats], error) {
+	tenant, now := in.Tenant, time.Now()
 	s, o, err := statsOf(ctx, a.timers, tenant, now)
 	if err != nil {
 		return nil, err
@@ -211,5 +203,5 @@ func (a *api) tenantStats(ctx context.Context, in *struct{ TenantPath }) (*tenan
 		return nil, err
 	}
 	pauses, err := a.timers.Firing(ctx, now)
-	return &tenantStatsOutput{TenantStats{showTenant(tenant, s.Counts, pauses, now), o.Timers, s.Paused, s.Held, stamp(o.Oldest), waiting}}, err
+	return &reply[TenantStats]{TenantStats{showTenant(tenant, s.Counts, pauses, now), o.Timers, s.Paused, s.Held, stamp(o.Oldest), waiting}}, err
 }

@@ -115,7 +115,7 @@ func TestGetAnswersWithATimer(t *testing.T) {
 		"tenantId": "acme", "serviceCallId": "order-1", "state": "Reached",
 		"dueAt": "2026-01-01T00:00:00.000Z", "registeredAt": "2026-01-01T00:00:00.000Z", "reachedAt": "2026-01-01T00:00:00.000Z",
 		"latenessMs": 0.0, "correlationId": "req-7", "commandId": "command-1", "timestampMs": 1.0,
-		"data": map[string]any{"b": 100.0, "a": "<é>"}, "dataText": `{"b":1e2, "a":"<é>"}`,
+		"data": map[string]any{"b": 100.0, "a": "<é>"}, "dataText": `{"b":1e2, "a":"<é>"}`, "dataBytes": 21.0,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -215,7 +215,7 @@ func TestProblems(t *testing.T) {
 		"/v1/tenants/acme/timers?limit=0":                     {422, "query.limit"},
 		"/v1/tenants/acme/timers?limit=1001":                  {422, "query.limit"},
 		"/v1/tenants/acme/timers?after=a%20b":                 {422, `after "a b"`},
-		"/v1/tenants/acme/timers?dueFrom=tomorrow":            {422, "query.dueFrom: time \"tomorrow\" is not RFC 3339"},
+		"/v1/tenants/acme/timers?dueFrom=tomorrow":            {422, "query.dueFrom: must be a duration such as 90m or 7d, or a time such as 2030-01-31T12:00:00Z: time \"tomorrow\" is not RFC 3339"},
 		"/v1/tenants/acme/timers?dueBefore=2030-01-01T00:00Z": {422, "RFC 3339"},
 		"/v1/tenants/acme/timers?correlationId=%C3%A9":        {422, "visible ASCII"},
 		"/v1/timers": {422, "give correlationId or dueWithin"},
@@ -228,7 +228,7 @@ func TestProblems(t *testing.T) {
 		"/v1/none":                                   {404, "no such path"},
 		"/v1":                                        {404, "no such path"},
 		"/v1/dead-letters?reason=none":               {422, "detail:query.reason: expected value to be one of"},
-		"/v1/dead-letters?since=soon":                {422, "query.since: time \"soon\" is not RFC 3339"},
+		"/v1/dead-letters?since=soon":                {422, "query.since: must be a duration such as 90m or 7d, or a time such as 2030-01-31T12:00:00Z: time \"soon\" is not RFC 3339"},
 	} {
 		code, got, header := ask(t, s, "GET", target)
 		text := fmt.Sprint(got)

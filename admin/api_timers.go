@@ -30,6 +30,7 @@ type Timer struct {
 	TimestampMS   int64               `json:"timestampMs" doc:"Its time."`
 	Data          json.RawMessage     `json:"data,omitempty" doc:"The JSON value that came with the timer. White space between its parts is left out."`
 	DataText      string              `json:"dataText,omitempty" doc:"The same byte for byte as the event carries it, if data is written in another way here."`
+	DataBytes     int                 `json:"dataBytes,omitempty" doc:"How long the data are."`
 	Event         *Event              `json:"event,omitempty" doc:"Of a timer that fired or expired, if one timer was asked for."`
 }
 
@@ -54,7 +55,7 @@ func show(e timer.Entry) Timer {
 	t := Timer{
 		TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, State: e.State,
 		DueAt: stamp(e.DueAt), ExpiresAt: stamp(e.ExpiresAt), RegisteredAt: stamp(e.RegisteredAt), CanceledAt: stamp(e.CanceledAt),
-		CorrelationID: e.CorrelationID, CommandID: e.CommandID, TimestampMS: e.TimestampMS,
+		CorrelationID: e.CorrelationID, CommandID: e.CommandID, TimestampMS: e.TimestampMS, DataBytes: len(e.Data),
 	}
 	switch e.State {
 	case timer.Expired:
@@ -73,23 +74,32 @@ func show(e timer.Entry) Timer {
 	return t
 }
 
-func showPage(entries []timer.Entry, next string) *timersOutput {
-	return &timersOutput{Timers{all(entries, show), next}}
+// page returns a page of timers as an answer.
+func (q DataQuery) page(entries []timer.Entry, next string) *reply[Timers] {
+	return &reply[Timers]{Timers{all(entries, q.show), next}}
+}
+
+func (q DataQuery) show(e timer.Entry) Timer {
+	t := show(e)
+	if !q.Data {
+		t.Data, t.DataText = nil, ""
+	}
+	return t
 }
 
 // A TenantPath is the part of a path that names a tenant.
 type TenantPath struct {
-	Tenant string `path:"tenant" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" example:"acme"`
+	Tenant timer.TenantID `path:"tenant" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" example:"acme"`
 }
 
 // A TimerPath is the part of a path that names a timer.
 type TimerPath struct {
 	TenantPath
-	Call string `path:"call" maxLength:"128" pattern:"^[A-Za-z0-9_.:-]+$" example:"order-1"`
+	Call timer.ServiceCallID `path:"call" maxLength:"128" pattern:"^[A-Za-z0-9_.:-]+$" example:"order-1"`
 }
 
 func (p TimerPath) key() timer.Key {
-	return timer.Key{TenantID: timer.TenantID(p.Tenant), ServiceCallID: timer.ServiceCallID(p.Call)}
+	return timer.Key{TenantID: p.Tenant, ServiceCallID: p.Call}
 }
 
 // A PageQuery bounds a page.
@@ -98,36 +108,37 @@ type PageQuery struct {
 	After string `query:"after" maxLength:"160" doc:"The page after this one: next of the page before."`
 }
 
-type (
-	timerInput  struct{ TimerPath }
-	timerOutput struct{ Body Timer }
+// A DataQuery says whether an answer has the data of timers.
+type DataQuery struct {
+	Data bool `query:"data" default:"true" doc:"With the data of timers. Without, dataBytes says how long they are."`
+}
 
+type (
+	timerInput struct {
+		TimerPath
+		DataQuery
+	}
 	listInput struct {
+		DataQuery
 		TenantPath
 		PageQuery
-		Prefix        string  `query:"prefix" maxLength:"128" doc:"Only timers whose service call begins so." example:"order-17."`
-		State         string  `query:"state" enum:"Scheduled,Reached,Expired,Canceled" doc:"Only timers in this state."`
-		DueFrom       instant `query:"dueFrom" doc:"Only timers due then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
-		DueBefore     instant `query:"dueBefore" doc:"Only timers due before then." example:"2030-01-31T12:00:00+01:00"`
-		CorrelationID string  `query:"correlationId" maxLength:"128" pattern:"^[!-~]*$" patternDescription:"visible ASCII" doc:"Only timers that carry it."`
+		Prefix        string `query:"prefix" maxLength:"128" doc:"Only timers whose service call begins so." example:"order-17."`
+		State         string `query:"state" enum:"Scheduled,Reached,Expired,Canceled" doc:"Only timers in this state."`
+		DueFrom       Moment `query:"dueFrom" doc:"Only timers due then or later: RFC 3339 with a zone, or a duration from now on." example:"2030-01-31T12:00:00Z"`
+		DueBefore     Moment `query:"dueBefore" doc:"Only timers due before then." example:"2030-01-31T12:00:00+01:00"`
+		CorrelationID string `query:"correlationId" maxLength:"128" pattern:"^[!-~]*$" patternDescription:"visible ASCII" doc:"Only timers that carry it."`
 	}
 	findInput struct {
+		DataQuery
 		PageQuery
 		CorrelationID string `query:"correlationId" maxLength:"128" pattern:"^[!-~]*$" patternDescription:"visible ASCII" doc:"Timers that carry it. There is one page."`
 		DueWithin     string `query:"dueWithin" doc:"Scheduled timers that are due before the end of this duration, overdue ones too, soonest first." example:"1h"`
 	}
-	timersOutput struct{ Body Timers }
 )
 
-func (a *api) addTimers() {
-	add(a, "/v1/tenants/{tenant}/timers/{call}", "get-timer", "A timer, with its data, and where its event is", tenantToken, a.timer)
-	add(a, "/v1/tenants/{tenant}/timers", "list-timers", "Timers of a tenant, by service call", tenantToken, a.list)
-	add(a, "/v1/timers", "find-timers", "Timers of all tenants, by correlation id or by due time: one of the two must be given", adminToken, a.find)
-}
-
-func (a *api) timer(ctx context.Context, in *timerInput) (*timerOutput, error) {
+func (a *api) timer(ctx context.Context, in *timerInput) (*reply[Timer], error) {
 	entry, id, d, err := timerOf(ctx, a.timers, in.key())
-	out := &timerOutput{show(entry)}
+	out := &reply[Timer]{in.show(entry)}
 	if id != "" {
 		out.Body.Event = &Event{
 			ID: id, State: d.State, Since: stamp(d.Since), Attempts: d.Attempts, Reason: d.Reason, Destination: d.Destination, RetryAt: stamp(d.RetryAt),
@@ -146,16 +157,16 @@ func timerOf(ctx context.Context, timers timer.Reader, key timer.Key) (e timer.E
 	return e, eventID, d, err
 }
 
-func (a *api) list(ctx context.Context, in *listInput) (*timersOutput, error) {
+func (a *api) list(ctx context.Context, in *listInput) (*reply[Timers], error) {
 	filter := timer.Filter{
-		TenantID: timer.TenantID(in.Tenant), Prefix: in.Prefix, State: timer.State(in.State), CorrelationID: in.CorrelationID,
+		TenantID: in.Tenant, Prefix: in.Prefix, State: timer.State(in.State), CorrelationID: in.CorrelationID,
 		After: in.After, Limit: in.Limit, DueFrom: in.DueFrom.Time, DueBefore: in.DueBefore.Time,
 	}
 	page, err := a.timers.List(ctx, filter)
-	return showPage(page.Entries, page.Next), err
+	return in.page(page.Entries, page.Next), err
 }
 
-func (a *api) find(ctx context.Context, in *findInput) (*timersOutput, error) {
+func (a *api) find(ctx context.Context, in *findInput) (*reply[Timers], error) {
 	switch {
 	case (in.CorrelationID == "") == (in.DueWithin == ""):
 		return nil, huma.Error422UnprocessableEntity("give correlationId or dueWithin, and not both")
@@ -163,12 +174,12 @@ func (a *api) find(ctx context.Context, in *findInput) (*timersOutput, error) {
 		return nil, huma.Error422UnprocessableEntity("after goes with dueWithin: timers of a correlation id have one page")
 	case in.CorrelationID != "":
 		page, err := a.timers.List(ctx, timer.Filter{CorrelationID: in.CorrelationID, Limit: in.Limit})
-		return showPage(page.Entries, ""), err
+		return in.page(page.Entries, ""), err
 	}
 	within, err := config.ParseWithUnit(in.DueWithin)
 	if err != nil || within < 0 {
 		return nil, huma.Error422UnprocessableEntity("dueWithin must be a duration with a unit, such as 90s, 1h or 7d; 0 finds overdue timers")
 	}
 	page, err := a.timers.List(ctx, timer.Filter{DueBefore: time.Now().Add(within), After: in.After, Limit: in.Limit})
-	return showPage(page.Entries, page.Next), err
+	return in.page(page.Entries, page.Next), err
 }

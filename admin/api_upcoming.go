@@ -33,24 +33,19 @@ type UpcomingCause struct {
 	Intervals []int64        `json:"intervals" nullable:"false" doc:"Its timers that are due in each interval, up to cap."`
 }
 
-type (
-	upcomingInput struct {
-		TenantQuery
-		Intervals int    `query:"intervals" minimum:"1" maximum:"240" default:"60" doc:"How many intervals."`
-		Width     string `query:"width" default:"1m" doc:"How long each is." example:"5m"`
-	}
-	upcomingOutput struct{ Body Upcoming }
-)
+type upcomingInput struct {
+	TenantQuery
+	Intervals int    `query:"intervals" minimum:"1" maximum:"240" default:"60" doc:"How many intervals."`
+	Width     string `query:"width" default:"1m" doc:"How long each is." example:"5m"`
+}
 
-func (a *api) addUpcoming() {
-	add(a, "/v1/upcoming", "get-upcoming", "How many timers are due in each of the next intervals, and of whom", filtered, func(ctx context.Context, in *upcomingInput) (*upcomingOutput, error) {
-		width, err := config.ParseWithUnit(in.Width)
-		if err != nil || width <= 0 || width > timer.MaxIntervalWidth {
-			return nil, timer.Invalid(timer.ReasonBadField, "width must be a duration with a unit, such as 1m, and at most %s", config.FormatDuration(timer.MaxIntervalWidth))
-		}
-		u, err := upcoming(ctx, a.timers, timer.TenantID(in.Tenant), time.Now(), width, in.Intervals)
-		return &upcomingOutput{u}, err
-	})
+func (a *api) upcoming(ctx context.Context, in *upcomingInput) (*reply[Upcoming], error) {
+	width, err := config.ParseWithUnit(in.Width)
+	if err != nil || width <= 0 || width > timer.MaxIntervalWidth {
+		return nil, timer.Invalid(timer.ReasonBadField, "width must be a duration with a unit, such as 1m, and at most %s", config.FormatDuration(timer.MaxIntervalWidth))
+	}
+	u, err := upcoming(ctx, a.timers, in.Tenant, time.Now(), width, in.Intervals)
+	return &reply[Upcoming]{u}, err
 }
 
 // upcoming counts the timers that are due in n intervals from a time on, of a tenant or of

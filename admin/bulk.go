@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,21 +46,6 @@ func (r removal) did(sum deadletter.Summary) string {
 	return count(int64(sum.Done), "dead letter") + " " + r.Did + ", " + num(int64(sum.Refused)) + " refused."
 }
 
-// removeOne removes the dead letter of a tenant with an id.
-func (a *actions) removeOne(ctx context.Context, how removal, tenant timer.TenantID, id string) error {
-	s, why := selection{Tenant: tenant, ID: id}, error(nil)
-	sum, err := a.remove(ctx, how, s, s.letters(), func(r deadletter.Result) { why = r.Why })
-	switch {
-	case err != nil:
-		return err
-	case sum.Refused > 0:
-		return conflict(http.StatusConflict, "refused", string(tenant)+" "+timer.Quote(id)+" stays: "+why.Error())
-	case sum.Done == 0:
-		return errNoDeadLetter
-	}
-	return nil
-}
-
 // removeSelected removes the selected dead letters, as far as there is time, and says how many.
 // There is a line for each that was refused and stays.
 func (a *actions) removeSelected(ctx context.Context, how removal, s selection) (text string, err error) {
@@ -94,32 +78,39 @@ func (a *actions) countLetters(ctx context.Context, s selection) (text string, e
 
 // A parkedChange is a way to change parked events.
 type parkedChange struct {
-	Verb, Did string
-	change    func(a *actions, ctx context.Context, seqs ...int64) (int, error)
+	Verb, Result, Did string
+	change            func(a *actions, ctx context.Context, seqs ...int64) (int, error)
 }
 
 // These are the changes of parked events.
 var (
-	retryParked = parkedChange{"retry", "in the outbox again", func(a *actions, ctx context.Context, seqs ...int64) (int, error) {
+	retryParked = parkedChange{"retry", "retried", "in the outbox again", func(a *actions, ctx context.Context, seqs ...int64) (int, error) {
 		return a.service.Retry(ctx, seqs...)
 	}}
-	discardParked = parkedChange{"discard", "deleted for good", func(a *actions, ctx context.Context, seqs ...int64) (int, error) {
+	discardParked = parkedChange{"discard", "discarded", "deleted for good", func(a *actions, ctx context.Context, seqs ...int64) (int, error) {
 		return a.operator.DiscardParked(ctx, seqs...)
 	}}
 )
 
-// changeParked changes the selected parked events, and says how many.
+// changeParked changes the selected parked events, and says how many. The numbers are read before
+// any event is changed, since an event that is refused again is parked again.
 func (a *actions) changeParked(ctx context.Context, how parkedChange, s selection) (text string, err error) {
+	text, _, err = a.changeEvents(ctx, how, s, func(ctx context.Context) ([]int64, error) { return a.seqs(ctx, s) })
+	return text, err
+}
+
+// changeEvents changes the parked events whose numbers find returns, which people know as the
+// selection. It says how many, and returns the numbers of those that were changed.
+func (a *actions) changeEvents(ctx context.Context, how parkedChange, s selection, find func(context.Context) ([]int64, error)) (text string, changed []int64, err error) {
 	err = a.operate(ctx, how.Verb+" parked events", s.Tenant, s.String(), func(ctx context.Context) (string, error) {
-		// The numbers are read before any event is changed, since an event that is refused
-		// again is parked again.
-		seqs, err := a.seqs(ctx, s)
-		n, done := 0, 0
+		seqs, err := find(ctx)
+		done := 0
 		for part := range slices.Chunk(seqs, parkedBatch) {
-			if err == nil {
-				n, err = how.change(a, ctx, part...)
-				done += n
+			var n int
+			if n, err = how.change(a, ctx, part...); err != nil {
+				break
 			}
+			changed, done = append(changed, part...), done+n
 		}
 		if err == nil && s.ID != "" && done == 0 {
 			err = errNoParked
@@ -127,7 +118,7 @@ func (a *actions) changeParked(ctx context.Context, how parkedChange, s selectio
 		text = num(int64(done)) + " of " + num(int64(len(seqs))) + " events " + how.Did + "."
 		return text, partly(done, err)
 	})
-	return text, err
+	return text, changed, err
 }
 
 // countParked counts the selected parked events for people.

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/timer"
@@ -44,23 +43,20 @@ type (
 	}
 )
 
-func (a *api) addCancelMany() {
-	op := huma.Operation{
-		OperationID: "cancel-timers", Method: http.MethodDelete, Path: "/v1/tenants/{tenant}/timers", DefaultStatus: http.StatusAccepted,
-		Summary: "Publish a CancelTimers: cancel the timers of a prefix, of a correlation id, or of service calls. Exactly one of the three must be given",
+func (a *api) cancelMany(ctx context.Context, in *cancelManyInput) (*cancelManyOutput, error) {
+	c := timer.CancelTimers{
+		TenantID: in.Tenant, Of: timer.Selection{Calls: in.Calls, Prefix: in.Prefix, CorrelationID: in.CorrelationID},
+		Trace: CommandQuery{TraceParent: in.TraceParent, TraceState: in.TraceState}.trace(),
 	}
-	change(a, op, tenantToken, func(ctx context.Context, in *cancelManyInput) (*cancelManyOutput, error) {
-		c := timer.CancelTimers{
-			TenantID: timer.TenantID(in.Tenant), Of: timer.Selection{Calls: in.Calls, Prefix: in.Prefix, CorrelationID: in.CorrelationID},
-			Trace: CommandQuery{TraceParent: in.TraceParent, TraceState: in.TraceState}.trace(),
-		}
-		answer, err := a.actions.cancelMany(ctx, c, in.DryRun)
-		status := http.StatusAccepted
-		if in.DryRun {
-			status = http.StatusOK
-		}
-		return &cancelManyOutput{status, answer}, err
-	})
+	answer, err := a.actions.cancelMany(ctx, c, in.DryRun)
+	if invalid, is := errors.AsType[*timer.InvalidError](err); is { // the command has another name for the parameter
+		err = timer.Invalid(invalid.Reason, "%s", strings.ReplaceAll(invalid.Detail, "serviceCallIds", "call"))
+	}
+	status := http.StatusAccepted
+	if in.DryRun {
+		status = http.StatusOK
+	}
+	return &cancelManyOutput{status, answer}, err
 }
 
 // cancelMany publishes a command for a person, newer than all commands of the timers that it

@@ -64,7 +64,7 @@ func TestCancelsManyTimers(t *testing.T) {
 		"":                                   "exactly one of",
 		"prefix=a&correlationId=b":           "exactly one of",
 		"prefix=a%20b":                       "prefix",
-		"call=a&call=a":                      "servicecallids[1]",
+		"call=a&call=a":                      "call[1]",
 		"call=a%20b":                         "no service call id",
 		"prefix=" + strings.Repeat("a", 129): "prefix",
 	} {

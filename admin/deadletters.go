@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/event-service-agent/timer-service/broker/deadletter"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // visitTimeout is how long reading the dead letters of a broker may take.
@@ -45,15 +44,6 @@ func inPart(f deadletter.Filter, sum deadletter.Summary, err error) error {
 		return errManyDeadLetters
 	}
 	return nil
-}
-
-// deadLetter returns the dead letter of a tenant with an id.
-func (a *actions) deadLetter(ctx context.Context, tenant timer.TenantID, id string) (deadletter.Message, error) {
-	found, _, err := a.deadLetters(ctx, selection{Tenant: tenant, ID: id}.letters(), "", 1)
-	if err == nil && len(found) == 0 {
-		err = errNoDeadLetter
-	}
-	return append(found, deadletter.Message{})[0], err
 }
 
 // visit calls do with the dead letters, until the deadline. The token of a tenant has one

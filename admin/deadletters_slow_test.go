@@ -62,7 +62,7 @@ func TestDeadLettersOfSlowBrokers(t *testing.T) {
 		} {
 			b := slow{gochannel.New(gochannel.Options{}, quiet), test.letters}
 			s := admin.New(quiet, admin.Options{Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b})
-			if code, text := get(s, "/v1/tenants/acme/dead-letters?"+test.query); code != test.code || !strings.Contains(text, test.says) {
+			if code, text := get(s, "/v1/dead-letters?tenant=acme&"+test.query); code != test.code || !strings.Contains(text, test.says) {
 				t.Errorf("%s: %d %s", name, code, text)
 			}
 			if code, text := get(s, "/dead-letters?tenant=acme&"+test.query); code != test.code || !strings.Contains(text, test.says) {

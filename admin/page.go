@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -109,6 +111,9 @@ func (p *pages) serve(on *routes) {
 	p.get(on, "/nodes", adminToken, p.nodes)
 	p.get(on, "/audit", adminToken, p.audit)
 	p.act(on)
+	on.page = func(w http.ResponseWriter, r *http.Request, err huma.StatusError) {
+		p.write(w, r, p.failed(r.Context(), page{}, err))
+	}
 	for _, file := range []string{"style.css", "page.js", "docs.js", "htmx.min.js", "icon.svg"} {
 		on.handle("GET /web/"+file, public, func(w http.ResponseWriter, r *http.Request) {
 			http.ServeFileFS(w, r, web, "web/"+file)

@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // Refired is the result of publishing events again.
 type Refired struct {
+	DryRun       bool    `json:"dryRun" doc:"Nothing was published."`
 	Events       int     `json:"events" doc:"How many events were published again, or would be."`
 	First        []Timer `json:"first,omitempty" doc:"Timers of the first of them, up to ten, without their data."`
 	Next         string  `json:"next,omitempty" doc:"There was no time for all: send it as after, with the same since and until, to go on."`
@@ -20,29 +18,21 @@ type Refired struct {
 	CompleteFrom string  `json:"completeFrom" format:"date-time" doc:"Of timers that were reached or expired before then some may be deleted, and their events with them."`
 }
 
-type (
-	refireInput struct {
-		TenantQuery
-		Prefix string  `query:"prefix" maxLength:"128" doc:"Only of timers whose service call begins so."`
-		Since  instant `query:"since" required:"true" doc:"Of timers that were reached or expired then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
-		Until  instant `query:"until" doc:"And before then. None: now."`
-		After  string  `query:"after" maxLength:"128" doc:"Go on: next of the answer before."`
-		DryRun bool    `query:"dryRun" doc:"Only count them."`
-	}
-	refireOutput struct{ Body Refired }
-)
+type refireInput struct {
+	TenantQuery
+	Prefix string `query:"prefix" maxLength:"128" doc:"Only of timers whose service call begins so."`
+	Since  Since  `query:"since" required:"true" doc:"Of timers that were reached or expired then or later: RFC 3339 with a zone, or a duration before now." example:"2h"`
+	Until  Moment `query:"until" doc:"And before then. None: now."`
+	After  string `query:"after" maxLength:"128" doc:"Go on: next of the answer before."`
+	DryRun bool   `query:"dryRun" doc:"Only count them."`
+}
 
-func (a *api) addRefire() {
-	op := huma.Operation{
-		OperationID: "refire-timers", Method: http.MethodPost, Path: "/v1/timers:refire",
-		Summary: "Publish the events of timers again that were reached or expired since a time, under the same ids",
-	}
-	change(a, op, adminToken, func(ctx context.Context, in *refireInput) (*refireOutput, error) {
-		did, err := a.actions.refire(ctx, timer.Refire{
-			TenantID: timer.TenantID(in.Tenant), Prefix: in.Prefix, Since: in.Since.Time, Until: in.Until.Time, After: in.After, DryRun: in.DryRun,
-		})
-		return &refireOutput{did}, err
+func (a *api) refire(ctx context.Context, in *refireInput) (*reply[Refired], error) {
+	did, err := a.actions.refire(ctx, timer.Refire{
+		TenantID: in.Tenant, Prefix: in.Prefix, Since: in.Since.Time, Until: in.Until.Time, After: in.After, DryRun: in.DryRun,
 	})
+	did.DryRun = in.DryRun
+	return &reply[Refired]{did}, err
 }
 
 // refire publishes events again. It needs the token of all tenants. It answers in time, with

@@ -1,10 +1,10 @@
 package admin
 
 import (
+	"mime"
 	"net/http"
 	"net/http/httptest"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -30,22 +30,23 @@ const (
 // handler runs.
 type routes struct {
 	*http.ServeMux
-	rules map[string]rule // by pattern
+	rules  map[string]rule                                            // by pattern
+	bodies map[string]string                                          // types of the bodies that operations of the API read, by pattern; empty: none
+	page   func(http.ResponseWriter, *http.Request, huma.StatusError) // answers browsers; nil if there are no pages
 }
 
-func newRoutes() *routes { return &routes{http.NewServeMux(), make(map[string]rule)} }
+func newRoutes() *routes {
+	return &routes{ServeMux: http.NewServeMux(), rules: make(map[string]rule), bodies: make(map[string]string)}
+}
 
 // ServeHTTP answers a request. If there is no route for it, the answer says so, or which
 // methods the path takes.
 func (rs *routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if ofAPI(r) { // each operation has a limit of its own
-		splitVerb(r)
-	} else {
+	if !ofAPI(r) { // each operation of the API has a limit of its own
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	}
-	const none = "there is no such path: see /openapi.json"
 	if !isClean(r) {
-		refuse(w, r, http.StatusNotFound, none)
+		rs.refuse(w, r, http.StatusNotFound, NoPath)
 		return
 	}
 	unknown, pattern := rs.Handler(r)
@@ -57,14 +58,26 @@ func (rs *routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	unknown.ServeHTTP(refused, r)
 	if allowed := refused.Header().Get("Allow"); allowed != "" {
 		w.Header().Set("Allow", allowed)
-		refuse(w, r, http.StatusMethodNotAllowed, "this path takes other methods: "+allowed)
+		rs.refuse(w, r, http.StatusMethodNotAllowed, "this path takes other methods: "+allowed)
 		return
 	}
-	refuse(w, r, http.StatusNotFound, none)
+	rs.refuse(w, r, http.StatusNotFound, NoPath)
 }
 
-// handle adds a route for the requests that a rule allows. The pattern is one of
-// [http.ServeMux], but may end with a verb; with [tenantToken] it has {tenant}.
+// NoPath is the detail of the problem that a path has no route.
+const NoPath = "there is no such path: see /openapi.json"
+
+// refuse answers a browser with a page, and any other client with a problem.
+func (rs *routes) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	if rs.page != nil && !ofAPI(r) && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		rs.page(w, r, huma.NewError(status, detail))
+		return
+	}
+	writeProblem(w, status, detail)
+}
+
+// handle adds a route for the requests that a rule allows. With [tenantToken] the
+// pattern has {tenant}.
 func (rs *routes) handle(pattern string, rule rule, answer http.HandlerFunc) {
 	rs.rules[pattern] = rule
 	rs.HandleFunc(pattern, answer)
@@ -77,13 +90,34 @@ func (rs *routes) HandleFunc(pattern string, answer func(http.ResponseWriter, *h
 	if rule < public || rule > metricsToken || rule == tenantToken && !ofTenant || ofTenant && rule != tenantToken && rule != adminToken {
 		panic("admin: the route " + pattern + " has no rule that fits") // a mistake in this package
 	}
-	rs.ServeMux.HandleFunc(verbPath(pattern), func(w http.ResponseWriter, r *http.Request) {
+	rs.ServeMux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if err := rule.check(accessOf(r.Context()), r.PathValue("tenant")); err != nil {
+			refuse(w, r, err.GetStatus(), err.Error())
+			return
+		}
+		if err := rs.checkBody(pattern, r); err != nil {
 			refuse(w, r, err.GetStatus(), err.Error())
 			return
 		}
 		answer(w, r)
 	})
+}
+
+// checkBody returns why an operation does not take the body of a request: it would ignore the body,
+// or could not read it.
+func (rs *routes) checkBody(pattern string, r *http.Request) huma.StatusError {
+	takes, known := rs.bodies[pattern]
+	sent, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // empty if it is none
+	switch {
+	case !known || r.Method == http.MethodGet || r.Body == nil:
+	case takes == "":
+		if n, _ := r.Body.Read(make([]byte, 1)); n > 0 {
+			return huma.Error400BadRequest("this takes no body, and would ignore it: give its parameters in the query, as in ?tenant=acme")
+		}
+	case takes == "application/json" && sent != "" && sent != takes:
+		return huma.NewError(http.StatusUnsupportedMediaType, "send "+takes+" as the Content-Type, with a body of JSON")
+	}
+	return nil
 }
 
 // check returns why a rule refuses a request that names a tenant in its path, or nil if it
@@ -104,30 +138,6 @@ func (r rule) check(who access, tenant string) huma.StatusError {
 		return errOtherTenant
 	}
 	return errOneTenant
-}
-
-// verbPath returns the path under which the mux registers a path that ends with a verb, as
-// {id}:replay does: the mux matches whole segments only, and splitVerb can't tell paths apart.
-// Other paths stay as they are.
-func verbPath(path string) string {
-	if before, verb, ok := strings.Cut(path, "}:"); ok {
-		return before + "}/:" + verb
-	}
-	if before, found := strings.CutSuffix(path, ":replay"); found {
-		return before + "/:replay"
-	}
-	return path
-}
-
-// verb matches a path that ends with a verb.
-var verb = regexp.MustCompile(`^(.*):(replay|retry)$`)
-
-// splitVerb makes the verb at the end of the path of a POST a segment of its own.
-func splitVerb(r *http.Request) {
-	if found := verb.FindStringSubmatch(r.URL.EscapedPath()); found != nil && r.Method == http.MethodPost {
-		r.URL.Path = strings.TrimSuffix(r.URL.Path, ":"+found[2]) + "/:" + found[2]
-		r.URL.RawPath = found[1] + "/:" + found[2]
-	}
 }
 
 // isClean reports whether the mux takes the path of a request as it is. Otherwise the mux

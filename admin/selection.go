@@ -51,6 +51,17 @@ func selected(ctx context.Context, query string) (s selection, err error) {
 	return s, err
 }
 
+// selects refuses a change of all unless that is asked for.
+func selects(s selection, everything bool) error {
+	switch {
+	case s == selection{} && !everything:
+		return huma.Error422UnprocessableEntity("this selects nothing: give a tenant, a reason, since, a correlation id or an id, or all=true")
+	case s.ID != "" && everything:
+		return huma.Error422UnprocessableEntity("an id and all exclude each other: give one")
+	}
+	return nil
+}
+
 // Query returns the query of the form.
 func (s selection) Query() string {
 	v := url.Values{"tenant": {string(s.Tenant)}, "reason": {s.Reason}, "correlation": {s.Correlation}, "id": {s.ID}, "since": {s.Since}}

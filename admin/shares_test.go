@@ -53,7 +53,7 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 				t.Errorf("%s: %d %v %s", what, w.Code, w.Header(), w.Body)
 			}
 		}
-		const letters, other = "/v1/tenants/acme/dead-letters", "/v1/tenants/globex/dead-letters"
+		const letters, other = "/v1/dead-letters?tenant=acme", "/v1/dead-letters?tenant=globex"
 		reading := begin(letters, "acme")
 		refused(begin(letters, "acme"), 429, "a second visit", "another request of your tenant")
 		begin(other, "globex")

@@ -60,7 +60,7 @@ start() {
 }
 stop() { kill "$service" && wait "$service" || die "the service did not stop cleanly"; }
 as_user() { in_root setpriv --reuid timer-service --regid timer-service --clear-groups "$@"; }
-fires() { as_user timer-service --config "$config" schedule acme "$1" --in 100ms --wait | tee "$tmp/fired.log"; grep -q reached "$tmp/fired.log"; }
+fires() { as_user timer-service --config "$config" schedule acme "$1" --in 100ms --until-fired | tee "$tmp/fired.log"; grep -q reached "$tmp/fired.log"; }
 mode() { in_root stat -c '%a %U %G' "$1"; }
 
 say "install"
@@ -127,7 +127,7 @@ for _ in $(seq 300); do
   sleep 0.1
 done
 in_image timer-service health || { cat "$tmp/image.log"; die "the image is not ready"; }
-in_image timer-service schedule acme image --in 100ms --wait | tee "$tmp/fired.log"
+in_image timer-service schedule acme image --in 100ms --until-fired | tee "$tmp/fired.log"
 grep -q reached "$tmp/fired.log"
 if touch "$tmp/image/written" 2>/dev/null; then die "the root is writable"; fi
 stop

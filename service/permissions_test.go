@@ -95,7 +95,7 @@ func TestOptionalPermissionsAreDeniedByName(t *testing.T) {
 			var page admin.DeadLetters
 			for len(page.DeadLetters) == 0 { // the server stores it a moment after it has sent it to subscribers
 				var err error
-				if page, err = apiclient.Get[admin.DeadLetters](t.Context(), c, apiclient.Path("tenants", "acme", "dead-letters")); err != nil {
+				if page, err = apiclient.Get[admin.DeadLetters](t.Context(), c, apiclient.Path("dead-letters")+apiclient.Query("tenant", "acme")); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -105,7 +105,7 @@ func TestOptionalPermissionsAreDeniedByName(t *testing.T) {
 					return err
 				},
 				"discard": func() error {
-					_, err := c.Send(t.Context(), http.MethodDelete, apiclient.Path("tenants", "acme", "dead-letters", page.DeadLetters[0].ID), nil)
+					_, err := c.Send(t.Context(), http.MethodPost, apiclient.Path("dead-letters:discard")+apiclient.Query("tenant", "acme", "id", page.DeadLetters[0].ID), nil)
 					return err
 				},
 				"tail": func() error {

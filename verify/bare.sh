@@ -45,7 +45,7 @@ inside 'for program in gcc cc psql nats-server rabbitmq-server chromium node pyt
   die "something is still there"
 inside "set -m; go run ./cmd/timer-service serve >/tmp/serve.log 2>&1 & service=\$!
   for _ in \$(seq 3000); do ! grep -qi ready /tmp/serve.log || break; kill -0 \$service || { cat /tmp/serve.log; exit 1; }; sleep 0.1; done
-  go run ./cmd/timer-service schedule acme --in 3s --wait; kill -INT -- -\$service; wait \$service || true"
+  go run ./cmd/timer-service schedule acme --in 3s --until-fired; kill -INT -- -\$service; wait \$service || true"
 SECONDS=0
 inside 'go test -json ./...' >"$BARE_TMP/o/tests.json" || {
   grep -h '"Action":"fail"' "$BARE_TMP/o/tests.json" | head -20

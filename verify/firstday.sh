@@ -77,7 +77,7 @@ db=$tmp/own.db
 own=(--db-path "$db" --nats-port "$base")
 serve own "${own[@]}"
 service=$group
-run ./timer-service schedule acme order-1 --in 0 --wait "${own[@]}"
+run ./timer-service schedule acme order-1 --in 0 --until-fired "${own[@]}"
 check "reached" eval 'exits 0 && prints ^reached'
 for verb in "schedule acme order-1 --in 1h" "cancel acme order-1"; do
   began=$(now)
@@ -85,7 +85,7 @@ for verb in "schedule acme order-1 --in 1h" "cancel acme order-1"; do
   check "it ends at once, and says why ($(($(now) - began)) ms)" eval 'exits 1 && prints "acme.order-1: already reached at" && [ $(($(now) - began)) -lt 10000 ]'
 done
 kill -HUP "$service"
-run ./timer-service schedule acme --in 1s --wait "${own[@]}"
+run ./timer-service schedule acme --in 1s --until-fired "${own[@]}"
 check "SIGHUP does not end the service" eval 'exits 0 && prints ^reached'
 stop "$service"
 
@@ -148,7 +148,7 @@ for reason in $(uniq "$tmp/want"); do
   check "the log warns of $reason" says strict "level=WARN msg=\"messages refused\".*reason=$reason"
 done
 grep -m 2 WARN "$tmp/strict.log" >"$tmp/out" && show "$tmp/out"
-run ./timer-service schedule acme --in 1s --wait "${client[@]}"
+run ./timer-service schedule acme --in 1s --until-fired "${client[@]}"
 check "a good command works" eval 'exits 0 && prints ^reached'
 
 title "The broker is away for ten seconds"

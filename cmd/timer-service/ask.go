@@ -14,24 +14,25 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A reader is a client for verbs that only read.
-type reader struct{ *apiclient.Client }
-
-// reader returns a client of a running service, or, if none answers for this database, of its
-// HTTP handler within this process: an instance on PostgreSQL knows no more than the
-// database, which is closed when the verb has ended.
-func (e *env) reader(ctx context.Context) (reader, error) {
-	if e.cfg.DBURL.Empty() || !e.cfg.Server.Empty() {
-		if c, err := e.service(ctx); !errors.Is(err, errNoService) {
-			return reader{c}, err
+// reader returns a client for a verb that only reads: of a running service, or, if none answers for
+// this database, of its HTTP handler within this process. The database is closed when the verb has
+// ended.
+func (e *env) reader(ctx context.Context) (*apiclient.Client, error) {
+	c, err := e.service(ctx)
+	if err == nil && e.cfg.Server.Empty() && e.cfg.Socket() == "" { // it may be another program that listens
+		if _, err = c.Readiness(ctx); err != nil {
+			err = fmt.Errorf("%w: %w", errNoService, err)
 		}
+	}
+	if !errors.Is(err, errNoService) {
+		return c, err
 	}
 	r, err := service.Reader(ctx, e.cfg)
 	if err != nil {
-		return reader{}, err
+		return nil, err
 	}
 	e.database = r
-	return reader{apiclient.Within(r)}, nil
+	return apiclient.Within(r), nil
 }
 
 // errNoService says that no service answers for the database of the configuration.

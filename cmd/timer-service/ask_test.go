@@ -35,9 +35,9 @@ func TestSameAnswerFromServiceAndDatabase(t *testing.T) {
 	database := append(local, "TIMER_HTTP_SOCKET=/nowhere/timers.sock")
 	for _, args := range [][]string{
 		{"schedule", "acme", "a", "--at", "2027-01-31T12:00:00Z", "--correlation", "r", "--data", `{"a":1}`},
-		{"schedule", "acme", "b", "--in", "0", "--wait"},
+		{"schedule", "acme", "b", "--in", "0", "--until-fired"},
 		{"schedule", "other", "c", "--at", "2028-01-31T12:00:00Z", "--correlation", "r"},
-		{"schedule", "acme", "d", "--in", "0", "--wait"},
+		{"schedule", "acme", "d", "--in", "0", "--until-fired"},
 		{"schedule", "dots", "...", "--at", "2028-01-31T12:00:00Z"},
 	} {
 		do(t, local, args...).wants(t, exitOK)

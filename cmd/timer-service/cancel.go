@@ -19,7 +19,8 @@ type cancelCmd struct {
 	Correlated  string              `placeholder:"ID" xor:"many" help:"Cancel all timers with this correlation id."`
 	DryRun      bool                `xor:"wait" help:"With --prefix or --correlated: only say how many there are."`
 	Correlation string              `placeholder:"ID" xor:"many" help:"Correlation id of this request, with a service call."`
-	waitFlags
+	Wait        bool                `xor:"wait" help:"Wait until the command took effect, and print that."`
+	Timeout     duration            `default:"30s" help:"How long to wait."`
 }
 
 // Validate refuses arguments that are missing or exclude each other.
@@ -40,10 +41,8 @@ func (cancelCmd) Help() string {
 is newer than the command that set the timer, also if that came from a clock that is
 ahead. The exit code is 1 if the timer has fired or expired. If there is no timer, the service
 keeps a tombstone, so that an older ScheduleTimer that arrives later has no effect.
-
 With --wait it waits until the command was handled. The exit code is 1 if the timer is
 not canceled then.
-
 With --prefix or --correlated it counts all such timers that wait, and cancels them.
 
 Examples:
@@ -55,22 +54,11 @@ Examples:
 
 // Run asks the service to publish the command, and waits for its result if --wait is given.
 func (c *cancelCmd) Run(ctx context.Context, e *env, s *apiclient.Client) error {
-	if c.Call == "" {
-		return c.many(ctx, e, s)
+	if c.Call != "" {
+		p := newPublished(envelope.TypeCancelTimer, c.Tenant, c.Call)
+		return p.publish(ctx, e, s, waited{c.Wait, false, c.Timeout}, http.MethodDelete, nil, "correlationId", c.Correlation)
 	}
-	p := newPublished(envelope.TypeCancelTimer, c.Tenant, c.Call)
-	switch before, err := getTimer(ctx, s, p.key()); {
-	case err == nil:
-		p.Before, p.was = show(before), "  ("+was(before)+")"
-	case errors.Is(err, timer.ErrNotFound):
-		p.was = "  (no such timer, the service keeps a tombstone)"
-	}
-	return c.publish(ctx, e, s, p, http.MethodDelete, nil, "correlationId", c.Correlation)
-}
-
-// many cancels the timers that a prefix or a correlation id selects.
-func (c *cancelCmd) many(ctx context.Context, e *env, s *apiclient.Client) error {
-	query := apiclient.Query("prefix", c.Prefix, "correlationId", c.Correlated, "dryRun", yes(c.DryRun))
+	query := apiclient.Query("prefix", c.Prefix, "correlationId", c.Correlated, "dryRun", fmt.Sprint(c.DryRun))
 	sent, err := apiclient.Do[admin.ManyCanceled](ctx, s, http.MethodDelete, apiclient.Path("tenants", string(c.Tenant), "timers")+query, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Tenant, err)
@@ -94,12 +82,4 @@ func (m *manyCanceled) text() string {
 		line += fmt.Sprintf("\n           and %d others", more)
 	}
 	return line
-}
-
-// was describes for people the timer before it is canceled.
-func was(t admin.Timer) string {
-	if t.State == timer.Canceled {
-		return "canceled before, at " + when(t.CanceledAt)
-	}
-	return "was due at " + when(t.DueAt)
 }

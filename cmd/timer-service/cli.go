@@ -30,20 +30,12 @@ type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
 	Schedule   scheduleCmd   `cmd:"" help:"Schedule a timer, as in: schedule acme order-1 --in 3s --wait"`
 	Cancel     cancelCmd     `cmd:"" help:"Cancel a timer."`
-	Get        getCmd        `cmd:"" help:"Show one timer."`
-	List       listCmd       `cmd:"" help:"List the timers of a tenant, or those due soon."`
-	Stats      statsCmd      `cmd:"" help:"Count timers, overdue timers, and events that wait."`
+	Table      kong.Plugins  `embed:""` // the verbs of the table of operations
 	Health     healthCmd     `cmd:"" help:"Ask a running service whether it is ready."`
 	Doctor     doctorCmd     `cmd:"" help:"Look for mistakes: settings, files, database, broker, clock."`
 	Publish    publishCmd    `cmd:"" help:"Publish commands from a file."`
 	Tail       tailCmd       `cmd:"" help:"Print commands, events or dead letters as they arrive."`
-	Dlq        dlqCmd        `cmd:"" help:"List, show, replay or discard dead letters."`
-	Parked     parkedCmd     `cmd:"" help:"List, show, retry or discard events that the broker refused."`
-	Pause      pauseCmd      `cmd:"" help:"Fire no timer of any tenant, or of one, until firing is resumed."`
-	Resume     resumeCmd     `cmd:"" help:"Fire again, overdue timers first."`
-	Refire     refireCmd     `cmd:"" help:"Publish events again that consumers or the broker lost."`
 	Tenants    tenantsCmd    `cmd:"" help:"Forget a tenant: delete its timers."`
-	Quotas     quotasCmd     `cmd:"" help:"Show what tenants may have, and what they use."`
 	Backup     backupCmd     `cmd:"" help:"Copy the SQLite database, also while the service runs."`
 	Export     exportCmd     `cmd:"" help:"Write all timers into a file, to move them to another database."`
 	Import     importCmd     `cmd:"" help:"Add the timers of an export to an empty database."`
@@ -97,6 +89,7 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 // grammar returns the parser of the command line, which calls exit after it has
 // printed help.
 func grammar(p *parsed, stdout, stderr io.Writer, exit func(int)) *kong.Kong {
+	p.cli.Table = verbs()
 	k, err := kong.New(
 		p.cli,
 		kong.Name(program),
@@ -107,7 +100,6 @@ func grammar(p *parsed, stdout, stderr io.Writer, exit func(int)) *kong.Kong {
 		kong.Vars{"version": built().text()},
 		kong.Help(p.printHelp),
 		kong.Bind(p),
-		kong.BindToProvider(func(ctx context.Context, e *env) (reader, error) { return e.reader(ctx) }),
 		kong.BindToProvider(func(ctx context.Context, e *env) (*apiclient.Client, error) { return e.service(ctx) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Groups{groupGlobal: "Global flags:", groupSettings: "Settings:"},

@@ -83,7 +83,7 @@ func has(t *testing.T, got map[string]any, want map[string]any) {
 func TestScheduleWaitsForTheEvent(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
-	args := []string{"schedule", "acme", "order-1", "--in", "50ms", "--wait", "--correlation", "req-7"}
+	args := []string{"schedule", "acme", "order-1", "--in", "50ms", "--until-fired", "--correlation", "req-7"}
 	text := do(t, environ, args...).wants(t, exitOK).prints(t, "scheduled  acme.order-1  due ", "  id ", "\nreached    acme.order-1  ", " late\n")
 	if strings.Count(text.stdout, "\n") != 2 || text.stderr != "" {
 		t.Errorf("prints %q and %q", text.stdout, text.stderr)
@@ -98,7 +98,7 @@ func TestScheduleWaitsForTheEvent(t *testing.T) {
 	has(t, shown, map[string]any{"state": "Reached", "dueAt": got["dueAt"], "reachedAt": got["reachedAt"], "commandId": got["id"]})
 
 	// A time in the past is due at once.
-	args = []string{"schedule", "acme", "order-3", "--at", "2020-02-29T12:00:00.0001+01:00", "--wait", "-o", "json"}
+	args = []string{"schedule", "acme", "order-3", "--at", "2020-02-29T12:00:00.0001+01:00", "--until-fired", "-o", "json"}
 	has(t, decode(t, do(t, environ, args...).wants(t, exitOK).stdout), map[string]any{"result": resultReached, "dueAt": "2020-02-29T11:00:00.001Z"})
 }
 
@@ -126,7 +126,7 @@ func TestScheduleEndsAfterTheTimeout(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
 	do(t, environ, "pause").wants(t, exitOK)
-	args := []string{"schedule", "acme", "order-1", "--in", "10ms", "--wait", "--timeout", "90ms", "-o", "json"}
+	args := []string{"schedule", "acme", "order-1", "--in", "10ms", "--until-fired", "--timeout", "90ms", "-o", "json"}
 	got := do(t, environ, args...).wants(t, exitFailure)
 	has(t, decode(t, got.says(t, "acme.order-1", "no answer within 90ms", "timer-service get acme order-1").stdout), map[string]any{"serviceCallId": "order-1"})
 }
@@ -140,7 +140,7 @@ func TestScheduleStopsWaitingWhenInterrupted(t *testing.T) {
 	var stderr strings.Builder
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, []string{"schedule", "acme", "order-1", "--in", "1h", "--wait"}, environ, out, &stderr)
+		code <- run(ctx, []string{"schedule", "acme", "order-1", "--in", "1h", "--until-fired"}, environ, out, &stderr)
 		out.Close()
 	}()
 	if line, err := bufio.NewReader(printed).ReadString('\n'); err != nil || !strings.HasPrefix(line, "scheduled") {
@@ -177,13 +177,13 @@ func TestCancelCancelsManyTimers(t *testing.T) {
 func TestScheduleEndsWhenThereWillBeNoEvent(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
-	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitOK)
-	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitFailure).says(t, "acme.order-1: ", "reached at 20")
+	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--until-fired").wants(t, exitOK)
+	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--until-fired").wants(t, exitFailure).says(t, "acme.order-1: ", "reached at 20")
 
 	waiting, stderr := make(chan int, 1), new(strings.Builder)
 	printed, out := io.Pipe()
 	go func() {
-		waiting <- run(t.Context(), []string{"schedule", "acme", "order-2", "--in", "1h", "--wait"}, environ, out, stderr)
+		waiting <- run(t.Context(), []string{"schedule", "acme", "order-2", "--in", "1h", "--until-fired"}, environ, out, stderr)
 		out.Close()
 	}()
 	lines := bufio.NewReader(printed)
@@ -214,7 +214,7 @@ func await(t *testing.T, environ []string, call, state string) {
 func TestCancelSaysWhatBecameOfIt(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
-	do(t, environ, "schedule", "acme", "fired", "--in", "0", "--wait").wants(t, exitOK)
+	do(t, environ, "schedule", "acme", "fired", "--in", "0", "--until-fired").wants(t, exitOK)
 	do(t, environ, "schedule", "acme", "waits", "--in", "1h").wants(t, exitOK)
 	await(t, environ, "waits", "Scheduled")
 	for _, tt := range []struct {

@@ -176,7 +176,7 @@ func TestDlqListsAndShows(t *testing.T) {
 	}
 
 	text := do(t, environ, "dlq", "list").wants(t, exitOK).prints(t, "ID ", "\n"+all[0]["id"].(string)+"  acme    beyond_horizon  ")
-	do(t, environ, "dlq", "list", "--limit", "1").wants(t, exitOK).says(t, "raise --limit, now 1")
+	do(t, environ, "dlq", "list", "--limit", "1").wants(t, exitOK).says(t, "there may be more: --after ")
 	shown := do(t, environ, "dlq", "show", all[0]["id"].(string), all[2]["id"].(string)).wants(t, exitOK).
 		prints(t, "reason         beyond_horizon\n", "original       command-1\n", "\n"+all[0]["body"].(string)+"\n", "in base64", "bm90IBtbMzFtSlNPTuKArg==")
 	for _, out := range []string{shown.stdout, text.stdout, do(t, environ, "dlq", "list", "-o", "json").stdout} {

@@ -43,14 +43,6 @@ func (a *absentError) Error() string { return a.what + ": not found" }
 // Unwrap returns the class of the error.
 func (*absentError) Unwrap() error { return timer.ErrNotFound }
 
-// detail returns the text of an error, without the class of an invalid value.
-func detail(err error) string {
-	if invalid, ok := errors.AsType[*timer.InvalidError](err); ok {
-		return invalid.Detail
-	}
-	return err.Error()
-}
-
 // printError prints an error for people.
 func printError(w io.Writer, err error) {
 	if errors.Is(err, errNoVerb) {

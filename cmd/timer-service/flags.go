@@ -10,9 +10,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/config"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -91,18 +90,22 @@ var fileSettings = []string{"db_path", "db_url"}
 
 // shownSettings are the settings that matter to a verb, by key. The help of a
 // verb that is not here shows all of them; "" is the program.
-var shownSettings = map[string][]string{
-	"": {}, "dlq": {}, "version": {}, "completion": {}, "parked": {}, "tenants": {}, "quotas": {},
-	"parked list": serviceSettings, "parked show": serviceSettings, "parked retry": serviceSettings, "parked discard": serviceSettings,
-	"pause": serviceSettings, "resume": serviceSettings,
-	"tenants forget": serviceSettings, "quotas show": serviceSettings,
-	"schedule": serviceSettings, "cancel": serviceSettings, "publish": serviceSettings, "tail": serviceSettings,
-	"dlq list": serviceSettings, "dlq show": serviceSettings, "dlq replay": serviceSettings, "dlq discard": serviceSettings,
-	"get": serviceSettings, "list": serviceSettings, "stats": serviceSettings,
-	"migrate": fileSettings, "backup": fileSettings, "export": fileSettings,
-	"import":    append(slices.Clone(fileSettings), "durability"),
-	"provision": provisionSettings,
-}
+var shownSettings = func() map[string][]string {
+	all := map[string][]string{
+		"": {}, "version": {}, "completion": {}, "tenants": {},
+		"tenants forget": serviceSettings, "schedule": serviceSettings, "cancel": serviceSettings, "publish": serviceSettings, "tail": serviceSettings,
+		"migrate": fileSettings, "backup": fileSettings, "export": fileSettings,
+		"import":    append(slices.Clone(fileSettings), "durability"),
+		"provision": provisionSettings,
+	}
+	for group := range admin.Groups {
+		all[group] = nil
+	}
+	for _, v := range admin.Verbs {
+		all[v.Name] = serviceSettings
+	}
+	return all
+}()
 
 // localVerbs work on files, databases and brokers by themselves, and ask no service.
 var localVerbs = []string{"serve", "doctor", "migrate", "provision", "backup", "export", "import", "recover"}
@@ -123,13 +126,6 @@ func matters(verb string, f *kong.Flag) bool {
 	return !some || !isSetting(f) || slices.Contains(shown, key)
 }
 
-// A visited is the value of a flag: the tenant whose dead letters or messages are read, see
-// [timer.NoTenant].
-type visited timer.TenantID
-
-// Validate refuses a value that names no tenant.
-func (v visited) Validate() error { return broker.ValidateVisit(timer.TenantID(v)) }
-
 // A number and a perSecond are values of flags that must not be negative.
 type (
 	number    int64
@@ -145,14 +141,6 @@ func (p perSecond) Validate() error {
 		return errors.New("must not be negative")
 	}
 	return nil
-}
-
-// yes returns a flag as the value of a query.
-func yes(given bool) string {
-	if given {
-		return "true"
-	}
-	return ""
 }
 
 // A duration is the value of a flag: "3s", "90m", "7d", or 0.
@@ -175,44 +163,4 @@ func (d *duration) milliseconds() string {
 		return ""
 	}
 	return fmt.Sprintf("%dms", (time.Duration(*d) + time.Millisecond - 1).Milliseconds())
-}
-
-// A moment is the value of a flag: a time in RFC 3339 with a zone, or a duration from now on.
-type moment time.Time
-
-// UnmarshalText reads a time, or a duration with a unit.
-func (m *moment) UnmarshalText(text []byte) error {
-	at, err := readTime(text, 1)
-	*m = moment(at)
-	return err
-}
-
-// text returns the time as messages carry it, or "" if the flag was not given.
-func (m moment) text() string {
-	if time.Time(m).IsZero() {
-		return ""
-	}
-	return envelope.FormatTime(timer.RoundUp(time.Time(m)))
-}
-
-// A since is the value of a flag: a time in RFC 3339 with a zone, or a duration before now.
-type since struct{ moment }
-
-// UnmarshalText reads a time, or a duration that ends now.
-func (s *since) UnmarshalText(text []byte) error {
-	at, err := readTime(text, -1)
-	s.moment = moment(at)
-	return err
-}
-
-// readTime reads a time, or a duration that is added to now or, with -1, taken from it.
-func readTime(text []byte, direction time.Duration) (time.Time, error) {
-	if d, err := config.ParseWithUnit(string(text)); err == nil {
-		return time.Now().Add(direction * d), nil
-	}
-	at, err := envelope.ParseTime(string(text))
-	if err != nil {
-		return at, fmt.Errorf("must be a duration such as 90m or 7d, or a time such as 2030-01-31T12:00:00Z: %s", detail(err))
-	}
-	return at, nil
 }

@@ -63,7 +63,7 @@ func TestServeDoesNotWaitForItsLog(t *testing.T) {
 				_ = r.Close()
 			}
 			for range 3 {
-				do(t, nil, "schedule", "acme", "--in", "0", "--wait", "--server", server).wants(t, exitOK)
+				do(t, nil, "schedule", "acme", "--in", "0", "--until-fired", "--server", server).wants(t, exitOK)
 			}
 			p.signal(t, syscall.SIGTERM)
 			p.prints(t, "stopped")

@@ -59,7 +59,7 @@ func TestRefire(t *testing.T) {
 	t.Parallel()
 	server, _ := answering(t)
 	remote := []string{"TIMER_SERVER=" + server}
-	for _, line := range []string{"schedule acme a-1 --in 0 --wait", "schedule acme b-1 --in 0 --wait", "schedule beta a-1 --in 0 --wait", "schedule acme a-2 --in 1h"} {
+	for _, line := range []string{"schedule acme a-1 --in 0 --until-fired", "schedule acme b-1 --in 0 --until-fired", "schedule beta a-1 --in 0 --until-fired", "schedule acme a-2 --in 1h"} {
 		do(t, remote, strings.Fields(line)...).wants(t, exitOK)
 	}
 	do(t, remote, "refire", "--since", "1h", "--dry-run").wants(t, exitOK).prints(t, "events to publish again: 3\n    acme/a-1  reached at 20").prints(t, "complete from 20")
@@ -75,7 +75,7 @@ func TestForgetTenant(t *testing.T) {
 	t.Parallel()
 	server, atBroker := answering(t)
 	remote := []string{"TIMER_SERVER=" + server}
-	for _, line := range []string{"schedule acme a --in 0 --wait", "schedule acme c --in 1h", "schedule beta a --in 0 --wait", "cancel acme b --wait", "cancel acme gone --wait"} {
+	for _, line := range []string{"schedule acme a --in 0 --until-fired", "schedule acme c --in 1h", "schedule beta a --in 0 --until-fired", "cancel acme b --wait", "cancel acme gone --wait"} {
 		do(t, remote, strings.Fields(line)...).wants(t, exitOK)
 	}
 	park(t, strings.TrimPrefix(atBroker[0], "TIMER_DB_PATH="), "17")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -19,8 +20,12 @@ func TestGetSaysWhereAnEventIs(t *testing.T) {
 		"unknown: more than 10000 events wait, and it is not am": {State: timer.DeliveryUnknown},
 		"published": {State: timer.Published},
 	} {
-		got := (&shownTimer{Timer: admin.Timer{Event: &e}}).text()
-		if !strings.Contains(got, "event          "+want) || !strings.Contains(got, e.Reason) || !strings.Contains(got, e.Destination) {
+		row, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := forms["event"](string(row))
+		if !strings.HasPrefix(got, want) || !strings.Contains(got, e.Reason) || !strings.Contains(got, e.Destination) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}

@@ -99,12 +99,16 @@ func printable(s string) string {
 func short(s string, width int) string { return text.Snip(printable(s), width, "…") }
 
 // fields formats pairs of a name and a value for people, one pair on each line. Values that
-// are empty are left out.
+// are empty are left out. A value without a name is lines of its own, which are printable.
 func fields(pairs ...any) string {
 	var lines []string
 	for pair := range slices.Chunk(pairs, 2) {
-		if value := printable(fmt.Sprint(pair[1])); value != "" {
-			lines = append(lines, fmt.Sprintf("%-14s %s", pair[0], value))
+		switch value := fmt.Sprint(pair[1]); {
+		case value == "":
+		case pair[0] == "":
+			lines = append(lines, strings.TrimPrefix(value, "\n"))
+		default:
+			lines = append(lines, fmt.Sprintf("%-14s %s", pair[0], printable(value)))
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -138,6 +142,10 @@ func (o output) rows(headers ...any) *rows {
 // add prints v as JSON, or adds the cells to the table. An empty cell is a dash, so that each
 // row has the same number of words.
 func (r *rows) add(v any, cells ...any) {
+	if o, is := v.(object); is && r.out.json {
+		r.out.object(o)
+		return
+	}
 	if r.out.json {
 		r.out.line(v)
 		return
@@ -155,7 +163,9 @@ func (r *rows) end(e *env, empty, next string) {
 	switch {
 	case r.out.json:
 	case r.table.Length() == 0:
-		fmt.Fprintln(e.stderr, empty)
+		if empty != "" {
+			fmt.Fprintln(e.stderr, empty)
+		}
 	default:
 		fmt.Fprintln(r.out.w, r.table.Render())
 		if next != "" {

@@ -18,29 +18,32 @@ type scheduleCmd struct {
 	Tenant      timer.TenantID      `arg:"" help:"Owner of the timer: a letter or digit, then up to 63 of A-Z a-z 0-9 _ -."`
 	Call        timer.ServiceCallID `arg:"" optional:"" help:"Service call: 1 to 128 of A-Z a-z 0-9 _ . : -. Default a new UUIDv7."`
 	In          *duration           `placeholder:"3s" xor:"when" help:"Due after this long: 3s, 90m, 7d. 0 is due at once."`
-	At          moment              `placeholder:"TIME" xor:"when" help:"Due at this time: RFC 3339 with a zone. A time in the past is due at once."`
+	At          admin.Moment        `placeholder:"TIME" xor:"when" help:"Due at this time: RFC 3339 with a zone. A time in the past is due at once."`
 	ExpiresIn   *duration           `placeholder:"1h" xor:"expires" help:"Expires if it has not fired this long from now."`
-	ExpiresAt   moment              `placeholder:"TIME" xor:"expires" help:"Expires if it has not fired at this time."`
+	ExpiresAt   admin.Moment        `placeholder:"TIME" xor:"expires" help:"Expires if it has not fired at this time."`
 	Correlation string              `placeholder:"ID" help:"Correlation id, which the event will carry."`
 	Data        string              `placeholder:"JSON" help:"A JSON value of at most 4 KiB, which the event will carry as it is."`
-	waitFlags
+	Wait        bool                `help:"Wait until the command took effect, and print that."`
+	UntilFired  bool                `help:"Wait until it fires, and print how late it was."`
+	Timeout     duration            `default:"30s" help:"How long to wait; with --until-fired after the due time."`
 }
 
 // Help is printed below the summary.
 func (scheduleCmd) Help() string {
 	return `Has a running service publish a ScheduleTimer. "published" means that the broker has
 stored the command, not that the service has handled it. A timer that exists gets the new
-due time. --wait waits until it fires, and prints how late it was. The exit code is 1 if the
-timer has fired or expired, or, with --wait, if the command was refused or has no effect.
+due time. --wait waits until the command took effect, --until-fired until the timer fires.
+The exit code is 1 if the timer has fired or expired, or, with one of the two, if the command
+was refused or has no effect.
 The verb publish schedules the timers of a file.
 
 Examples:
 
-    timer-service schedule acme --in 3s --expires-in 1h --wait
+    timer-service schedule acme --in 3s --expires-in 1h --until-fired
     timer-service schedule acme order-1 --at 2030-01-31T12:00:00+01:00 --data '{"attempt":3}'`
 }
 
-// Run asks the service to publish the command, and waits for its result if --wait is given.
+// Run asks the service to publish the command, and waits if the flags say so.
 func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 	c, err := e.service(ctx)
 	if err != nil {
@@ -48,7 +51,7 @@ func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 	}
 	// The service sets the time of the command by its own clock, and checks all values.
 	body, err := json.Marshal(admin.TimerRequest{
-		CorrelationID: s.Correlation, In: s.In.milliseconds(), DueAt: s.At.text(), ExpiresIn: s.ExpiresIn.milliseconds(), ExpiresAt: s.ExpiresAt.text(),
+		CorrelationID: s.Correlation, In: s.In.milliseconds(), DueAt: s.At.String(), ExpiresIn: s.ExpiresIn.milliseconds(), ExpiresAt: s.ExpiresAt.String(),
 	})
 	if err != nil {
 		return err
@@ -57,13 +60,14 @@ func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 		body = append(body[:len(body)-1], `,"data":`+s.Data+"}"...)
 	}
 	call := cmp.Or(s.Call, timer.ServiceCallID(uuid.Must(uuid.NewV7()).String()))
-	return s.publish(ctx, e, c, newPublished(envelope.TypeScheduleTimer, s.Tenant, call), http.MethodPut, body)
+	p := newPublished(envelope.TypeScheduleTimer, s.Tenant, call)
+	return p.publish(ctx, e, c, waited{s.Wait || s.UntilFired, s.UntilFired, s.Timeout}, http.MethodPut, body)
 }
 
 // Validate refuses a command without a time, and data that are not JSON.
 func (s *scheduleCmd) Validate() error {
 	switch {
-	case s.In == nil && s.At == moment{}:
+	case s.In == nil && s.At.IsZero():
 		return errors.New("say when: --in 3s, or --at 2030-01-31T12:00:00Z")
 	case s.Data != "": // it becomes a part of the request
 		return envelope.ValidateData("--data", s.Data)

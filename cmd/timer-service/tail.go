@@ -25,9 +25,9 @@ const columnWidth = 400
 var errHungUp = errors.New("the service has ended the connection: it stops, or the token is not right any more")
 
 type tailCmd struct {
-	What   string  `arg:"" enum:"commands,events,receipts,dlq" help:"What to print: commands, events, receipts or dlq."`
-	Tenant visited `placeholder:"TENANT" help:"Only those of a tenant."`
-	Number number  `short:"n" placeholder:"N" help:"End after N messages; default no end."`
+	What   string      `arg:"" enum:"commands,events,receipts,dlq" help:"What to print: commands, events, receipts or dlq."`
+	Tenant admin.Owner `placeholder:"TENANT" help:"Only those of a tenant."`
+	Number number      `short:"n" placeholder:"N" help:"End after N messages; default no end."`
 }
 
 // Help is printed below the summary.

@@ -20,8 +20,8 @@ func TestTailPrintsALineAMessage(t *testing.T) {
 	commanded := tailing(t, environ, "commands", "--tenant", "beta", "-n", "2")
 	dead := tailing(t, environ, "dlq", "-n", "1")
 	receipts := tailing(t, environ, "receipts", "-n", "4")
-	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitOK)
-	do(t, environ, "schedule", "beta", "order-2", "--in", "0", "--wait").wants(t, exitOK)
+	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--until-fired").wants(t, exitOK)
+	do(t, environ, "schedule", "beta", "order-2", "--in", "0", "--until-fired").wants(t, exitOK)
 	do(t, environ, "publish", fileOf(t, `{"id":"c","type":"CancelTimer","tenantId":"beta","timestampMs":1795348800000,"payload":{"tenantId":"beta","serviceCallId":"order-2"}}`)).wants(t, exitOK)
 	do(t, environ, "schedule", "acme", "order-3", "--in", "2h", "--wait").wants(t, exitFailure)
 	for _, tt := range []struct {

@@ -33,7 +33,7 @@ func TestUsageMistakes(t *testing.T) {
 		{"data that are no JSON", []string{"schedule", "acme", "x", "--in", "3s", "--data", "{a:1}"}, []string{"--data is not one JSON value"}},
 		{"duration that is none", []string{"schedule", "acme", "x", "--in", "soon"}, []string{"--in", "soon", "3s, 90m or 7d"}},
 		{"list without a tenant", []string{"list"}, []string{"tenant", "--correlation"}},
-		{"state of a correlation", []string{"list", "--correlation", "r", "--state", "Reached"}, []string{"--due-before go with a tenant"}},
+		{"state of a correlation", []string{"list", "--correlation", "r", "--state", "Reached"}, []string{"--state goes with a tenant"}},
 		{"counts of one and of all", []string{"stats", "acme", "--tenants"}, []string{"exclude each other"}},
 		{"dead letters without a verb", []string{"dlq"}, []string{"expected one of", `"list"`, "dlq --help"}},
 		{"replay of nothing named", []string{"dlq", "replay"}, []string{"ids, --tenant, --reason, --correlation or --since, or all with --all", "dlq replay --help"}},

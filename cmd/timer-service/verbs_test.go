@@ -29,7 +29,7 @@ func TestEveryVerbPrintsJSON(t *testing.T) {
 	t.Parallel()
 	server, atBroker := answering(t, "TIMER_HORIZON=100d", "TIMER_QUOTAS_FILE="+fileOf(t, "default: {live_timers: 700}"))
 	db := strings.TrimPrefix(atBroker[0], "TIMER_DB_PATH=")
-	do(t, atBroker, "schedule", "acme", "a", "--in", "0", "--wait").wants(t, exitOK)
+	do(t, atBroker, "schedule", "acme", "a", "--in", "0", "--until-fired").wants(t, exitOK)
 	do(t, atBroker, "schedule", "acme", "far", "--in", "200d", "--wait").wants(t, exitFailure)
 	do(t, atBroker, "schedule", "acme", "farther", "--in", "200d", "--wait").wants(t, exitFailure)
 	park(t, db, "17", "18")

@@ -295,7 +295,7 @@ func (c *Client) refusal(a Answer) error {
 	if !isProblem {
 		problem.Detail = strings.TrimSpace(string(bytes.SplitN(a.Body, []byte("\n"), 2)[0]))
 	}
-	if a.Code == http.StatusNotFound && !isProblem {
+	if a.Code == http.StatusNotFound && (!isProblem || problem.Detail == admin.NoPath) {
 		return fmt.Errorf("%w: there is no API at this URL: is the path missing that http_prefix sets?", ErrAway)
 	}
 	if problem.Reason != "" { // of a command that was published

@@ -147,7 +147,7 @@ func TestNotes(t *testing.T) {
 	for name, values := range allValues(t) {
 		files, err := renderFiles(load(t), values)
 		notes := files["timer-service/templates/NOTES.txt"]
-		if err != nil || !strings.Contains(notes, "timer-service schedule acme --in 3s --wait") || !strings.Contains(notes, "/shop-timer-service") {
+		if err != nil || !strings.Contains(notes, "timer-service schedule acme --in 3s --until-fired") || !strings.Contains(notes, "/shop-timer-service") {
 			t.Errorf("%s: %v: %s", name, err, notes)
 		}
 	}

@@ -1,0 +1,55 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// An Owner is the tenant of dead letters or messages, or [timer.NoTenant].
+type Owner timer.TenantID
+
+// Validate refuses a value that names no tenant.
+func (o Owner) Validate() error { return broker.ValidateVisit(timer.TenantID(o)) }
+
+// A Moment is a time of a query: RFC 3339 with a zone, or a duration from now on. It is zero if it
+// is left out.
+type Moment struct{ time.Time }
+
+// UnmarshalText reads a time or a duration.
+func (m *Moment) UnmarshalText(text []byte) (err error) {
+	m.Time, err = readTime(string(text), 1)
+	return err
+}
+
+// String returns the time as messages carry it, or "" for zero.
+func (m Moment) String() string { return stamp(timer.RoundUp(m.Time)) }
+
+// A Since is a time of a query: RFC 3339 with a zone, or a duration that ends now.
+type Since struct{ Moment }
+
+// UnmarshalText reads a time or a duration.
+func (s *Since) UnmarshalText(text []byte) (err error) {
+	s.Time, err = readTime(string(text), -1)
+	return err
+}
+
+// readTime reads a time, or a duration that is added to now or, with -1, taken from it. A query
+// decodes a plus before the offset as a space, so a space there is read as a plus.
+func readTime(text string, direction time.Duration) (time.Time, error) {
+	if d, err := config.ParseWithUnit(text); err == nil {
+		return time.Now().Add(direction * d), nil
+	}
+	if i := len(text) - len(" 01:00"); i > 0 && text[i] == ' ' {
+		text = text[:i] + "+" + text[i+1:]
+	}
+	at, err := envelope.ParseTime(text)
+	if err != nil {
+		_, detail := explain(err)
+		err = timer.Invalid(timer.ReasonBadField, "must be a duration such as 90m or 7d, or a time such as 2030-01-31T12:00:00Z: %s", detail)
+	}
+	return at, err
+}
