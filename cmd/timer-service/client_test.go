@@ -97,6 +97,9 @@ func TestScheduleWaitsForTheEvent(t *testing.T) {
 	shown := decode(t, do(t, environ, "get", "acme", "order-2", "-o", "json").wants(t, exitOK).stdout)
 	has(t, shown, map[string]any{"state": "Reached", "dueAt": got["dueAt"], "reachedAt": got["reachedAt"], "commandId": got["id"]})
 
+	// --wait ends when the command took effect, however far ahead the due time is.
+	do(t, environ, "schedule", "acme", "later", "--in", "1h", "--wait").wants(t, exitOK).prints(t, "scheduled  acme.later  due ")
+
 	// A time in the past is due at once.
 	args = []string{"schedule", "acme", "order-3", "--at", "2020-02-29T12:00:00.0001+01:00", "--until-fired", "-o", "json"}
 	has(t, decode(t, do(t, environ, args...).wants(t, exitOK).stdout), map[string]any{"result": resultReached, "dueAt": "2020-02-29T11:00:00.001Z"})

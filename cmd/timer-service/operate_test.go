@@ -18,6 +18,27 @@ func TestPause(t *testing.T) {
 	do(t, environ, "pause", "acme", "--until", "soon").wants(t, exitUsage).says(t, "2030-01-31T12:00:00Z")
 	do(t, environ, "resume", "acme").wants(t, exitOK).prints(t, "timers fire\n")
 	do(t, environ, "quotas", "show").wants(t, exitOK).says(t, "quotas_file is not set")
+	do(t, environ, "pause", "nosuch").wants(t, exitOK).says(t, "the tenant nosuch has no timers")
+}
+
+// TestFiringTextSaysWhatDoesNotWork, and that timers fire only while all works.
+func TestFiringTextSaysWhatDoesNotWork(t *testing.T) {
+	t.Parallel()
+	for row, want := range map[string]string{
+		`{"paused":false}`: "timers fire",
+		`{"paused":false,"notReady":["broker: connection refused"]}`: "the service is not ready: timers may not fire, or their events wait\nnot ready: broker: connection refused",
+	} {
+		if got := forms["firing"](row); got != want {
+			t.Errorf("%s: %q, want %q", row, got, want)
+		}
+	}
+}
+
+// readOnly starts a service that takes no changes over HTTP, and returns where it answers.
+func readOnly(t *testing.T) string {
+	t.Helper()
+	server, _ := answering(t, "TIMER_HTTP_READ_ONLY=true")
+	return server
 }
 
 const insertParked = `INSERT INTO timer_outbox_parked (seq, id, payload, headers, appended_at, attempts, last_error, parked_at)
@@ -92,6 +113,10 @@ func TestForgetTenant(t *testing.T) {
 	}
 	if code := p.ends(t); code != exitUsage || !strings.Contains(p.stderr.String(), "give --yes") {
 		t.Errorf("a pipe as the answer: exit code %d, %s", code, p.stderr.String())
+	}
+	denied := do(t, []string{"TIMER_SERVER=" + readOnly(t)}, "tenants", "forget", "acme", "--yes").wants(t, exitFailure).says(t, "http_read_only")
+	if strings.Contains(denied.stderr, "run it again") || denied.stdout != "" { // a denial stays
+		t.Errorf("denied: %s%s", denied.stdout, denied.stderr)
 	}
 	do(t, remote, "tenants", "forget", "acme", "--yes").wants(t, exitOK).prints(t, "deleted of acme: 1 scheduled, 1 reached, 0 expired, 2 canceled")
 	do(t, remote, "list", "acme").wants(t, exitOK).says(t, "no timers")
