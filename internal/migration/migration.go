@@ -14,9 +14,17 @@ const Table = "timer_schema"
 // TableBefore is that of databases from before release 0.1.0.
 const TableBefore = "timer_schema_version"
 
+// TableOfTimers is the table of the first step that says whether there are timers.
+const TableOfTimers = "timer_schedules"
+
 // ErrBefore says that a database is from before release 0.1.0. No step leads from there.
 var ErrBefore = fmt.Errorf("%w: the database is from before release 0.1.0: write its timers into a file with the program that made it (timer-service export), and import that into a new database (timer-service import)",
 	timer.ErrFatal)
+
+// ErrUnversioned says that there are tables of timers without the table of versions, as a host's
+// goose leaves them that was not given the name of that table.
+var ErrUnversioned = fmt.Errorf("%w: tables of timers are there, but the table of their version, %s, is not: "+
+	"run the steps with goose.WithTableName(%q), on a database that has none of these tables", timer.ErrFatal, Table, Table)
 
 // Files returns the steps in the folder migrations.
 func Files(embedded fs.FS) fs.FS {

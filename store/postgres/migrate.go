@@ -110,14 +110,16 @@ func up(ctx context.Context, db *sql.DB) error {
 
 // version returns the version of the schema, 0 if there is none.
 func version(ctx context.Context, db *sql.DB) (v int64, err error) {
-	var exists, before bool
-	if err := readTx(ctx, db, step{text: sqlExists, args: []any{migration.Table, migration.TableBefore}, each: store.Scan(&exists, &before)}); err != nil {
+	var exists, before, timers bool
+	if err := readTx(ctx, db, step{text: sqlExists, args: []any{migration.Table, migration.TableBefore, migration.TableOfTimers}, each: store.Scan(&exists, &before, &timers)}); err != nil {
 		return 0, err
 	}
-	if before {
+	switch {
+	case before:
 		return 0, migration.ErrBefore
-	}
-	if !exists {
+	case !exists && timers:
+		return 0, migration.ErrUnversioned
+	case !exists:
 		return 0, nil
 	}
 	err = readTx(ctx, db, step{text: sqlVersion, each: store.Scan(&v)})

@@ -100,14 +100,16 @@ const (
 )
 
 func lookForVersion(ctx context.Context, db *sql.DB) (v int64, err error) {
-	var before bool
-	err = db.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE name = ?), count(*) FILTER (WHERE name = ?) FROM sqlite_schema`,
-		migration.Table, migration.TableBefore).Scan(&v, &before)
+	var before, timers bool
+	err = db.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE name = ?), count(*) FILTER (WHERE name = ?), count(*) FILTER (WHERE name = ?) FROM sqlite_schema`,
+		migration.Table, migration.TableBefore, migration.TableOfTimers).Scan(&v, &before, &timers)
 	switch {
 	case err != nil:
 		return 0, err
 	case before:
 		return 0, migration.ErrBefore
+	case v == 0 && timers:
+		return 0, migration.ErrUnversioned
 	case v == 0:
 		return 0, nil
 	}

@@ -69,6 +69,7 @@ func RunDatabase(t *testing.T, kind Kind) {
 		{"Every version of the schema is migrated, also by hand, and loses no row", everyVersion},
 		{"A host's own migrations have another version", migrateBesideAHost},
 		{"A host applies the migrations with a goose of its own", migratedByAHost},
+		{"Tables without the table of versions are refused, and the error names the option of goose", unversioned},
 		{"Many migrate at once", manyMigrate},
 		{"A newer schema is refused in each way to open it", newerSchema},
 		{"An older schema is not used, and the error says how to migrate", olderSchema},
@@ -207,6 +208,21 @@ func migratedByAHost(d *database) {
 	d.must(d.Verify(d.Context(), db))
 	_, err = d.host(db).Schedule(d.Context(), noon, single("call-1"))
 	d.must(err)
+}
+
+// unversioned has a host that applies the migrations without the options of its goose.
+func unversioned(d *database) {
+	place := d.Empty(d)
+	provider, err := goose.NewProvider(d.Dialect, d.Handle(d, place), d.Migrations())
+	d.must(err)
+	_, _ = provider.Up(d.Context()) // a later step may need the table of versions, and fail
+	errs := d.uses(place)
+	_, errs["VersionOf"] = d.VersionOf(d.Context(), place)
+	for what, err := range errs {
+		if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), d.VersionTable) || !strings.Contains(err.Error(), "goose.WithTableName") {
+			d.Errorf("%s: %v, want ErrFatal that names the option and the table", what, err)
+		}
+	}
 }
 
 func manyMigrate(d *database) {
