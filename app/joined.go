@@ -52,7 +52,7 @@ func (j Joined) Schedule(ctx context.Context, timers ...client.Timer) error {
 	results, err := j.commands.Schedule(ctx, now, commands...)
 	j.count(of, commands, results)
 	if err != nil {
-		return about("schedule", commands[0].Key, err)
+		return about("schedule", commands[0].Key, j.waited(err))
 	}
 	var due time.Time
 	decided := make([]handlers.Decision, len(results))
@@ -122,7 +122,7 @@ func (j Joined) CancelWhere(ctx context.Context, tenant timer.TenantID, of timer
 func (j Joined) cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
 	results, err := j.commands.Cancel(ctx, now, commands...)
 	if err != nil {
-		return nil, about("cancel", commands[0].Key, err)
+		return nil, about("cancel", commands[0].Key, j.waited(err))
 	}
 	quotas := j.timers.app.opt.Quotas
 	decided := make([]handlers.Decision, len(results))
@@ -135,6 +135,22 @@ func (j Joined) cancel(ctx context.Context, now time.Time, commands ...timer.Can
 	}
 	j.applied(time.Time{}, decided)
 	return results, nil
+}
+
+// waited adds errWaited to an error, unless the call has a transaction.
+func (j Joined) waited(err error) error {
+	if j.joins {
+		return err
+	}
+	return waited(err)
+}
+
+// waited adds errWaited to the error of a call that waited for too long.
+func waited(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, timer.ErrLocked) {
+		return fmt.Errorf("%w; %w", err, errWaited)
+	}
+	return err
 }
 
 // applied reports the earliest due time that commands have set, and their outcomes: to the

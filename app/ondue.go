@@ -64,7 +64,10 @@ func (t *Timers) OnDueTx(prefix string, handle func(ctx context.Context, tx *sql
 // that would wait for its transaction returns an error.
 type within struct{}
 
-var errWithin = errors.New("a handler of OnDueTx has a transaction, which this would wait for or commit beside: call ScheduleTx or CancelTx with it")
+var errWithin = errors.New("called in a handler of OnDueTx, whose transaction this call would wait for: call ScheduleTx or CancelTx with that transaction")
+
+// errWaited says why a call may have waited in vain.
+var errWaited = errors.New("if the caller has a transaction open, this call waits for its end: call ScheduleTx or CancelTx with that transaction")
 
 // beside returns an error in a handler of OnDueTx.
 func (t *Timers) beside(ctx context.Context) error {

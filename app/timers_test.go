@@ -251,6 +251,31 @@ func TestATransactionCancelsTenThousandAtMost(t *testing.T) {
 	})
 }
 
+// TestScheduleInATransactionOfItsCallerSaysSo calls what would wait for its own transaction.
+func TestScheduleInATransactionOfItsCallerSaysSo(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		timers := b.program(app.Options{})
+		for name, call := range map[string]func(context.Context) error{
+			"Schedule": func(ctx context.Context) error { return timers.Schedule(ctx, in("order-1", time.Hour)) },
+			"Cancel":   func(ctx context.Context) error { return timers.Cancel(ctx, keyOf("order-1")) },
+			"CancelWhere": func(ctx context.Context) error {
+				_, err := timers.CancelWhere(ctx, "acme", timer.Selection{Calls: []timer.ServiceCallID{"order-1"}})
+				return err
+			},
+			"Tx": func(ctx context.Context) error { return timers.Tx(ctx, func(*sql.Tx) error { return nil }) },
+		} {
+			err := timers.Tx(b.Context(), func(*sql.Tx) error {
+				ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+				defer cancel()
+				return call(ctx)
+			})
+			if err == nil || !strings.Contains(err.Error(), "if the caller has a transaction open") || !strings.Contains(err.Error(), "ScheduleTx or CancelTx") {
+				b.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
 // TestTwoInstancesWithClocksApart has one schedule what another one cancels, whose clock is
 // behind.
 func TestTwoInstancesWithClocksApart(t *testing.T) {

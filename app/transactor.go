@@ -32,15 +32,19 @@ func Tx[T any](ctx context.Context, t *Timers, db Transactor[T], fn func(tx T, i
 		return fmt.Errorf("begin a transaction: %w", err)
 	}
 	var b booked
-	committed := false
+	begun, committed := false, false
 	defer func() { t.ended(&b, committed) }() // also after a panic
 	err := db.Transact(ctx, func(tx T) error {
+		begun = true
 		t.open.Store(tx, &b)
 		defer t.open.Delete(tx)
 		in := t.In(db.Join(tx))
 		in.open = &b
 		return fn(tx, in)
 	})
+	if !begun {
+		return waited(err)
+	}
 	committed = err == nil
 	return err
 }

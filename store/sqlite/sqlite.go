@@ -424,6 +424,8 @@ func classify(doing string, err error) error {
 		return fmt.Errorf("%w: %s: %s: %w", timer.ErrFatal, doing, wayOut, err)
 	case code == sqlite3.SQLITE_READONLY_DBMOVED:
 		return fmt.Errorf("%w: %s: %w", timer.ErrFatal, doing, err)
+	case code&0xff == sqlite3.SQLITE_BUSY:
+		return fmt.Errorf("%s: another transaction has the write lock of the database, such as one that the caller has open: %w", doing, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }
