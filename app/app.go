@@ -39,6 +39,7 @@ type Options struct {
 	DrainTimeout    time.Duration               // how long a stop waits for messages in flight and for the outbox, together; default 10s
 	CatchUpTimeout  time.Duration               // how long firing waits at most, once the broker is there, for commands that wait there; default 10s
 	Clock           timer.Clock                 // default time.Now
+	Elapsed         func() time.Duration        // since any fixed time, by a clock that is never set; a Clock that runs ahead of it has jumped; default the monotonic clock
 	Counters        *Counters                   // counts what happens; default none
 	Hooks           []Hooks                     // are called when something happens
 	Tracing         Tracing                     // makes spans of what happens; default none
@@ -176,6 +177,9 @@ func (o Options) withDefaults() Options {
 	o.Horizon = option.Positive(o.Horizon, defaultHorizon)
 	o.MaxClockAhead = option.Positive(o.MaxClockAhead, defaultMaxClockAhead)
 	o.Clock = cmp.Or[timer.Clock](o.Clock, timer.ClockFunc(time.Now))
+	if began := time.Now(); o.Elapsed == nil {
+		o.Elapsed = func() time.Duration { return time.Since(began) } // whatever the Clock returns
+	}
 	o.Counters = cmp.Or(o.Counters, new(Counters))
 	o.BrokerName = cmp.Or(o.BrokerName, "the broker")
 	o.Tracing = o.Tracing.withDefaults()

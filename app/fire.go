@@ -27,12 +27,11 @@ func (a *App) newPoller(behind *catchUp) *poller.Poller {
 	// With one batch as the limit the poller would pause after each batch, until the forwarder
 	// has read it.
 	backlog := max(minBacklog, 2*a.opt.BatchSize)
-	began := time.Now()
 	opt := poller.Options{
 		Interval:  a.opt.PollingInterval,
 		Batch:     a.opt.BatchSize,
 		Reference: reference(a.store, a.broker),
-		Elapsed:   func() time.Duration { return time.Since(began) }, // whatever the Clock returns
+		Elapsed:   a.opt.Elapsed,
 		Full:      func() bool { return a.forwarder.Waiting() >= backlog },
 		Paused:    a.store.Timers().Firing,
 		Trace:     a.opt.Tracing.Fire,

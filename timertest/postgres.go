@@ -37,7 +37,7 @@ type Postgres struct {
 
 // PostgresOptions tune [StartPostgres]. The zero value is ready to use.
 type PostgresOptions struct {
-	App         app.Options    // of the service; its Clock is that of the test
+	App         app.Options    // of the service; its Clock and Elapsed are those of the test
 	Broker      broker.Broker  // which runs already; nil: handlers of OnDue have all events
 	BeforeStart func(*app.App) // registers handlers, or hands Timers to the code under test; may be nil
 	Now         time.Time      // what the clock says at first; default the time of the call, cut to seconds
@@ -58,7 +58,8 @@ func StartPostgres(t testing.TB, s *postgres.Store, opt PostgresOptions) *Postgr
 		p.now = time.Now().Truncate(time.Second)
 	}
 	log := cmp.Or(opt.Log, logTo(t))
-	opt.App.Clock = p
+	began := p.now
+	opt.App.Clock, opt.App.Elapsed = p, func() time.Duration { return p.Now().Sub(began) }
 	opt.App.Role = p.role
 	err := postgres.Migrate(ctx, s.DB())
 	if err == nil {

@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,7 +109,9 @@ func TestHoursPassOnPostgresWithABroker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	svc := timertest.StartPostgres(t, onPostgres(t), timertest.PostgresOptions{Broker: b})
+	warnings := new(strings.Builder)
+	log := slog.New(slog.NewTextHandler(warnings, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	svc := timertest.StartPostgres(t, onPostgres(t), timertest.PostgresOptions{Broker: b, Log: log})
 	began := svc.Now()
 	timers := client.New(broker.NewWatermillPublisher(b.Publisher()), b.Routing(), client.Options{})
 	if _, err := timers.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1", DueAt: began.Add(2 * time.Hour)}); err != nil {
@@ -122,6 +126,9 @@ func TestHoursPassOnPostgresWithABroker(t *testing.T) {
 	svc.Advance(time.Minute)
 	m := <-events
 	m.Ack()
+	if warnings.Len() > 0 {
+		t.Errorf("it warns of a clock that the test moves:\n%s", warnings)
+	}
 	decoded, err := envelope.Decode(m.Payload)
 	if e, ok := decoded.Payload.(timer.DueTimeReached); err != nil || !ok || e.ServiceCallID != "order-1" || !e.ReachedAt.Equal(began.Add(2*time.Hour)) {
 		t.Errorf("%+v, %v", decoded, err)
