@@ -119,7 +119,7 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 	if clean && a.owner.is() && len(a.handling) == 0 {
 		a.drain(draining)
 	}
-	failed = errors.Join(failed, forwarder.stop(stopping))
+	failed = errors.Join(failed, a.stopForwarder(stopping, forwarder))
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*lastWriteTimeout)
 	defer cancel()
 	return errors.Join(failed, numbers.stop(last)) // all is settled by now
@@ -153,6 +153,15 @@ func (a *App) drain(ctx context.Context) {
 	if err := a.forwarder.Drain(ctx); err != nil {
 		a.log.WarnContext(ctx, "stopped with events in the outbox; the next start forwards them", "error", err)
 	}
+}
+
+// stopForwarder stops the forwarder. The error names the handler that it waited for in vain.
+func (a *App) stopForwarder(ctx context.Context, forwarder *part) error {
+	err := forwarder.stop(ctx)
+	if at := a.forwarder.Status().Longest; err != nil && at != "" && !closed(forwarder.done) {
+		return fmt.Errorf("%w: %s", err, at)
+	}
+	return err
 }
 
 // A part is a Run in a goroutine of its own. It is stopped by name and not by

@@ -55,6 +55,9 @@ func (h Handler) withDefaults() Handler {
 	return h
 }
 
+// String names the handler by its prefix.
+func (h Handler) String() string { return fmt.Sprintf("the handler with the prefix %q", h.Prefix) }
+
 // handler returns the handler that takes the event of a row, or nil. A receipt goes to the
 // broker in any case.
 func (f *Forwarder) handler(row Row) *Handler {
@@ -96,7 +99,7 @@ type call struct {
 	*Handler
 	row         Row
 	destination string    // see [Handler.destination]
-	since       time.Time // when it began to wait
+	since       time.Time // when it began to wait, and then to work
 }
 
 // handOver calls a handler with a row, as soon as its turn comes.
@@ -182,6 +185,8 @@ func (s *sender) claim(ctx context.Context) {
 // handle calls the function with a row, and then begins the next call.
 func (c call) handle() {
 	p, h, row := c.pipeline, c.Handler, c.row
+	c.since = p.clock.Now()
+	h.queue.begin(c)
 	ctx, cancel := context.WithTimeout(timer.WithTrace(p.publishing, envelope.TraceFrom(row.Message.Metadata.Get)), h.Timeout)
 	defer cancel()
 	deleted, err := false, errExit
@@ -192,7 +197,7 @@ func (c call) handle() {
 				p.log.ErrorContext(ctx, "the handler of an event panicked", about(row.Message, "seq", row.Seq, "panic", r, "stack", stack)...)
 			}
 		}
-		if next, waits := h.queue.release(c.destination); waits {
+		if next, waits := h.queue.release(c); waits {
 			go next.handle()
 		}
 		now, o := p.clock.Now(), outcome{handled: true}

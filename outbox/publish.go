@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -165,12 +166,12 @@ func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Han
 		p.failing.note(now, now, row, nil) // its row is parked
 		o.parked = append(o.parked, refusal{row: row, err: err, handler: h})
 	default:
-		to, policy := failedAt(topic, err), retry.Publish
+		to, policy, at := failedAt(topic, err), retry.Publish, err
 		if h != nil {
-			to, policy = h.destination(row), h.policy()
+			to, policy, at = h.destination(row), h.policy(), fmt.Errorf("%s: %w", h, err)
 		}
 		d := deferral(now, row, to, readable(err), policy)
-		p.failing.note(now, d.RetryAt, row, err)
+		p.failing.note(now, d.RetryAt, row, at)
 		p.logs.failed(row, h, to, d.Reason)
 		o.deferred = append(o.deferred, d)
 	}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -19,13 +20,14 @@ type queue struct {
 	mu      sync.Mutex
 	free    int               // calls that may begin at once
 	held    map[string]int    // calls at work, by destination
+	begun   map[Place]call    // calls at work
 	waiting map[string][]call // by destination, the oldest first
 	turns   []string          // destinations that wait, in turn
 	queued  int               // calls that wait
 }
 
 func newQueue(concurrency, bound int) *queue {
-	return &queue{bound: bound, free: concurrency, held: make(map[string]int), waiting: make(map[string][]call)}
+	return &queue{bound: bound, free: concurrency, held: make(map[string]int), begun: make(map[Place]call), waiting: make(map[string][]call)}
 }
 
 // vacancy returns how many calls may wait. Calls that have waited for long keep no rows from
@@ -64,12 +66,27 @@ func (q *queue) enter(c call) (begins, waits bool) {
 	return false, true
 }
 
-// release ends a call of a destination, and returns the next one if one waits.
-func (q *queue) release(destination string) (c call, waits bool) {
+// begin notes that a call is at work.
+func (q *queue) begin(c call) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.held[destination]--; q.held[destination] == 0 {
-		delete(q.held, destination)
+	q.begun[c.row.Place] = c
+}
+
+// atWork returns the calls at work.
+func (q *queue) atWork() []call {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Collect(maps.Values(q.begun))
+}
+
+// release ends a call, and returns the next one if one waits.
+func (q *queue) release(ended call) (c call, waits bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.begun, ended.row.Place)
+	if q.held[ended.destination]--; q.held[ended.destination] == 0 {
+		delete(q.held, ended.destination)
 	}
 	if len(q.turns) == 0 {
 		q.free++

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ type Status struct {
 	Fails   bool          // a destination at the broker took nothing of the last publish to it
 	Failing int           // rows that have failed for ten minutes or longer, in their handler or at the broker
 	Failed  error         // the last error of the first of them, with the key of its timer
+	Longest string        // which handler has been at work for longest, and on which timer's event; empty if none is at work
 	Unmoved error         // why rows could not be deferred, parked or deleted, the last time within a minute; nil if they could
 }
 
@@ -24,11 +26,24 @@ type Status struct {
 func (f *Forwarder) Status() Status {
 	s := f.own.Load()
 	if s == nil {
-		return Status{}
+		return Status{Longest: f.longest()}
 	}
 	now := s.clock.Now()
 	failing, failed := s.failing.long(now, "")
-	return Status{Owns: true, Waiting: s.backlog.waiting(), Stuck: s.stuck(), Fails: s.destinations.fail(), Failing: failing, Failed: failed, Unmoved: s.unmoved.last(now)}
+	return Status{Owns: true, Waiting: s.backlog.waiting(), Stuck: s.stuck(), Fails: s.destinations.fail(), Failing: failing, Failed: failed, Longest: f.longest(), Unmoved: s.unmoved.last(now)}
+}
+
+// longest names the call of a handler that has been at work for longest.
+func (f *Forwarder) longest() string {
+	var calls []call
+	for _, h := range f.opt.Handlers {
+		calls = append(calls, h.queue.atWork()...)
+	}
+	if len(calls) == 0 {
+		return ""
+	}
+	c := slices.MinFunc(calls, func(a, b call) int { return a.since.Compare(b.since) })
+	return fmt.Sprintf("%s has been at work on the event of %s for %v", c.Handler, keyOf(c.row), f.clock.Now().Sub(c.since).Round(time.Millisecond))
 }
 
 // Failing returns how many events of a tenant have failed for ten minutes or longer, in
@@ -101,9 +116,14 @@ func (f *failing) note(now, again time.Time, row Row, err error) {
 		was.since = now
 	}
 	was.again = again
-	was.key = timer.Key{TenantID: timer.TenantID(tenant(row)), ServiceCallID: timer.ServiceCallID(row.Message.Metadata.Get(envelope.HeaderServiceCallID))}
+	was.key = keyOf(row)
 	was.err = fmt.Errorf("%s: %w", was.key, err)
 	f.rows[row.Seq] = was
+}
+
+// keyOf returns the key of the timer of a row.
+func keyOf(row Row) timer.Key {
+	return timer.Key{TenantID: timer.TenantID(tenant(row)), ServiceCallID: timer.ServiceCallID(row.Message.Metadata.Get(envelope.HeaderServiceCallID))}
 }
 
 // long returns how many rows of a tenant, or of all tenants if it is empty, have failed for

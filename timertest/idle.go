@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -82,9 +83,22 @@ func (s *Service) AwaitIdle() {
 			return
 		}
 		if time.Since(began) > idleLimit {
-			s.t.Fatalf("the timer service is not idle after %v: %s", idleLimit, left)
+			s.t.Fatalf("the timer service is not idle after %v: %s%s", idleLimit, left, reasons(p.app))
 		}
 	}
+}
+
+// reasons says what the poller, and the forwarder with its handlers, have to say about that.
+func reasons(a *app.App) (all string) {
+	for _, c := range a.Checks(context.Background()) {
+		if c.Reason != "" && (c.Part == "poller" || c.Part == "forwarder") {
+			all += "; " + c.Part + ": " + c.Reason
+		}
+	}
+	if at := a.Status().Forwarder.Longest; at != "" {
+		all += "; " + at
+	}
+	return all
 }
 
 // left says why the service is not idle, "" if it is.

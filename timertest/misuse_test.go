@@ -2,6 +2,7 @@ package timertest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -10,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/timer"
-
 	"github.com/event-service-agent/timer-service/timertest"
 )
 
@@ -58,26 +59,45 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 		name string
 		do   func(s *timertest.Service)
 		want string
+		opt  timertest.Option // nil: none
 	}{
-		{"idle after a crash", func(s *timertest.Service) { s.Crash(); s.AwaitIdle() }, "call Restart before AwaitIdle"},
-		{"a second crash", func(s *timertest.Service) { s.Crash(); s.Crash() }, "can't crash"},
+		{"idle after a crash", func(s *timertest.Service) { s.Crash(); s.AwaitIdle() }, "call Restart before AwaitIdle", nil},
+		{"a second crash", func(s *timertest.Service) { s.Crash(); s.Crash() }, "can't crash", nil},
 		{"a timer without a tenant", func(s *timertest.Service) {
 			due := order("call", 0)
 			due.TenantID = ""
 			s.Schedule(due)
-		}, "tenantId"},
-		{"a command while the broker is down", func(s *timertest.Service) { s.BrokerDown(time.Hour); s.Schedule(order("call", 0)) }, "the broker is down for a while (timertest)"},
+		}, "tenantId", nil},
+		{"a command while the broker is down", func(s *timertest.Service) { s.BrokerDown(time.Hour); s.Schedule(order("call", 0)) }, "the broker is down for a while (timertest)", nil},
 		{"what never ends", func(s *timertest.Service) {
 			if err := s.App().Pause(context.Background(), timer.Pause{By: "ops"}); err != nil {
 				panic(err)
 			}
 			s.Schedule(order("call", 0))
 			s.AwaitIdle()
-		}, "not idle after 1h0m0s: the timer that is due at"},
+		}, "not idle after 1h0m0s: the timer that is due at", nil},
+		{
+			"a handler that never succeeds", func(s *timertest.Service) {
+				s.Schedule(order("call", 0))
+				s.AwaitIdle()
+			}, `1 events are not published; forwarder: 1 events have failed in the handler of OnDue for ten minutes or longer, such as acme.call: the handler with the prefix "ca": out of stock`,
+			timertest.OnDue("ca", func(context.Context, timer.DueTimeReached) error { return errors.New("out of stock") }, app.OnDueOptions{}),
+		},
+		{
+			"a handler that does not return", func(s *timertest.Service) {
+				s.Schedule(order("call", 0))
+				s.AwaitIdle()
+			}, `the handler with the prefix "ca" has been at work on the event of acme.call for 1h`,
+			timertest.OnDue("ca", func(ctx context.Context, _ timer.DueTimeReached) error { <-ctx.Done(); return ctx.Err() }, app.OnDueOptions{Timeout: 2 * time.Hour}),
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			var options []timertest.Option
+			if tt.opt != nil {
+				options = append(options, tt.opt)
+			}
 			synctest.Test(t, func(t *testing.T) {
-				if said := fails(t, func(v testing.TB) { tt.do(timertest.Start(v)) }); !strings.Contains(said, tt.want) {
+				if said := fails(t, func(v testing.TB) { tt.do(timertest.Start(v, options...)) }); !strings.Contains(said, tt.want) {
 					t.Errorf("it says %q, want %q in it", said, tt.want)
 				}
 			})

@@ -143,7 +143,7 @@ func (p *Postgres) settle() (next time.Time) {
 		return left == "", err
 	})
 	if err != nil {
-		p.t.Fatalf("at %v: %v; left to do: %s", p.Now().UTC(), err, left)
+		p.t.Fatalf("at %v: %v; left to do: %s%s", p.Now().UTC(), err, left, reasons(p.app))
 	}
 	return next
 }
