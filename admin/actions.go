@@ -14,6 +14,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/client"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -25,10 +26,11 @@ const publishTimeout = 5 * time.Second
 // [explain] knows; its text is for people.
 type actions struct {
 	timers   timer.Reader
-	broker   broker.Broker  // nil: no broker, and what needs one is refused
-	operator timer.Operator // nil: what needs it is refused
-	service  Service        // nil: what needs it is refused
-	maxAhead time.Duration  // how far ahead of the clock a command may be
+	broker   broker.Broker                                 // nil: no broker, and what needs one is refused
+	apply    func(context.Context, *message.Message) error // applies commands in place of the broker; nil: they need one
+	operator timer.Operator                                // nil: what needs it is refused
+	service  Service                                       // nil: what needs it is refused
+	maxAhead time.Duration                                 // how far ahead of the clock a command may be
 	audit    *audit
 	log      *slog.Logger
 	failed   func(error)   // called with errors that an answer hides; may be nil
@@ -39,7 +41,7 @@ type actions struct {
 
 func newActions(log *slog.Logger, opt Options) *actions {
 	return &actions{
-		timers: opt.Timers, broker: opt.Broker, operator: opt.Operator, service: opt.Service, maxAhead: option.Positive(opt.MaxClockAhead, 24*time.Hour),
+		timers: opt.Timers, broker: opt.Broker, apply: opt.Apply, operator: opt.Operator, service: opt.Service, maxAhead: option.Positive(opt.MaxClockAhead, 24*time.Hour),
 		audit: &audit{log: log}, log: log, failed: opt.Failed,
 		visits:  shares{most: 8, mostOfTenant: 1, full: errAllVisit, fullOfTenant: errTenantVisits},
 		streams: shares{most: 50, mostOfTenant: 10, full: errAllListen, fullOfTenant: errTenantListens},
@@ -145,36 +147,66 @@ func (a *actions) send(ctx context.Context, s sent) error {
 	if _, err := s.judge(s.before); err != nil {
 		return err
 	}
-	return a.command(ctx, s.TenantID, s.message)
+	return a.command(ctx, s.message)
 }
 
-// command publishes a command of a tenant.
-func (a *actions) command(ctx context.Context, tenant timer.TenantID, m *message.Message) error {
-	if a.broker == nil {
-		return errNoBroker
-	}
-	topic := a.broker.Routing().CommandsOf(tenant)
-	if err := a.publish(ctx, publishTimeout, broker.Message{Topic: topic, Message: m})[0]; err != nil {
-		return brokerProblem(err)
-	}
-	return nil
+// command publishes a command.
+func (a *actions) command(ctx context.Context, m *message.Message) error {
+	return a.publish(ctx, publishTimeout, m)[0]
 }
 
-// publish publishes the commands of a request, and returns one result for each. It logs the
-// first error.
-func (a *actions) publish(ctx context.Context, timeout time.Duration, commands ...broker.Message) []error {
+// publish publishes the commands of a request, or applies them if there is no broker. It
+// returns one result for each, a problem for people, and logs the first error.
+func (a *actions) publish(ctx context.Context, timeout time.Duration, commands ...*message.Message) []error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	results := a.broker.Publisher().Publish(ctx, commands...)
+	results, problem := make([]error, len(commands)), brokerProblem
+	switch {
+	case a.broker != nil:
+		messages := make([]broker.Message, len(commands))
+		for i, m := range commands {
+			messages[i] = broker.Message{Topic: a.broker.Routing().CommandsOf(timer.TenantID(m.Metadata.Get(envelope.HeaderTenantID))), Message: m}
+		}
+		results = a.broker.Publisher().Publish(ctx, messages...)
+	case a.apply != nil:
+		problem = applyProblem
+		for i, m := range commands {
+			results[i] = a.apply(ctx, m)
+		}
+	default:
+		return broker.All(len(commands), errNoBroker)
+	}
 	if i := slices.IndexFunc(results, func(err error) bool { return err != nil }); i >= 0 {
 		a.log.WarnContext(ctx, "a command of a request was not published", "error", results[i])
 	}
+	for i, err := range results {
+		results[i] = problem(err)
+	}
 	return results
+}
+
+// applyProblem returns the problem for a command that was not applied.
+func applyProblem(err error) error {
+	switch {
+	case err == nil, errors.Is(err, timer.ErrInvalid):
+		return err
+	case errors.Is(err, timer.ErrOverQuota):
+		return huma.Error429TooManyRequests(err.Error())
+	case errors.Is(err, timer.ErrStale):
+		return conflict(http.StatusConflict, timer.WasStale.String(), err.Error())
+	case errors.Is(err, timer.ErrReached):
+		return conflict(http.StatusConflict, timer.WasReached.String(), err.Error())
+	case errors.Is(err, timer.ErrExpired):
+		return conflict(http.StatusConflict, timer.WasExpired.String(), err.Error())
+	}
+	return huma.Error503ServiceUnavailable("the database did not answer, but it may have the command: see /readyz?verbose, and try again")
 }
 
 // brokerProblem returns the problem for a command that the broker did not accept.
 func brokerProblem(err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, broker.ErrRefused):
 		return huma.Error422UnprocessableEntity("the broker refuses it: see the log of the service")
 	case errors.Is(err, broker.ErrDenied):

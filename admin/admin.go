@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/internal/option"
@@ -43,7 +45,7 @@ type Options struct {
 	Profiles http.Handler   // answers below /debug/pprof/, to the token of all tenants; default 404
 	Timers   timer.Reader   // served by the JSON API below /v1 and the dashboard; default neither
 	History  *History       // how late events were, for the dashboard; default not shown
-	Broker   broker.Broker  // where commands are published; default the API only reads
+	Broker   broker.Broker  // where commands are published; default Apply applies them
 	Operator timer.Operator // makes the changes that are no commands; default they are refused
 	Events   *Events        // source of /v1/events; default no events
 	Service  Service        // the running service to change; default it can't be changed
@@ -59,6 +61,9 @@ type Options struct {
 	// Unprotected returns how many timers only a backup protects. By default that is not
 	// shown.
 	Unprotected func() timer.Unprotected
+
+	// Apply applies a command where there is no Broker. Without either the API only reads.
+	Apply func(ctx context.Context, command *message.Message) error
 
 	Failed func(error)                     // called with errors that an answer hides; default log only
 	Traced func(http.Handler) http.Handler // wraps the handler, such as to make spans

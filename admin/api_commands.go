@@ -172,6 +172,13 @@ func (a *api) publish(ctx context.Context, s sent, wait string) (*commandOutput,
 	if err := a.actions.send(ctx, s); err != nil {
 		return nil, err
 	}
+	if a.broker == nil { // it was applied, a cancellation with a version of its own
+		if e, err := a.timers.Get(ctx, s.key()); err == nil {
+			s.ID, s.TimestampMS = e.CommandID, e.TimestampMS
+		}
+		s.Result = s.done
+		return &commandOutput{http.StatusOK, s.Command}, nil
+	}
 	s.Result = "published"
 	if timeout == 0 {
 		return &commandOutput{http.StatusAccepted, s.Command}, nil

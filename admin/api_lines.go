@@ -12,7 +12,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -70,13 +69,13 @@ func (a *api) publishLines(ctx context.Context, in *linesInput) (*linesOutput, e
 		return nil, err
 	}
 	switch {
-	case a.broker == nil:
+	case a.broker == nil && a.actions.apply == nil:
 		return nil, errNoBroker
 	case len(lines) > MaxCommands+1: // there is an empty one after the last line
 		return nil, timer.Invalid(timer.ReasonTooLarge, "there are more than %d lines", MaxCommands)
 	}
 	var results []*LineResult
-	var messages []broker.Message
+	var messages []*message.Message
 	var waiting []*LineResult // one for each message
 	for i, line := range lines {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
@@ -93,7 +92,7 @@ func (a *api) publishLines(ctx context.Context, in *linesInput) (*linesOutput, e
 	}
 	for i, err := range a.actions.publish(ctx, linesTimeout, messages...) {
 		if err != nil {
-			waiting[i].refuse(brokerProblem(err))
+			waiting[i].refuse(err)
 		}
 	}
 	var answer bytes.Buffer
@@ -105,7 +104,7 @@ func (a *api) publishLines(ctx context.Context, in *linesInput) (*linesOutput, e
 
 // command returns the message of a command and its id, if it can be read. The error says why
 // the command is not published for this request.
-func (a *api) command(ctx context.Context, body []byte) (m broker.Message, id string, err error) {
+func (a *api) command(ctx context.Context, body []byte) (m *message.Message, id string, err error) {
 	decoded, err := envelope.Decode(body)
 	var headers map[string]string
 	switch c := decoded.Payload.(type) {
@@ -123,7 +122,7 @@ func (a *api) command(ctx context.Context, body []byte) (m broker.Message, id st
 		}
 		return m, decoded.ID, err
 	}
-	m = broker.Message{Topic: a.broker.Routing().CommandsOf(decoded.TenantID), Message: message.NewMessage(uuid.Must(uuid.NewV7()).String(), body)}
+	m = message.NewMessage(uuid.Must(uuid.NewV7()).String(), body)
 	maps.Copy(m.Metadata, headers)
 	return m, decoded.ID, a.actions.allow(ctx, decoded.TenantID)
 }

@@ -83,7 +83,7 @@ func (a *actions) cancelMany(ctx context.Context, c timer.CancelTimers, dry bool
 	}
 	answer.ID, answer.Result = c.CommandID, "published"
 	return answer, a.do(ctx, "cancel timers", c.TenantID, string(c.TenantID)+" "+describe(c.Of), func() (string, error) {
-		return fmt.Sprintf("command %s, %d timers", c.CommandID, answer.Timers), a.command(ctx, c.TenantID, m)
+		return fmt.Sprintf("command %s, %d timers", c.CommandID, answer.Timers), a.command(ctx, m)
 	})
 }
 

@@ -75,7 +75,7 @@ const aLineForEach = "A line for each. The schema is that of a line."
 // tuneCommand describes an operation that publishes a command.
 func tuneCommand(a *api, op *huma.Operation) {
 	op.DefaultStatus = http.StatusAccepted
-	op.Responses["200"] = answerOf[Command](a, "application/json", "With wait: it took effect")
+	op.Responses["200"] = answerOf[Command](a, "application/json", "It took effect: with wait, and without a broker")
 }
 
 func tuneSchedule(a *api, op *huma.Operation) {

@@ -55,7 +55,7 @@ type view struct {
 	Self      string // path of the page itself
 	Search    string // text of the search
 	ReadOnly  bool   // nothing can be changed
-	Commands  bool   // commands can be sent, and dead letters changed: there is a broker
+	Commands  bool   // commands can be sent, and dead letters changed, if there are any
 	Operates  bool   // the service can be changed
 	One       bool   // the request may see one tenant only
 	Session   bool   // the request can log out
@@ -156,7 +156,7 @@ func (p *pages) failed(ctx context.Context, asked page, err error) page {
 
 func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	writes := accessOf(r.Context()).mayChange() == nil
-	commands, operates := writes && p.opt.Broker != nil, writes && p.opt.Service != nil
+	commands, operates := writes && (p.opt.Broker != nil || p.opt.Apply != nil), writes && p.opt.Service != nil
 	one, now := accessOf(r.Context()).tenant, time.Now()
 	ctx, cancel := context.WithTimeout(r.Context(), firingTimeout)
 	defer cancel()

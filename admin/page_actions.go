@@ -36,10 +36,10 @@ type deed struct {
 var deeds = map[string]deed{
 	"cancel": {
 		Title: "Cancel a timer", Button: "Cancel this timer", Danger: true, Of: "call", Label: "Service call", OfTenant: true, Back: "/timer",
-		Means: "A cancel command goes to the broker. The timer does not fire, unless it has fired before the command is handled. A newer command can schedule it again.",
+		Means: "A command cancels it. The timer does not fire, unless it has fired before the command is handled. A newer command can schedule it again.",
 		do: func(ctx context.Context, a *actions, tenant timer.TenantID, call string) (string, error) {
 			id, err := a.cancel(ctx, timer.Key{TenantID: tenant, ServiceCallID: timer.ServiceCallID(call)})
-			return "The command " + id + " to cancel it is at the broker. The timer shows it as soon as the service has handled it.", err
+			return "The command " + id + " to cancel it was sent. The timer shows it as soon as the service has handled it.", err
 		},
 	},
 	"cancel-prefix":     cancelMany("prefix", "Service calls that begin with", func(prefix string) timer.Selection { return timer.Selection{Prefix: prefix} }),
@@ -174,10 +174,10 @@ func cancelMany(field, label string, of func(string) timer.Selection) deed {
 	}
 	return deed{
 		Title: "Cancel many timers", Button: "Cancel these timers", Danger: true, Of: field, Label: label, OfTenant: true, Back: "/timers",
-		Means: "A cancel command goes to the broker. None of the timers fires that wait when it is handled. Newer commands can schedule them again.",
+		Means: "A command cancels them. None of the timers fires that wait when it is handled. Newer commands can schedule them again.",
 		do: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
 			sent, err := do(ctx, a, tenant, text, false)
-			return "The command " + sent.ID + " to cancel " + count(int64(sent.Timers), "timer") + " is at the broker.", err
+			return "The command " + sent.ID + " to cancel " + count(int64(sent.Timers), "timer") + " was sent.", err
 		},
 		found: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
 			found, err := do(ctx, a, tenant, text, true)
