@@ -106,6 +106,9 @@ type App struct {
 // only from [App.Timers], and [Timers.OnDue] must be called. The error names topics of the
 // broker that are not valid.
 func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) {
+	if err := opt.missing(s, b, log); err != nil {
+		return nil, err
+	}
 	if b == nil {
 		b = noBroker{}
 	}
@@ -165,6 +168,21 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	opt.Counters.limits.Store(opt.Quotas)
 	a.retention = store.NewRetention(s.Operator().Purge, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention, Reference: reference(s, b)})
 	return a, nil
+}
+
+// missing returns an error that names what is nil, and must not be.
+func (o Options) missing(s Store, b broker.Broker, log *slog.Logger) error {
+	err := option.Missing("app.New", "store", s, "*slog.Logger", log)
+	if b != nil { // it is none, if it is no pointer
+		err = cmp.Or(err, option.Missing("app.New", "broker (or none, by an untyped nil)", b))
+	}
+	if o.Clock != nil {
+		err = cmp.Or(err, option.Missing("app.Options", "Clock", o.Clock))
+	}
+	for _, m := range o.Middleware {
+		err = cmp.Or(err, option.Missing("app.Options.Middleware", "function", m))
+	}
+	return err
 }
 
 func (o Options) withDefaults() Options {

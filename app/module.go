@@ -12,6 +12,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -88,6 +89,7 @@ func KeepRunning(
 	lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger,
 	name string, run func(context.Context) error, ready <-chan struct{}, limit time.Duration,
 ) {
+	option.Require("app.KeepRunning", "fx.Lifecycle", lc, "fx.Shutdowner", sd, "*slog.Logger", log, "function", run)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	var failed error // valid once ended is closed
@@ -138,6 +140,7 @@ func KeepRunning(
 // The start waits until the broker is ready, but no longer than a second: an absent
 // broker is waited for by the parts that use it.
 func KeepBroker(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, b broker.Broker) {
+	option.Require("app.KeepBroker", "broker", b)
 	KeepRunning(lc, sd, log, "broker", b.Run, nil, brokerStopTimeout)
 	lc.Append(fx.StartHook(func(ctx context.Context) { awaitReady(ctx, b) }))
 }

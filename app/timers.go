@@ -8,6 +8,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -76,18 +77,27 @@ func (t *Timers) CancelWhere(ctx context.Context, tenant timer.TenantID, of time
 // [Timers.Tx] they are on time. Of any other commit the App is not told: it looks every
 // 10 ms from the due time on, for up to five seconds, and after that at each poll.
 func (t *Timers) ScheduleTx(ctx context.Context, tx *sql.Tx, timers ...client.Timer) error {
+	if err := option.Missing("Timers.ScheduleTx", "*sql.Tx", tx); err != nil {
+		return err
+	}
 	return t.in(tx).Schedule(ctx, timers...)
 }
 
 // CancelTx cancels timers in a transaction of the host's, as ScheduleTx schedules
 // them.
 func (t *Timers) CancelTx(ctx context.Context, tx *sql.Tx, keys ...timer.Key) error {
+	if err := option.Missing("Timers.CancelTx", "*sql.Tx", tx); err != nil {
+		return err
+	}
 	return t.in(tx).Cancel(ctx, keys...)
 }
 
 // CancelWhereTx cancels many timers in a transaction of the host's, as CancelWhere does: at
 // most 10,000, also of those that the transaction has scheduled.
 func (t *Timers) CancelWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.TenantID, of timer.Selection) (timer.CancelCounts, error) {
+	if err := option.Missing("Timers.CancelWhereTx", "*sql.Tx", tx); err != nil {
+		return timer.CancelCounts{}, err
+	}
 	return t.in(tx).CancelWhere(ctx, tenant, of)
 }
 
@@ -95,6 +105,7 @@ func (t *Timers) CancelWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.Ten
 // such as one of pgx: timers.In(store.JoinPgx(tx)).Schedule(ctx, …). After its commit
 // the next poll finds the timers, as after ScheduleTx.
 func (t *Timers) In(joined timer.Transaction) Joined {
+	option.Require("Timers.In", "transaction", joined)
 	return Joined{timers: t, commands: joined, list: joined.List, putInbox: joined.PutInbox, joins: true}
 }
 
@@ -104,6 +115,9 @@ func (t *Timers) In(joined timer.Transaction) Joined {
 // another Tx would wait for this transaction (on PostgreSQL only if they are about the same
 // timers), until their context ends or for half a minute.
 func (t *Timers) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
+	if err := option.Missing("Timers.Tx", "function", fn); err != nil {
+		return err
+	}
 	return Tx(ctx, t, ofSQL{t.app.store}, func(tx *sql.Tx, _ Joined) error { return fn(tx) })
 }
 

@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -28,7 +30,7 @@ type Transactor[T any] interface {
 // Tx is [Timers.Tx] with transactions of another type. The commands that fn gives to in are
 // committed together with its writes in tx, or rolled back, and the poller is woken for them.
 func Tx[T any](ctx context.Context, t *Timers, db Transactor[T], fn func(tx T, in Joined) error) error {
-	if err := t.beside(ctx); err != nil {
+	if err := cmp.Or(t.beside(ctx), option.Missing("app.Tx", "Transactor", db, "function", fn)); err != nil {
 		return fmt.Errorf("begin a transaction: %w", err)
 	}
 	var b booked
@@ -55,9 +57,13 @@ func OnDueTx[T any](
 	t *Timers, db Transactor[T], prefix string, handle func(ctx context.Context, tx T, in Joined, e timer.DueTimeReached) error, opt OnDueOptions,
 ) {
 	t.app.beforeStart()
-	if from := caller(); handle == nil {
+	from := caller()
+	switch {
+	case handle == nil:
 		t.app.mistaken(from, prefix, "has no function")
-	} else {
+	case db == nil:
+		t.app.mistaken(from, prefix, "has no Transactor")
+	default:
 		onDueTx(t, db, from, prefix, handle, opt)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -33,8 +34,9 @@ type Client struct {
 // it (TrackMsgId of watermill-nats). [broker.Key] is the key of a message for a broker
 // that has partitions.
 func New(pub message.Publisher, routing broker.Routing, opt Options) *Client {
-	if pub == nil || routing.Commands == "" {
-		panic("client: it needs a publisher and the name of the commands topic")
+	option.Require("client.New", "publisher", pub)
+	if routing.Commands == "" {
+		panic("client.New needs the name of the commands topic")
 	}
 	if opt.Clock == nil {
 		opt.Clock = timer.ClockFunc(time.Now) //nolint:forbidigo // the default of a clock

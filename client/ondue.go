@@ -8,6 +8,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -76,6 +77,7 @@ func OnDue(
 	if opt.Topic == "" || handle == nil {
 		panic("client: OnDue needs a topic to subscribe to, such as routing.EventsOf(tenant), and a handler")
 	}
+	option.Require("client.OnDue", "router", router, "subscriber", sub)
 	opt.Name = cmp.Or(opt.Name, "timers of "+opt.Topic)
 	opt.Remember = cmp.Or(opt.Remember, 10_000)
 	if opt.Once == nil {

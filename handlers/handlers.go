@@ -162,6 +162,7 @@ func New(
 	store Store, inbox timer.Inbox, routing Routing, sub message.Subscriber, pub broker.Publisher,
 	clock timer.Clock, log *slog.Logger, opt Options,
 ) *Handlers {
+	option.Require("handlers.New", "store", store, "inbox", inbox, "subscriber", sub, "publisher", pub, "clock", clock, "*slog.Logger", log)
 	opt.Name = cmp.Or(opt.Name, "timer-service")
 	opt.Horizon = option.Positive(opt.Horizon, 10*365*24*time.Hour)
 	opt.MaxAhead = option.Positive(opt.MaxAhead, 24*time.Hour)

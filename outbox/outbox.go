@@ -198,10 +198,16 @@ type Outbox struct {
 }
 
 // Single returns the outbox of a store that one instance has for itself.
-func Single(t Table) Outbox { return Outbox{table: t} }
+func Single(t Table) Outbox {
+	option.Require("outbox.Single", "table", t)
+	return Outbox{table: t}
+}
 
 // Sharded returns an outbox that instances share.
-func Sharded(s Shards) Outbox { return Outbox{shards: s} }
+func Sharded(s Shards) Outbox {
+	option.Require("outbox.Sharded", "value", s)
+	return Outbox{shards: s}
+}
 
 // With returns the outbox with a Taker. An outbox without one has no TakeEvent.
 func (o Outbox) With(t Taker) Outbox {
@@ -271,6 +277,10 @@ var errOver = errors.New("the shard of the outbox is lost")
 // New returns a Forwarder that publishes each event to the topic that the function
 // names for it. It starts nothing: call [Forwarder.Run], once.
 func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) string, clock timer.Clock, log *slog.Logger, opt Options) *Forwarder {
+	option.Require("outbox.New", "publisher", pub, "function that names topics", topic, "clock", clock, "*slog.Logger", log)
+	if o.table == nil && o.shards == nil {
+		panic("outbox.New needs an Outbox: make it with Single or Sharded")
+	}
 	opt.Interval = option.Positive(opt.Interval, 5*time.Second)
 	if o.shards != nil {
 		opt.Interval = min(opt.Interval, sharedInterval)
@@ -295,6 +305,7 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 	}
 	opt.Handlers = slices.SortedFunc(slices.Values(opt.Handlers), func(a, b Handler) int { return len(b.Prefix) - len(a.Prefix) })
 	for i, h := range opt.Handlers {
+		option.Require("outbox.Handler", "function Handle", h.Handle)
 		h = h.withDefaults()
 		h.queue = newQueue(h.Concurrency, max(opt.Batch/(2*len(opt.Handlers)), 1))
 		opt.Handlers[i] = h

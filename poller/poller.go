@@ -79,6 +79,7 @@ type Poller struct {
 
 // New returns a Poller. It starts nothing: call [Poller.Run].
 func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *Poller {
+	option.Require("poller.New", "store", store, "clock", clock, "*slog.Logger", log)
 	opt.Interval = option.Positive(opt.Interval, 5*time.Second)
 	opt.Batch = option.Positive(opt.Batch, 1000)
 	if opt.Reached == nil {

@@ -76,6 +76,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 			s.Schedule(order("call", 0))
 			s.AwaitIdle()
 		}, "not idle after 1h0m0s: the timer that is due at", nil},
+		{"an option without what it takes", func(*timertest.Service) {}, "timertest.Log needs a *slog.Logger, and got nil", timertest.Log(nil)},
 		{
 			"a handler that never succeeds", func(s *timertest.Service) {
 				s.Schedule(order("call", 0))

@@ -1,6 +1,7 @@
 package timertest
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -23,6 +25,7 @@ type options struct {
 	before   []func(*process)
 	stopped  bool
 	receipts bool
+	wrong    error // an option has a nil argument
 }
 
 func newOptions(t testing.TB, all []Option) options {
@@ -32,7 +35,13 @@ func newOptions(t testing.TB, all []Option) options {
 		decorate: func(s app.Store) fault.Full { return s },
 	}
 	for _, set := range all {
+		if set == nil {
+			t.Fatal("an Option is nil")
+		}
 		set(&opt)
+	}
+	if opt.wrong != nil {
+		t.Fatal("start the timer service: ", opt.wrong)
 	}
 	if opt.app.Role == "" {
 		opt.app.Role = defaultRole
@@ -50,17 +59,29 @@ func logTo(t testing.TB) *slog.Logger {
 func Options(opt app.Options) Option { return func(o *options) { o.app = opt } }
 
 // Log has the service log to log. The default logs warnings and errors to the test.
-func Log(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+func Log(log *slog.Logger) Option {
+	return func(o *options) { o.log = log; o.require("timertest.Log", "*slog.Logger", log) }
+}
+
+// require notes an option whose argument is nil.
+func (o *options) require(of, what string, value any) {
+	o.wrong = cmp.Or(o.wrong, option.Missing(of, what, value))
+}
 
 // DB has the service keep its timers in db, a SQLite database of the code under test,
 // which was opened in the bubble with [sqlite.DSN] and is closed by the test. It is
 // migrated.
-func DB(db *sql.DB) Option { return func(o *options) { o.db = db } }
+func DB(db *sql.DB) Option {
+	return func(o *options) { o.db = db; o.require("timertest.DB", "*sql.DB", db) }
+}
 
 // Store has the service use what decorate makes of its store, at each start: one
 // that is slow, or fails.
 func Store(decorate func(app.Store) app.Store) Option {
-	return func(o *options) { o.decorate = func(s app.Store) fault.Full { return decorate(s) } }
+	return func(o *options) {
+		o.require("timertest.Store", "function", decorate)
+		o.decorate = func(s app.Store) fault.Full { return decorate(s) }
+	}
 }
 
 // Stopped has [Start] start the broker only. [Service.Restart] starts the service: the
@@ -101,6 +122,7 @@ func OnDue(prefix string, handle func(ctx context.Context, e timer.DueTimeReache
 // restart: for [app.Timers.OnDueTx], or to hand its Timers to the code under test.
 func BeforeStart(do func(*app.App)) Option {
 	return func(o *options) {
+		o.require("timertest.BeforeStart", "function", do)
 		o.before = append(o.before, func(p *process) { do(p.app) })
 	}
 }

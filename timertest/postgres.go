@@ -12,6 +12,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/store/postgres"
@@ -52,6 +53,9 @@ const settleLimit = 30 * time.Second
 // other instance may use the database, since that would have another time.
 func StartPostgres(t testing.TB, s *postgres.Store, opt PostgresOptions) *Postgres {
 	t.Helper()
+	if err := option.Missing("timertest.StartPostgres", "store", s); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	p := &Postgres{t: t, store: s, broker: opt.Broker, role: cmp.Or(opt.App.Role, defaultRole), ended: make(chan struct{}), now: opt.Now}
 	if p.now.IsZero() {
