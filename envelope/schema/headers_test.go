@@ -45,11 +45,11 @@ func headers(t *testing.T) map[string]object {
 			"title": "CommandHeaders", "type": "object",
 			"description": "What the service reads. Whatever is malformed is ignored, and any other header. A producer may leave all of them out.",
 			"properties": object{
-				envelope.HeaderCorrelationID:     object{"description": "Trace of the request, if the body has none."},
-				envelope.HeaderTraceParent:       object{"description": "W3C Trace Context, if the body has none."},
-				envelope.HeaderTraceState:        object{"description": "W3C Trace Context."},
-				envelope.HeaderDeadLetterReplays: object{"description": "Of a dead letter that is replayed: how often it was."},
-				envelope.HeaderDeadLetterFirstAt: object{"description": "Of a dead letter that is replayed: as it was."},
+				envelope.HeaderCorrelationID:     object{"type": "string", "description": "Trace of the request, if the body has none."},
+				envelope.HeaderTraceParent:       object{"type": "string", "description": "W3C Trace Context, if the body has none."},
+				envelope.HeaderTraceState:        object{"type": "string", "description": "W3C Trace Context."},
+				envelope.HeaderDeadLetterReplays: object{"type": "string", "description": "Of a dead letter that is replayed: how often it was."},
+				envelope.HeaderDeadLetterFirstAt: object{"type": "string", "description": "Of a dead letter that is replayed: as it was."},
 			},
 		},
 		"EventHeaders": {

@@ -144,7 +144,7 @@ func values() map[string]any {
 		"reachedAt":     text(timeForm, "When it fired, by the clock of the service. Never before dueAt."),
 		"reason":        object{"type": "string", "description": "Of a TimerIgnored stale (a newer command was accepted before) reached (the timer has fired) or expired (the timer has expired); of a TimerRejected the reason of its dead letter. More words may come."},
 		"detail":        object{"type": "string", "description": "The reason for people."},
-		"data":          object{"description": fmt.Sprintf("Any JSON value of at most %d bytes as written. The event has it byte for byte.", timer.MaxDataBytes)},
+		"data":          object{"type": anyType, "description": fmt.Sprintf("Any JSON value of at most %d bytes as written. The event has it byte for byte.", timer.MaxDataBytes)},
 	}
 	v["timers"] = object{
 		"type": "array", "minItems": 1, "maxItems": timer.MaxScheduleTimers,
@@ -153,6 +153,10 @@ func values() map[string]any {
 	}
 	return v
 }
+
+// anyType is the type of any JSON value. Without it generators of code, such as
+// json-schema-to-typescript, make an object of a value that has no type.
+var anyType = []any{"object", "array", "string", "number", "boolean", "null"}
 
 // structure returns the schema of an object with some of the fields, of which all
 // are required but expiresAt and data.
@@ -184,8 +188,9 @@ func orNull(s object) object {
 	return s
 }
 
-// never is the schema of what must be absent. Generators of code do not know false.
-func never() object { return object{"not": object{}} }
+// having is the schema of an object that has a field. The negation of it stands next to the
+// fields: of a field that must be absent, generators of code make one of any type.
+func having(field string) object { return object{"required": []string{field}} }
 
 func asEnvelope(k kind, payload, example object) object {
 	fields := map[string]any{
@@ -197,7 +202,6 @@ func asEnvelope(k kind, payload, example object) object {
 		"correlationId": orNull(text(idForm, "Trace of the request.")),
 		"causationId":   orNull(text(idForm, "Id of the message that caused this one.")),
 		"payload":       payload,
-		"specversion":   never(), // that would be a CloudEvent
 	}
 	required := []string{"id", "type", "tenantId", "timestampMs", "payload"}
 	switch {
@@ -208,7 +212,9 @@ func asEnvelope(k kind, payload, example object) object {
 		required = append(required, "aggregateId")
 	}
 	rules := append([]rule{ruleText, ruleSize, ruleDepth, ruleDuplicate, ruleDigits, ruleTenant}, k.rules...)
-	return message(k.name, k.about, fields, required, rules, example)
+	s := message(k.name, k.about, fields, required, rules, example)
+	s["not"] = having("specversion") // that would be a CloudEvent
+	return s
 }
 
 func asCloudEvent(k kind, payload, example object) object {
@@ -225,7 +231,6 @@ func asCloudEvent(k kind, payload, example object) object {
 		"correlationid":   orNull(text(idForm, "Trace of the request.")),
 		"causationid":     orNull(text(idForm, "Id of the message that caused this one.")),
 		"data":            payload,
-		"tenantId":        never(), // that would be an envelope
 	}
 	required := []string{"specversion", "id", "source", "type", "time", "data"}
 	rules := append([]rule{ruleText, ruleSize, ruleDepth, ruleDuplicate, ruleTenant, ruleSource, ruleJSON}, k.rules...)
@@ -239,7 +244,9 @@ func asCloudEvent(k kind, payload, example object) object {
 	if !slices.ContainsFunc(rules, func(r rule) bool { return r.ID == ruleDate.ID }) {
 		rules = append(rules, ruleDate)
 	}
-	return message(k.name+"CloudEvent", k.about, fields, required, rules, example)
+	s := message(k.name+"CloudEvent", k.about, fields, required, rules, example)
+	s["not"] = having("tenantId") // that would be an envelope
+	return s
 }
 
 func message(title, about string, properties map[string]any, required []string, rules []rule, example object) object {
