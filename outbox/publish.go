@@ -168,7 +168,7 @@ func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Han
 	default:
 		to, policy, at := failedAt(topic, err), retry.Publish, err
 		if h != nil {
-			to, policy, at = h.destination(row), h.policy(), fmt.Errorf("%s: %w", h, err)
+			to, policy, at = h.destination(row), h.policy(), fmt.Errorf("%w, in %s", err, h)
 		}
 		d := deferral(now, row, to, readable(err), policy)
 		p.failing.note(now, d.RetryAt, row, at)

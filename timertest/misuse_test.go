@@ -81,7 +81,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 			"a handler that never succeeds", func(s *timertest.Service) {
 				s.Schedule(order("call", 0))
 				s.AwaitIdle()
-			}, `1 events are not published; forwarder: 1 events have failed in the handler of OnDue for ten minutes or longer, such as acme.call: the handler with the prefix "ca": out of stock`,
+			}, `1 events are not published; forwarder: 1 events have failed in the handler of OnDue for ten minutes or longer, such as acme.call: out of stock, in the handler with the prefix "ca"`,
 			timertest.OnDue("ca", func(context.Context, timer.DueTimeReached) error { return errors.New("out of stock") }, app.OnDueOptions{}),
 		},
 		{
