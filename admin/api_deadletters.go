@@ -68,7 +68,7 @@ type DeadLetterQuery struct {
 	Reason        string `query:"reason" enum:"too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota,not_handled" doc:"Only those with this reason, such as beyond_horizon."`
 	Since         Since  `query:"since" doc:"Only those from then on: RFC 3339 with a zone, or a duration before now." example:"7d"`
 	CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only those with this correlation id."`
-	ID            string `query:"id" maxLength:"160" doc:"Only the one with this id; 404 if there is none."`
+	ID            string `query:"id" maxLength:"160" doc:"Only the one with this id."`
 	PageQuery
 }
 

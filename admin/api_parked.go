@@ -62,7 +62,7 @@ type ParkedQuery struct {
 	Reason        string `query:"reason" maxLength:"256" doc:"Only those whose reason has this text, in upper or lower case." example:"TEXT"`
 	Since         Since  `query:"since" doc:"Only those that were parked then or later: RFC 3339 with a zone, or a duration before now." example:"7d"`
 	CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only those with this correlation id."`
-	Seq           int64  `query:"seq" minimum:"1" example:"17" doc:"Only the one with this number; 404 if there is none."`
+	Seq           int64  `query:"seq" minimum:"1" example:"17" doc:"Only the one with this number."`
 	Limit         int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
 	After         int64  `query:"after" minimum:"0" doc:"Only those before this number: next of the page before."`
 }

@@ -89,13 +89,13 @@ func (q DataQuery) show(e timer.Entry) Timer {
 
 // A TenantPath is the part of a path that names a tenant.
 type TenantPath struct {
-	Tenant timer.TenantID `path:"tenant" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" example:"acme"`
+	Tenant timer.TenantID `path:"tenant" doc:"Owner of the timers." maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" example:"acme"`
 }
 
 // A TimerPath is the part of a path that names a timer.
 type TimerPath struct {
 	TenantPath
-	Call timer.ServiceCallID `path:"call" maxLength:"128" pattern:"^[A-Za-z0-9_.:-]+$" example:"order-1"`
+	Call timer.ServiceCallID `path:"call" doc:"Service call of the timer." maxLength:"128" pattern:"^[A-Za-z0-9_.:-]+$" example:"order-1"`
 }
 
 func (p TimerPath) key() timer.Key {

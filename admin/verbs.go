@@ -9,6 +9,7 @@ type Verb struct {
 	// "id*" for none or more, each of which is a request of its own, "id+" for one or more.
 	Args  []string
 	Also  any      // a struct with flags that are no parameters, described as parameters are; may be nil
+	Omit  []string // parameters that are no flags
 	Xor   []string // pairs of flags that exclude each other
 	Cases []Case   // the first one that applies is asked for
 }
@@ -44,6 +45,9 @@ var Groups = map[string]string{
 	"dlq": "List, show, replay or discard dead letters.", "parked": "List, show, retry or discard events that the broker refused.",
 	"quotas": "Show what tenants may have, and what they use.",
 }
+
+// one are the parameters that are no flags of verbs about things that are named.
+var one = []string{"limit", "after", "reason", "since", "correlationId"}
 
 // bulkFlags are flags of verbs that change many things, one page after the other.
 type bulkFlags struct {
@@ -89,11 +93,10 @@ Examples:
 	{
 		Name: "list", Help: "List the timers of a tenant, or those due soon.", Args: []string{"tenant?"}, Xor: []string{"due-within correlation"},
 		About: `Asks the service, or reads the database if none runs. Timers are ordered by
-service call, those of --due-within by due time.
+service call, those of --due-within by due time. --limit 0 is all.
 
 Examples:
 
-    timer-service list acme --state Scheduled --limit 0 -o json
     timer-service list acme --prefix order-17. --due-before 2h
     timer-service list --due-within 1h
     timer-service list --correlation req-7`,
@@ -140,7 +143,7 @@ Examples:
 		},
 	},
 	{
-		Name: "dlq list", Help: "List dead letters, oldest first.",
+		Name: "dlq list", Help: "List dead letters, oldest first.", Omit: []string{"id"},
 		About: `Asks a running service; nothing is removed. With -o json there is one object a line,
 with the body of the original, and no output if there is no dead letter.
 
@@ -151,12 +154,12 @@ Examples:
     timer-service dlq list --correlation req-7
     timer-service dlq list --tenant acme --limit 0 -o json`,
 		Cases: []Case{{
-			ID: "list-dead-letters", JSONQuery: "body=true", As: AsTable, List: "deadLetters", Empty: "no dead letters", Absent: "dead letter \"{id}\"|dlq list",
+			ID: "list-dead-letters", JSONQuery: "body=true", As: AsTable, List: "deadLetters", Empty: "no dead letters",
 			Columns: []string{"id=id", "tenant=tenantId", "reason=reason", "last at=lastAt", "count=count", "detail=detail|short", "when=lastAt|ago"},
 		}},
 	},
 	{
-		Name: "dlq show", Help: "Show dead letters with their bodies.", Args: []string{"id+"},
+		Name: "dlq show", Help: "Show dead letters with their bodies.", Args: []string{"id+"}, Omit: one,
 		About: `Prints the fields of a dead letter, and the body of its original: as it is if it
 is printable, otherwise in base64. The exit code is 3 if there is no such dead letter.
 
@@ -201,7 +204,7 @@ Examples:
 		Cases: []Case{removeLetters("discard-dead-letters")},
 	},
 	{
-		Name: "parked list", Help: "List parked events, newest first.", Args: []string{"tenant?"},
+		Name: "parked list", Help: "List parked events, newest first.", Args: []string{"tenant?"}, Omit: []string{"seq"},
 		About: `Parked are events that the broker refused again and again: their timers have fired, and
 no consumer was notified. Repair the cause, then retry them.
 
@@ -211,12 +214,12 @@ Examples:
     timer-service parked list acme -o json
     timer-service parked list --reason "too large" --since 24h`,
 		Cases: []Case{{
-			ID: "list-parked-events", As: AsTable, List: "parked", Empty: "no parked events", Absent: "parked event {seq}|parked list",
+			ID: "list-parked-events", As: AsTable, List: "parked", Empty: "no parked events",
 			Columns: []string{"seq=seq", "tenant=tenantId", "service call=serviceCallId", "parked at=parkedAt", "attempts=attempts", "reason=reason|short", "when=parkedAt|ago"},
 		}},
 	},
 	{
-		Name: "parked show", Help: "Show parked events with their bodies.", Args: []string{"seq+"},
+		Name: "parked show", Help: "Show parked events with their bodies.", Args: []string{"seq+"}, Omit: append(one, "tenant"),
 		About: "Examples:\n\n    timer-service parked show 17",
 		Cases: []Case{{ID: "list-parked-events", Query: "body=true", As: AsFields, List: "parked", Absent: "parked event {seq}|parked list", Columns: []string{
 			"seq=seq", "event id=id", "tenant=tenantId", "service call=serviceCallId", "fired at=appendedAt|when", "parked at=parkedAt|when",
@@ -259,7 +262,7 @@ Examples:
 		Cases: []Case{{ID: "resume-firing", As: AsFields, Columns: []string{"=.|firing"}}},
 	},
 	{
-		Name: "refire", Help: "Publish events again that consumers or the broker lost.", Args: []string{"tenant?"},
+		Name: "refire", Help: "Publish events again that consumers or the broker lost.", Args: []string{"tenant?"}, Omit: []string{"after"},
 		About: `For consumers that lost events, or a broker that lost what it had stored, such as a NATS
 server after a power cut. Each event keeps its id and its times: a consumer that
 remembers the id drops it, as client.OnDue does. At most 2,000 a second are published,

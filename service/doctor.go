@@ -91,8 +91,10 @@ func (x *examination) owner(db databaseFound, b brokerFound) []app.Check {
 		return nil
 	case kept.Database == "":
 		return []app.Check{ok("owner", "no database owns the commands yet: the first service that starts does")}
-	case db.id == "":
+	case kept.Database != db.id && db.empty:
 		return []app.Check{found(symptom.OwnerNew, kept.Name, kept.Database)}
+	case db.id == "": // why is said above
+		return nil
 	case kept.Database != db.id:
 		return []app.Check{found(symptom.OwnerOther, kept.Name, kept.Database, db.name, db.id)}
 	}

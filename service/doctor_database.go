@@ -19,6 +19,7 @@ type databaseFound struct {
 	store    closingStore // nil if it can't be used
 	handle   *sql.DB      // of the store
 	id, name string
+	empty    bool           // it has no schema yet
 	skew     *time.Duration // how far its clock is ahead of ours; nil if it has none
 }
 
@@ -56,6 +57,7 @@ func (x *examination) database(ctx context.Context) (d databaseFound) {
 	case version > latest:
 		d.add(found(symptom.SchemaNewer, version, latest))
 	case version == 0:
+		d.empty = true
 		d.add(ok("schema", "%s has none yet: the service makes it when it starts", name))
 	case version < latest:
 		d.add(found(symptom.SchemaOlder, version, latest))

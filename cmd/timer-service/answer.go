@@ -256,6 +256,9 @@ func (a *answer) sum(next string) {
 			}
 		}
 		fmt.Fprintln(out, strings.Join(counts, ", "))
+		if a.results["replayed"] > 0 {
+			fmt.Fprintln(out, "what the service refuses again is a dead letter again: see dlq list")
+		}
 		if next != "" {
 			fmt.Fprintln(out, "there may be more: --after "+next)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -115,6 +116,9 @@ func grammar(p *parsed, stdout, stderr io.Writer, exit func(int)) *kong.Kong {
 	return k
 }
 
+// quoted matches the values that a flag may have.
+var quoted = regexp.MustCompile(`"[^"]+"`)
+
 // misspelled returns the usageError of a command line that kong refuses.
 func misspelled(err error) error {
 	help := program
@@ -125,8 +129,17 @@ func misspelled(err error) error {
 		return usage
 	}
 	text := strings.NewReplacer(": invalid: ", ": ", `one of "",`, "one of ").Replace(err.Error()) // an error of a value, an empty value
-	if name, _, found := strings.Cut(text, ": expected "); found && strings.Contains(text, `but got "EOL"`) {
+	name, _, _ := strings.Cut(text, ": expected ")
+	of, got, oneOf := strings.Cut(text, " but got ")
+	switch {
+	case name != text && (strings.Contains(got, `"EOL"`) || strings.Contains(got, "flag)")): // the next word is a flag
 		text = name + ": needs a value"
+	case oneOf:
+		for _, word := range quoted.FindAllString(of, -1) {
+			if strings.EqualFold(word, got) || len(got) > 4 && strings.HasPrefix(strings.ToLower(word), strings.ToLower(got[:4])) {
+				text += ", did you mean " + word + "?"
+			}
+		}
 	}
 	return &usageError{err: errors.New(text), help: help + " --help"}
 }

@@ -202,7 +202,7 @@ func TestDlqReplays(t *testing.T) {
 		t.Errorf("after a dry run %d dead letters remain", len(got))
 	}
 	one := listDeadLetters(t, environ)[0]["id"].(string)
-	do(t, environ, "dlq", "replay", one).wants(t, exitOK).prints(t, "replayed   "+one+"  acme  beyond_horizon\n")
+	do(t, environ, "dlq", "replay", one).wants(t, exitOK).prints(t, "replayed   "+one+"  acme  beyond_horizon\n").says(t, "1 replayed\n", "refuses again")
 	do(t, environ, "dlq", "replay", one).wants(t, exitNotFound).says(t, "not found")
 	for replays, want := range []int{3, 1, 1} {
 		tailed := tailing(t, environ, "dlq", "--tenant", "acme", "-n", "1", "-o", "json")

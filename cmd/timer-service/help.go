@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/alecthomas/kong"
 )
@@ -29,14 +30,18 @@ func (p *parsed) printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
 	if node := ctx.Selected(); node != nil {
 		verb = node.Path()
 	}
-	some := false
+	some, elsewhere := false, false
 	for _, f := range ctx.Model.Flags {
 		if f.Hidden = !matters(verb, f); !f.Hidden && isSetting(f) {
 			some, f.Hidden = true, !p.all
+			elsewhere = elsewhere || f.Name == "server"
 		}
 	}
 	if err := kong.DefaultHelpPrinter(opt, ctx); err != nil || p.all || !some {
 		return err
+	}
+	if elsewhere && verb != "" && !slices.Contains(localVerbs, verb) {
+		fmt.Fprint(ctx.Stdout, "\n--server URL names a service elsewhere.") // the writer keeps the error
 	}
 	_, err := fmt.Fprintf(ctx.Stdout, "\nSettings with their variables: %s %s --help-all\n", program, verb)
 	return err

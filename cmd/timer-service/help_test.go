@@ -35,6 +35,9 @@ func TestHelpFitsAScreen(t *testing.T) {
 				t.Errorf("%s --help-all: %s matters %v\n%s", verb, s.Key, matters, long)
 			}
 		}
+		if asks := !slices.Contains(localVerbs, verb) && (slices.Contains(shown, "server") || verb == "health" || verb == "config"); strings.Contains(short, "--server URL names a service elsewhere") != asks {
+			t.Errorf("%s --help names --server: want %v", verb, asks)
+		}
 		if matters := !some || len(shown) > 0; strings.Contains(short, "timer-service "+verb+" --help-all") != matters {
 			t.Errorf("%s --help names --help-all: want %v", verb, matters)
 		}

@@ -83,7 +83,7 @@ func newVerb(row admin.Verb) *verb {
 	add := func(p admin.Param) {
 		name := flagOf(p)
 		fixed := func(c admin.Case) bool { return strings.Contains("&"+c.Query+"&"+c.JSONQuery, "&"+p.Name+"=") }
-		if name == "-" || slices.ContainsFunc(v.params, func(q admin.Param) bool { return flagOf(q) == name }) || slices.ContainsFunc(row.Cases, fixed) {
+		if name == "-" || slices.ContainsFunc(v.params, func(q admin.Param) bool { return flagOf(q) == name }) || slices.ContainsFunc(row.Cases, fixed) || slices.Contains(row.Omit, p.Name) {
 			return
 		}
 		v.params = append(v.params, p)

@@ -56,8 +56,8 @@ var (
 		Do: "it is mostly an answer of the server to a producer that named this subject for it: give each tenant an account of its own (docs/brokers/nats.md)",
 	}
 	OwnerNew = Symptom{
-		Part: "owner", Text: "the commands belong to %s (id %s), and this database has no id",
-		Do: "see the database above; if it is new: `timer-service serve --takeover`",
+		Part: "owner", Text: "the commands belong to %s (id %s), and this database is empty",
+		Do: "with NATS or Kafka `timer-service serve` takes them over and recovers the timers, if no other service uses them; otherwise stop that one, or: `timer-service serve --takeover`",
 	}
 	OwnerOther  = Symptom{Part: "owner", Red: true, Text: "the commands belong to %s (id %s), this is %s (id %s)", Do: "use that database, or start once with --takeover"}
 	ClockOff    = Symptom{Part: "clock", Text: "the clock of %s is ahead of this machine's by %v: timers are early or late by that", Do: clocks}
