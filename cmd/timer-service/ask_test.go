@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -60,6 +62,22 @@ func TestSameAnswerFromServiceAndDatabase(t *testing.T) {
 		}
 	}
 	do(t, []string{"TIMER_SERVER=http://127.0.0.1:1"}, "stats").wants(t, exitFailure).says(t, "does not answer over HTTP").says(t, "health --server")
+}
+
+// TestVerbsOnPostgresAskTheServiceFirst: the database of these verbs does not answer, but the service
+// on the address for HTTP does. Another program there is no service.
+func TestVerbsOnPostgresAskTheServiceFirst(t *testing.T) {
+	t.Parallel()
+	server, local := answering(t)
+	do(t, local, "schedule", "acme", "a", "--in", "1h", "--wait").wants(t, exitOK)
+	environ := []string{"TIMER_DB_URL=postgres://127.0.0.1:1/none?sslmode=disable", "TIMER_HTTP_ADDR=" + strings.TrimPrefix(server, "http://")}
+	for _, line := range []string{"get acme a", "list acme", "stats", "stats acme", "parked list"} {
+		do(t, environ, strings.Fields(line)...).wants(t, exitOK)
+	}
+	other := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(other.Close)
+	environ[1] = "TIMER_HTTP_ADDR=" + strings.TrimPrefix(other.URL, "http://")
+	do(t, environ, "stats").wants(t, exitFailure).says(t, `"timer-service doctor" looks for the cause.`)
 }
 
 // TestServiceOnThisMachine is asked by the socket beside its database, which its user alone

@@ -146,6 +146,8 @@ func TestList(t *testing.T) {
 	}{
 		{"all of a tenant", []string{"acme"}, []string{"acme.a-1", "acme.b-1", "acme.c-1", "acme.d-1"}, ""},
 		{"of one state", []string{"acme", "--state", "Canceled"}, []string{"acme.c-1", "acme.d-1"}, ""},
+		{"all, page by page", []string{"acme", "--limit", "0"}, []string{"acme.a-1", "acme.b-1", "acme.c-1", "acme.d-1"}, ""},
+		{"more than a page of the API", []string{"acme", "--limit", "5000"}, []string{"acme.a-1", "acme.b-1", "acme.c-1", "acme.d-1"}, ""},
 		{"a page", []string{"acme", "--limit", "2"}, []string{"acme.a-1", "acme.b-1"}, "--after b-1"},
 		{"the page after it", []string{"acme", "--limit", "9", "--after", "b-1"}, []string{"acme.c-1", "acme.d-1"}, ""},
 		{"due from a time", []string{"acme", "--due-from", "2030-01-01T12:00:02Z", "--state", "Scheduled"}, []string{"acme.b-1"}, ""},

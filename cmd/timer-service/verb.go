@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -35,40 +36,34 @@ type verb struct {
 	params []admin.Param
 }
 
-// Verbs returns the verbs of the table as fields of a struct for kong.
+// A verbGroup has the verbs below one verb.
+type verbGroup struct {
+	Verbs kong.Plugins `embed:""`
+}
+
+// verbs returns the verbs of the table as commands for kong: those of one word, then groups.
 func verbs() (all kong.Plugins) {
-	groups := make(map[string][]reflect.StructField)
-	made := make(map[string]*verb)
-	add := func(to, name, help string, as reflect.Type) {
-		groups[to] = append(groups[to], reflect.StructField{Name: exported(name), Type: as, Tag: reflect.StructTag(fmt.Sprintf("cmd:\"\" name:%q help:%q", name, help))})
-	}
-	var names []string // of groups, in order
+	groups := make(map[string]verbGroup)
 	for _, row := range admin.Verbs {
 		group, name, below := strings.Cut(row.Name, " ")
 		if !below {
-			group, name = row.Name, row.Name
+			all = append(all, command(group, row.Help, *newVerb(row)))
+			continue
 		}
-		if !slices.Contains(names, group) {
-			names = append(names, group)
-		}
-		add(group, name, row.Help, reflect.TypeFor[verb]())
-		made[group+" "+name] = newVerb(row)
+		groups[group] = verbGroup{append(groups[group].Verbs, command(name, row.Help, *newVerb(row)))}
 	}
-	for _, group := range names {
-		outer := reflect.New(reflect.StructOf(groups[group]))
-		for _, f := range groups[group] {
-			outer.Elem().FieldByName(f.Name).Set(reflect.ValueOf(*made[group+" "+f.Tag.Get("name")]))
-		}
-		if help, is := admin.Groups[group]; is {
-			inner := outer
-			add("", group, help, inner.Elem().Type())
-			outer = reflect.New(reflect.StructOf(groups[""]))
-			outer.Elem().Field(0).Set(inner.Elem())
-			delete(groups, "")
-		}
-		all = append(all, outer.Interface())
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		all = append(all, command(group, admin.Groups[group], groups[group]))
 	}
 	return all
+}
+
+// command returns a struct with a field that is a command for kong.
+func command(name, help string, value any) any {
+	tag := reflect.StructTag(fmt.Sprintf("cmd:\"\" name:%q help:%q", name, help))
+	made := reflect.New(reflect.StructOf([]reflect.StructField{{Name: exported(name), Type: reflect.TypeOf(value), Tag: tag}}))
+	made.Elem().Field(0).Set(reflect.ValueOf(value))
+	return made.Interface()
 }
 
 // exported returns the name of a field for a name in lower case with dashes.
