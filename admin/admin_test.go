@@ -80,8 +80,12 @@ func post(s http.Handler, path string, form url.Values, header ...string) *httpt
 }
 
 // submit sends a form, and returns the code and the text of the answer.
+// A change that was made leads to another page, which shows the result: that is followed.
 func submit(s http.Handler, path string, form url.Values, header ...string) (int, string) {
 	w := post(s, path, form, header...)
+	if cookies := w.Result().Cookies(); w.Code == http.StatusSeeOther && len(cookies) == 1 {
+		return get(s, w.Header().Get("Location"), append([]string{"Cookie", cookies[0].Name + "=" + cookies[0].Value}, header...)...)
+	}
 	return w.Code, w.Body.String()
 }
 

@@ -20,11 +20,17 @@ import (
 // refuse puts a dead letter into a broker.
 func refuse(t *testing.T, b *gochannel.Broker, tenant, id, reason, body string, replays int) {
 	t.Helper()
+	refuseAt(t, b, "2026-01-01T00:00:00.000Z", tenant, id, reason, body, replays)
+}
+
+// refuseAt is refuse at a time.
+func refuseAt(t *testing.T, b *gochannel.Broker, at, tenant, id, reason, body string, replays int) {
+	t.Helper()
 	m := message.NewMessage(id, []byte(body))
 	for name, value := range map[string]string{
 		envelope.HeaderType: envelope.TypeDeadLetter, envelope.HeaderTenantID: tenant, envelope.HeaderMessageID: id,
 		envelope.HeaderDeadLetterReason: reason, envelope.HeaderDeadLetterDetail: "it is wrong", envelope.HeaderDeadLetterReplays: fmt.Sprint(replays),
-		envelope.HeaderDeadLetterLastAt: "2026-01-01T00:00:00.000Z",
+		envelope.HeaderDeadLetterLastAt: at, envelope.HeaderCorrelationID: "of-" + tenant,
 	} {
 		m.Metadata.Set(name, value)
 	}

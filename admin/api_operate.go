@@ -188,32 +188,36 @@ func (a *api) auditLog(context.Context, *struct{}) (*reply[Audit], error) {
 
 // quotas answers with a page of the quotas and the usage of tenants, or of one tenant only.
 func (a *api) quotas(ctx context.Context, in *quotasInput) (*reply[Quotas], error) {
-	out := &reply[Quotas]{Quotas{Tenants: []TenantQuota{}}}
-	if a.limits == nil {
-		out.Body.Hint = "there are no quotas: quotas_file is not set"
-		return out, nil
+	found, err := quotasOf(ctx, a.timers, a.waiting, a.limits, *in)
+	return &reply[Quotas]{found}, err
+}
+
+func quotasOf(ctx context.Context, timers timer.Reader, inbox inboxCounter, limits *quota.Limiter, in quotasInput) (Quotas, error) {
+	found := Quotas{Tenants: []TenantQuota{}}
+	if limits == nil {
+		found.Hint = "there are no quotas: quotas_file is not set"
+		return found, nil
 	}
-	found := &out.Body
-	found.Limited, found.Default = true, new(showLimits(a.limits.Default()))
+	found.Limited, found.Default = true, new(showLimits(limits.Default()))
 	tenants := []timer.TenantID{in.Tenant}
 	if in.Tenant == "" {
-		tenants = a.limits.Tenants(in.After, in.Limit)
+		tenants = limits.Tenants(in.After, in.Limit)
 		if len(tenants) == in.Limit {
 			found.Next = string(tenants[in.Limit-1])
 		}
 	}
 	for _, t := range tenants {
-		counts, err := a.timers.Stats(ctx, t)
+		counts, err := timers.Stats(ctx, t)
 		if err != nil {
-			return nil, err
+			return found, err
 		}
-		waiting, err := waitingOf(ctx, a.waiting, t)
+		waiting, err := waitingOf(ctx, inbox, t)
 		if err != nil {
-			return nil, err
+			return found, err
 		}
-		found.Tenants = append(found.Tenants, showQuota(a.limits.Usage(t), counts.Scheduled, waiting))
+		found.Tenants = append(found.Tenants, showQuota(limits.Usage(t), counts.Scheduled, waiting))
 	}
-	return out, nil
+	return found, nil
 }
 
 func showLimits(l quota.Limits) Limits {

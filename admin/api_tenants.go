@@ -102,9 +102,12 @@ type Waiting struct {
 	Oldest    string `json:"oldest" format:"date-time" doc:"When the first of them came."`
 }
 
+// An inboxCounter counts the messages of a tenant, or of all, that wait in the inbox.
+type inboxCounter = func(context.Context, timer.TenantID) ([]timer.InboxCount, error)
+
 // waitingOf counts the messages of a tenant, or of all if it is empty, that wait. It returns nil
 // if none does, or if that is not known.
-func waitingOf(ctx context.Context, count func(context.Context, timer.TenantID) ([]timer.InboxCount, error), tenant timer.TenantID) (*Waiting, error) {
+func waitingOf(ctx context.Context, count inboxCounter, tenant timer.TenantID) (*Waiting, error) {
 	if count == nil {
 		return nil, nil
 	}

@@ -19,7 +19,7 @@ import (
 func bulk(t *testing.T, s *admin.Server, deed, filter, token string) (asks, answers string) {
 	t.Helper()
 	show := func(code int, body string) string {
-		_, body, _ = strings.Cut(body, `<div id="live"`)
+		_, body, _ = strings.Cut(body, `<main`)
 		return fmt.Sprint(code, " ", body)
 	}
 	asks = show(get(s, "/do/"+deed+"?"+url.Values{"filter": {filter}}.Encode(), with(token)...))

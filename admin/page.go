@@ -64,6 +64,9 @@ type view struct {
 	Firing    timer.Pauses     // of all and of tenants, as far as the request may see them
 	Throttled []timer.TenantID // over a quota, as far as the request may see them
 	Links     []link
+	Did       string // the result of the action that led here; empty if none did
+	InPart    bool   // it was not done to the end
+	Instance  string // the process whose counts are shown, where they are not those of all
 }
 
 // Paused reports whether firing of this tenant itself is paused.
@@ -72,18 +75,20 @@ func (v view) Paused(tenant string) bool { return v.Firing[timer.TenantID(tenant
 // A link is a link of the navigation.
 type link struct {
 	Nav, Path, Text string
-	All             bool // only for requests that may see all tenants
+	All             bool  // only for requests that may see all tenants
+	Count           int64 // of what waits for a person
 }
 
 var links = []link{
-	{"overview", "/", "Overview", true},
-	{"timers", "/timers", "Timers", false},
-	{"tenants", "/tenants", "Tenants", false},
-	{"dead-letters", "/dead-letters", "Dead letters", false},
-	{"parked", "/parked", "Parked events", false},
-	{"nodes", "/nodes", "Nodes", true},
-	{"audit", "/audit", "Audit", true},
-	{"docs", "/docs/", "API", false},
+	{Nav: "overview", Path: "/", Text: "Overview", All: true},
+	{Nav: "timers", Path: "/timers", Text: "Timers"},
+	{Nav: "tenants", Path: "/tenants", Text: "Tenants"},
+	{Nav: "quotas", Path: "/quotas", Text: "Quotas"},
+	{Nav: "dead-letters", Path: "/dead-letters", Text: "Dead letters"},
+	{Nav: "parked", Path: "/parked", Text: "Parked events"},
+	{Nav: "nodes", Path: "/nodes", Text: "Nodes", All: true},
+	{Nav: "audit", Path: "/audit", Text: "Audit", All: true},
+	{Nav: "docs", Path: "/docs/", Text: "API"},
 }
 
 func newPages(log *slog.Logger, opt Options, actions *actions) *pages {
@@ -106,6 +111,7 @@ func (p *pages) serve(on *routes) {
 	p.get(on, "/timer", filtered, p.timer)
 	p.get(on, "/search", filtered, p.search)
 	p.get(on, "/tenants", filtered, p.tenants)
+	p.get(on, "/quotas", filtered, p.quotas)
 	p.get(on, "/dead-letters", filtered, p.deadLetters)
 	p.get(on, "/parked", filtered, p.parked)
 	p.get(on, "/nodes", adminToken, p.nodes)
@@ -161,6 +167,11 @@ func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	ctx, cancel := context.WithTimeout(r.Context(), firingTimeout)
 	defer cancel()
 	firing, _ := p.opt.Timers.Firing(ctx, now) // the health shows if the database does not answer
+	shown := slices.Clone(links)
+	if i := slices.IndexFunc(shown, func(l link) bool { return l.Nav == "parked" }); one == "" {
+		stats, _ := p.opt.Timers.Stats(ctx, "")
+		shown[i].Count = stats.Parked
+	}
 	throttled := p.opt.Quotas.Throttled()
 	if one != "" {
 		firing = timer.Pauses{"": firing.Of(one, now)}
@@ -169,8 +180,10 @@ func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	v := view{
 		page: found, Prefix: p.opt.Prefix, Self: p.opt.Prefix + r.URL.RequestURI(), Search: r.URL.Query().Get("q"),
 		ReadOnly: !commands && !operates, Commands: commands, Operates: operates,
-		One: one != "", Session: p.opt.Token != "", Now: now, Health: p.opt.Monitor.Health(), Firing: firing, Throttled: throttled, Links: links,
+		One: one != "", Session: p.opt.Token != "", Now: now, Health: p.opt.Monitor.Health(), Firing: firing, Throttled: throttled, Links: shown,
+		Instance: instance(),
 	}
+	v.Did, v.InPart = takeResult(w, r, p.opt.Prefix)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if found.Code != 0 {
 		w.WriteHeader(found.Code)

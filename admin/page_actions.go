@@ -3,9 +3,11 @@ package admin
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -46,7 +48,7 @@ var deeds = map[string]deed{
 	"cancel-correlated": cancelMany("correlation", "Correlation id", func(id string) timer.Selection { return timer.Selection{CorrelationID: id} }),
 	"replay": lettersDeed(replay, deed{
 		Title: "Replay dead letters", Button: "Replay what is selected",
-		Means: "The original commands go to the broker once more, and their dead letters are removed. A command that fails again becomes a new dead letter.",
+		Means: "The original commands go to the broker once more, and their dead letters are removed. A command that fails again becomes a new dead letter; the answer says so if that is within a second.",
 	}),
 	"discard": lettersDeed(discard, deed{
 		Title: "Discard dead letters", Button: "Discard what is selected", Danger: true,
@@ -78,9 +80,9 @@ var deeds = map[string]deed{
 	},
 	"resume": {
 		Title: "Resume firing", Button: "Resume firing",
-		Means: "Timers fire again on all nodes, first the timers that became due meanwhile. A tenant that is paused by name is resumed by name.",
+		Means: "Firing goes on, on all nodes, first of the timers that became due meanwhile. A tenant that is paused by name is resumed by name.",
 		do: func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
-			return "Timers fire again.", a.resume(ctx, tenant)
+			return "Firing is resumed.", a.resume(ctx, tenant)
 		},
 	},
 	"refire": {
@@ -126,7 +128,12 @@ func bulkDeed(d deed, found, do func(*actions, context.Context, selection) (stri
 func lettersDeed(how removal, d deed) deed {
 	d.Back = "/dead-letters"
 	return bulkDeed(d, (*actions).countLetters, func(a *actions, ctx context.Context, s selection) (string, error) {
-		return a.removeSelected(ctx, how, s)
+		began := time.Now()
+		text, err := a.removeSelected(ctx, how, s)
+		if how.Verb == replay.Verb && (err == nil || errors.Is(err, errMore)) {
+			text += a.refusedAgain(ctx, s.Tenant, began)
+		}
+		return text, err
 	})
 }
 
@@ -201,8 +208,6 @@ type asked struct {
 	What   string // the target, beside the tenant
 	Return string // where to go afterwards
 	Found  string // description of the target, if it is looked up
-	Did    string
-	InPart bool // Found does not show the whole target
 	Failed string
 }
 
@@ -222,13 +227,45 @@ func (p *pages) act(on *routes) {
 			return
 		}
 		a := found.Body.(*asked) //nolint:forcetypeassert // asked has made it
-		a.Did, err = a.do(r.Context(), p.actions, a.Tenant, a.What)
-		if a.InPart = errors.Is(err, errMore); err != nil && !a.InPart {
-			a.Did = ""
-			found.Code, a.Failed = p.actions.answer(r.Context(), a.Name, err)
+		did, err := a.do(r.Context(), p.actions, a.Tenant, a.What)
+		if inPart := errors.Is(err, errMore); err == nil || inPart { // to load the page again repeats nothing
+			keepResult(w, p.opt.Prefix, did, inPart)
+			http.Redirect(w, r, a.Return, http.StatusSeeOther)
+			return
 		}
+		found.Code, a.Failed = p.actions.answer(r.Context(), a.Name, err)
 		p.write(w, r, found)
 	})
+}
+
+// resultCookie has the result of an action for the page that the browser goes on with: whichever
+// instance answers that can show it, and no link can name a result.
+const resultCookie = "timer_result"
+
+// maxResult is the longest text of a result; browsers keep cookies up to 4 KiB.
+const maxResult = 2500
+
+// keepResult has the next page show a result.
+func keepResult(w http.ResponseWriter, prefix, did string, inPart bool) {
+	if len(did) > maxResult {
+		did = strings.ToValidUTF8(did[:maxResult], "") + "… The audit log has more."
+	}
+	text := map[bool]string{true: "part ", false: "done "}[inPart] + did
+	http.SetCookie(w, &http.Cookie{
+		Name: resultCookie, Value: base64.RawURLEncoding.EncodeToString([]byte(text)), Path: prefix + "/", MaxAge: 60, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// takeResult returns the result that a page shows, once: a refresh of a page shows none.
+func takeResult(w http.ResponseWriter, r *http.Request, prefix string) (did string, inPart bool) {
+	cookie, err := r.Cookie(resultCookie)
+	if err != nil || r.Header.Get("HX-Request") != "" {
+		return "", false
+	}
+	http.SetCookie(w, &http.Cookie{Name: resultCookie, Path: prefix + "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	text, _ := base64.RawURLEncoding.DecodeString(cookie.Value)
+	how, did, _ := strings.Cut(string(text), " ")
+	return did, how == "part"
 }
 
 // readForm reads the form of a POST.

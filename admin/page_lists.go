@@ -8,6 +8,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -70,6 +71,38 @@ func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
 		row.Waits, err = waitingOf(ctx, p.opt.Waiting, row.TenantID)
 		l.Rows = append(l.Rows, row)
 	}
+	return found, err
+}
+
+// A quotaList is a page of the quotas of tenants.
+type quotaList struct {
+	pager
+	Limited bool
+	Default string
+	Rows    []quotaRow
+}
+
+// A quotaRow has the quotas of a tenant, with the limits in words.
+type quotaRow struct {
+	TenantQuota
+	Words string
+}
+
+func (p *pages) quotas(ctx context.Context, r *http.Request) (page, error) {
+	l := &quotaList{}
+	found := page{Name: "quotas.html", Title: "Quotas", Nav: "quotas", Live: true, Body: l}
+	tenant, err := only(ctx, r.URL.Query().Get("tenant"))
+	if err != nil {
+		return found, err
+	}
+	q, err := quotasOf(ctx, p.opt.Timers, p.opt.Waiting, p.opt.Quotas, quotasInput{TenantQuery{tenant}, tenantsPerPage, timer.TenantID(r.URL.Query().Get("after"))})
+	if l.Limited = q.Limited; l.Limited {
+		l.Default = config.FormatLimits(p.opt.Quotas.Default())
+	}
+	l.pager = p.pager(r, q.Next)
+	l.Rows = all(q.Tenants, func(t TenantQuota) quotaRow {
+		return quotaRow{t, config.FormatLimits(p.opt.Quotas.Usage(t.TenantID).Limits)}
+	})
 	return found, err
 }
 

@@ -3,6 +3,11 @@ package admin
 import (
 	"context"
 	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
@@ -152,6 +157,12 @@ func (o *overview) measure(h *History, now time.Time, failed error) {
 // judge sums up the overview in one sentence.
 func (o *overview) judge() {
 	switch {
+	case len(o.Red) > 0:
+		parts := all(o.Red, func(p Part) string { return partName(p.Part) })
+		o.Tone, o.Verdict = "bad", "Not working: "+strings.Join(parts, ", ")+"."
+		if o.Waiting > objective {
+			o.Verdict += " The oldest event that should be out has waited for " + span(o.Waiting) + "."
+		}
 	case !o.Known:
 		o.Tone, o.Verdict = "idle", "How late events are is not measured here."
 	case o.Waiting > objective:
@@ -164,9 +175,37 @@ func (o *overview) judge() {
 		o.Tone, o.Verdict = "good", "On time: 99 of 100 events were at the broker within "+span(o.P99)+" of their due time."
 	}
 	if len(o.Failing) > 0 && o.Tone == "bad" {
-		o.Verdict += " " + app.CheckDestinations(o.Failing).Reason + "."
+		worst := timer.LongestFailing(o.Failing)
+		o.Verdict += " " + worst.Destination + " takes no events: " + worst.Reason + "."
 	}
-	if o.Tone == "good" && len(o.Red) > 0 {
-		o.Tone = "warn"
+}
+
+// instance names this process as the page of the nodes does.
+var instance = sync.OnceValue(func() string {
+	host, _ := os.Hostname()
+	return strings.TrimSpace(host + " process " + strconv.Itoa(os.Getpid()))
+})
+
+// needed are the parts without which another part does nothing, although it is well.
+var needed = map[string][]string{
+	"intake": {"store", "broker", "owner"}, "inbox": {"store", "owner"}, "poller": {"store", "broker", "owner", "clock"}, "forwarder": {"store", "broker", "owner"},
+}
+
+// A doing says for people whether a part works.
+type doing struct{ Tone, Word string }
+
+// Doing says whether a part works, or waits for one that does not.
+func (h Health) Doing(p Part) doing {
+	for _, other := range h.Parts {
+		if !p.Red && other.Red && slices.Contains(needed[p.Part], other.Part) {
+			return doing{"warn", "waits for " + partName(other.Part)}
+		}
 	}
+	switch {
+	case p.Red:
+		return doing{"bad", "does not work"}
+	case p.Advice != "":
+		return doing{"warn", "works in part"}
+	}
+	return doing{"good", "works"}
 }

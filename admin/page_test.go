@@ -2,12 +2,15 @@ package admin_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -24,9 +27,9 @@ func TestPagesDoWhatTheyOffer(t *testing.T) {
 	}
 	for _, test := range []struct{ deed, form, says string }{
 		{"pause", "", "Done.</b> No timer of all tenants fires until firing is resumed."},
-		{"resume", "", "Done.</b> Timers fire again"},
+		{"resume", "", "Done.</b> Firing is resumed."},
 		{"pause", "tenant=acme&for=1h", "Done.</b> No timer of acme fires until 20"},
-		{"resume", "tenant=acme", "Done.</b> Timers fire again"},
+		{"resume", "tenant=acme", "Done.</b> Firing is resumed."},
 		{"pause", "for=long", "Not done:</b> the length of the pause is no duration"},
 		{"replay", "filter=tenant%3Dacme%26id%3Dletter-1", "Done.</b> 1 dead letter replayed, 0 refused."},
 		{"discard", "filter=tenant%3Dacme%26id%3Dletter-2", "Done.</b> 1 dead letter discarded, 0 refused."},
@@ -244,5 +247,84 @@ func TestPagesWithoutABrokerChangeTheService(t *testing.T) {
 	}
 	if left, err := store.Parked(t.Context(), "", 0, 10); err != nil || len(left) != 1 {
 		t.Errorf("%d events are parked still (%v)", len(left), err)
+	}
+}
+
+// TestPagesOfAnOutageSayWhatIs: nothing that needs the broker works while it is away, and no page
+// says so.
+func TestPagesOfAnOutageSayWhatIs(t *testing.T) {
+	t.Parallel()
+	parts := []app.Check{
+		{Part: "store"}, {Part: "broker", Reason: "no route to host", Advice: "repair the network", Red: true}, {Part: "intake"}, {Part: "poller"}, {Part: "clock"}, {Part: "forwarder"},
+	}
+	s, _ := operated(t, func(o *admin.Options) {
+		o.Token, o.Monitor, o.History = "", watched(t, parts...), admin.NewHistory(new(app.Counters), nil)
+	})
+	if code, body := do(s, "POST", "/v1/firing:pause?tenant=acme"); code != 200 {
+		t.Fatal(code, body)
+	}
+	_, body := get(s, "/")
+	for _, text := range []string{
+		"Not working: Broker.", "<b>Taking commands</b> <span>waits for Broker<", "<b>Firing timers</b> <span>waits for Broker<", "<b>Sending events</b> <span>waits for Broker<", "<b>Clock</b> <span>works",
+	} {
+		if !strings.Contains(body, text) {
+			t.Errorf("the overview lacks %q:\n%s", text, body)
+		}
+	}
+	for _, path := range []string{"/", "/timers", "/timer?tenant=acme&call=order-3", "/tenants"} {
+		_, body := get(s, path)
+		for _, text := range []string{"commands are taken", "On time", ">fires in"} {
+			if strings.Contains(body, text) {
+				t.Errorf("%s says %q during an outage:\n%s", path, text, body)
+			}
+		}
+	}
+}
+
+// TestResultIsShownOnce, on the page that a change leads to, and a repeated load changes nothing.
+func TestResultIsShownOnce(t *testing.T) {
+	t.Parallel()
+	s, _ := operated(t, nil)
+	w := post(s, "/do/pause", url.Values{"tenant": {"acme"}}, with("full")...)
+	cookie := w.Result().Cookies()[0]
+	if at := w.Header().Get("Location"); w.Code != 303 || at != "/tenants?tenant=acme" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
+		t.Fatalf("%d %s %v", w.Code, at, cookie)
+	}
+	shows := func(w *httptest.ResponseRecorder) bool {
+		return strings.Contains(w.Body.String(), "No timer of acme fires until")
+	}
+	header := append(with("full"), "Cookie", cookie.Name+"="+cookie.Value)
+	if w := request(s, "GET", "/tenants", "", append(header, "HX-Request", "true")...); shows(w) || len(w.Result().Cookies()) > 0 {
+		t.Error("a refresh takes it")
+	}
+	if w := request(s, "GET", "/tenants", "", header...); !shows(w) || w.Result().Cookies()[0].MaxAge != -1 {
+		t.Errorf("%v\n%s", w.Result().Cookies(), w.Body)
+	}
+	if w := request(s, "GET", "/tenants", "", with("full")...); shows(w) {
+		t.Error("it is shown again")
+	}
+}
+
+// TestNavigationCountsWhatIsParked.
+func TestNavigationCountsWhatIsParked(t *testing.T) {
+	t.Parallel()
+	s, _ := operated(t, nil)
+	for token, want := range map[string]bool{"full": true, "acme": false} {
+		if _, body := get(s, "/parked", with(token)...); strings.Contains(body, `Parked events <b class="count">2</b>`) != want {
+			t.Errorf("as %s:\n%s", token, body)
+		}
+	}
+}
+
+// TestReplayThatIsRefusedAgainSaysSo has a service that refuses the command once more.
+func TestReplayThatIsRefusedAgainSaysSo(t *testing.T) {
+	t.Parallel()
+	b := channel(t)
+	s, _ := operated(t, func(o *admin.Options) { o.Broker = b })
+	refuse(t, b, "acme", "letter-1", "bad_field", "{}", 0)
+	refuseAt(t, b, "2100-01-01T00:00:00.000Z", "acme", "letter-2", "bad_field", "{}", 1)
+	_, body := submit(s, "/do/replay", url.Values{"filter": {"tenant=acme&id=letter-1"}}, with("full")...)
+	if !strings.Contains(body, "Refused again: 1 command, the last one as bad_field.") {
+		t.Errorf("%s", body)
 	}
 }

@@ -73,7 +73,7 @@ func (l *life) list(now time.Time) {
 		add("Expired", "not fired before "+at(l.ExpiresAt)+", so its event says that it expired", l.ReachedAt, "late")
 		l.deliver(now)
 	case l.State == timer.Scheduled && l.DueAt.After(now):
-		add("Due", "fires "+ago(l.DueAt, now), l.DueAt, "next")
+		add("Due", "is due "+ago(l.DueAt, now), l.DueAt, "next")
 	case l.State == timer.Scheduled:
 		l.Late = span(now.Sub(l.DueAt))
 		add("Due", "overdue: it should have fired "+ago(l.DueAt, now)+"; the overview says what holds it", l.DueAt, "bad")

@@ -8,12 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// rowsPerPage is how many rows a table has.
-const rowsPerPage = 50
+const (
+	rowsPerPage   = 50              // rows of a table
+	searchTimeout = 2 * time.Second // to find dead letters: a broker may have many
+)
 
 // everDue is a time before which all timers are due.
 var everDue = time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -24,6 +27,8 @@ type timerList struct {
 	Tenant, Prefix, State, From, Before, Correlation string
 	States                                           []timer.State
 	Rows                                             []timer.Entry
+	Letters                                          []deadletter.Message // of a search
+	Unread                                           bool                 // whether there are dead letters is not known
 }
 
 // only returns the tenant that a request is about: the tenant that it names, or the only
@@ -86,9 +91,11 @@ func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 	text := strings.TrimSpace(r.URL.Query().Get("q"))
 	l := &timerList{Correlation: text}
 	found := page{Name: "search.html", Title: "Search", Nav: "timers", Body: l}
-	if tenant, call, ok := strings.Cut(text, "/"); ok {
-		key := url.Values{"tenant": {strings.TrimSpace(tenant)}, "call": {strings.TrimSpace(call)}}
-		return page{Location: p.opt.Prefix + "/timer?" + key.Encode()}, nil
+	tenant, call, _ := strings.Cut(text, "/")
+	key := timer.Key{TenantID: timer.TenantID(strings.TrimSpace(tenant)), ServiceCallID: timer.ServiceCallID(strings.TrimSpace(call))}
+	if key.Validate() == nil { // otherwise it is a correlation id, which may have slashes
+		at := url.Values{"tenant": {string(key.TenantID)}, "call": {string(key.ServiceCallID)}}
+		return page{Location: p.opt.Prefix + "/timer?" + at.Encode()}, nil
 	}
 	who := accessOf(ctx).tenant
 	if timer.TenantID(text).Validate() == nil && (who == "" || who == timer.TenantID(text)) {
@@ -99,5 +106,12 @@ func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 	}
 	list, err := p.opt.Timers.List(ctx, timer.Filter{TenantID: who, CorrelationID: text, Limit: timer.MaxPage})
 	l.Rows = list.Entries
-	return found, err
+	if err != nil || p.opt.Broker == nil {
+		return found, err
+	}
+	reading, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
+	l.Letters, _, err = p.actions.deadLetters(reading, selection{Tenant: who, Correlation: text}.letters(), "", rowsPerPage)
+	l.Unread = err != nil
+	return found, nil
 }

@@ -120,6 +120,7 @@ var partNames = map[string]string{
 	"broker":    "Broker",
 	"owner":     "Ownership",
 	"intake":    "Taking commands",
+	"inbox":     "Inbox",
 	"poller":    "Firing timers",
 	"clock":     "Clock",
 	"backup":    "Backups",

@@ -116,7 +116,7 @@ func (p *patient) text() string {
 // SetWriteDeadline does nothing.
 func (*patient) SetWriteDeadline(time.Time) error { return nil }
 
-// unread is a database that nothing is asked of but whether firing is paused.
+// unread is a database that nothing is asked of but what each page shows.
 type unread struct{ timer.Reader }
 
 func (unread) Parked(context.Context, timer.TenantID, int64, int) ([]timer.ParkedEvent, error) {
@@ -124,3 +124,7 @@ func (unread) Parked(context.Context, timer.TenantID, int64, int) ([]timer.Parke
 }
 
 func (unread) Firing(context.Context, time.Time) (timer.Pauses, error) { return nil, nil }
+
+func (unread) Stats(context.Context, timer.TenantID) (timer.Stats, error) {
+	return timer.Stats{}, nil
+}

@@ -74,6 +74,8 @@ var shown = map[string]string{
 	"/search?q=req-7":                      "Timers that carry the correlation id",
 	"/search?q=acme":                       "If this is a tenant",
 	"/tenants":                             "globex",
+	"/quotas":                              "2000",
+	"/search?q=of-acme":                    "Dead letters with this correlation id",
 	"/dead-letters":                        "unknown_type",
 	"/parked":                              "too large",
 	"/nodes":                               "this one",

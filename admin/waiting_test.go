@@ -49,7 +49,7 @@ func TestDestinationThatFailsIsNamed(t *testing.T) {
 		t.Errorf("failing: %v", cmp.Diff(any(want), got["failing"]))
 	}
 	_, body := get(s, "/")
-	for _, text := range []string{"svc.acme.serviceCall takes no events: 1 waits", "permission denied"} {
+	for _, text := range []string{"svc.acme.serviceCall takes no events: permission denied.", "1 waits, the first since"} {
 		if !strings.Contains(body, text) {
 			t.Errorf("the overview lacks %q:\n%s", text, body)
 		}

@@ -238,7 +238,7 @@ func (a *App) checkForwarder(left *leftEvents) Check {
 		return found(stuck, s.Stuck.Round(time.Millisecond))
 	case len(a.handling) > 0 && s.Failing > 0:
 		return found(symptom.HandlerFails, s.Failing, s.Failed)
-	case left != nil && longestFailing(left.failing, a.opt.Clock.Now()) > longFailing:
+	case left != nil && len(left.failing) > 0 && a.opt.Clock.Now().Sub(timer.LongestFailing(left.failing).Oldest) > longFailing:
 		return CheckDestinations(left.failing)
 	case left != nil && len(left.parked) > 0:
 		e := left.parked[0]
@@ -252,17 +252,10 @@ func (a *App) checkForwarder(left *leftEvents) Check {
 // longFailing is how long events of a destination wait before it is reported.
 const longFailing = 10 * time.Second
 
-func longestFailing(all []timer.FailingDestination, now time.Time) (longest time.Duration) {
-	for _, f := range all {
-		longest = max(longest, now.Sub(f.Oldest))
-	}
-	return longest
-}
-
 // CheckDestinations returns the check of destinations that fail. It names the one whose events
 // have waited longest.
 func CheckDestinations(all []timer.FailingDestination) Check {
-	worst, others := slices.MinFunc(all, func(a, b timer.FailingDestination) int { return a.Oldest.Compare(b.Oldest) }), ""
+	worst, others := timer.LongestFailing(all), ""
 	if n := len(all) - 1; n > 0 {
 		others = fmt.Sprintf("; so do %d more destinations", n)
 	}

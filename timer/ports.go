@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -287,4 +288,9 @@ func (f FailingDestination) Waiting() string {
 		return "1 waits"
 	}
 	return fmt.Sprintf("%d wait", f.Events)
+}
+
+// LongestFailing returns the destination whose events have waited longest, of at least one.
+func LongestFailing(all []FailingDestination) FailingDestination {
+	return slices.MinFunc(all, func(a, b FailingDestination) int { return a.Oldest.Compare(b.Oldest) })
 }
