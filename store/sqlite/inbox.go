@@ -21,9 +21,6 @@ func newInbox(s *Store) *inbox {
 	return i
 }
 
-// inboxRows is the most messages that a statement adds to the inbox.
-const inboxRows = 50
-
 // PutInbox adds messages to the inbox.
 func (i *inbox) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
 	if len(messages) == 0 {
@@ -35,18 +32,14 @@ func (i *inbox) PutInbox(ctx context.Context, messages ...timer.InboxMessage) er
 const doingPut = "put messages into the inbox"
 
 func (t *transaction) putInbox(ctx context.Context, messages []timer.InboxMessage) error {
-	for some := range slices.Chunk(messages, inboxRows) {
-		args := make([]any, 0, len(some)*14)
-		for n := range some {
-			r := store.NewInboxRow(&some[n])
-			args = append(args, r.TenantID, orNull(r.Log), inLog(r.Log, r.Number), r.Topic, r.Position, r.MessageID, r.Headers, r.Body,
-				r.Bytes, r.ArrivedAt, r.Reason, r.Attempts, r.LastError, orNull(r.RetryAt))
-		}
-		if _, err := t.ExecContext(ctx, repeatValues(sqlInboxPut, len(some)), args...); err != nil {
-			return err
-		}
+	args := make([]any, 0, len(messages)*inboxPuts.columns)
+	for n := range messages {
+		r := store.NewInboxRow(&messages[n])
+		args = append(args, r.TenantID, orNull(r.Log), inLog(r.Log, r.Number), r.Topic, r.Position, r.MessageID, r.Headers, r.Body,
+			r.Bytes, r.ArrivedAt, r.Reason, r.Attempts, r.LastError, orNull(r.RetryAt))
 	}
-	return nil
+	_, err := t.insert(ctx, inboxPuts, args)
+	return err
 }
 
 // inLog returns a number in a log, and null if there is no log.

@@ -2,17 +2,22 @@ package sqlite
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/store/storetest"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // plans are what SQLite does for each statement: it seeks, and sorts nothing.
@@ -264,6 +269,49 @@ func TestNoPlanDependsOnALimit(t *testing.T) {
 			t.Errorf("write LIMIT +? in\n%s", text)
 		}
 	}
+}
+
+// TestNoNumberOfRowsPreparesAStatement schedules timers and appends events in transactions of any
+// number: to prepare a statement takes longer than to write its rows.
+func TestNoNumberOfRowsPreparesAStatement(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, n := range []int{1, 2, 49, 50, 111} {
+		commands, events := make([]timer.ScheduleTimer, n), make([]timer.DueTimeReached, n)
+		for i := range commands {
+			key := timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint(n, "-", i))}
+			commands[i] = timer.ScheduleTimer{Key: key, Version: timer.Version{TimestampMS: 1, CommandID: "command"}, DueAt: time.UnixMilli(1)}
+			events[i] = timer.DueTimeReached{Key: key, DueAt: time.UnixMilli(1), ReachedAt: time.UnixMilli(1)}
+		}
+		if err := s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
+			err := errors.Join(tx.apply(ctx, store.Schedule(time.UnixMilli(1), commands), 0, n), tx.Emit(ctx, events...))
+			for text, prepared := range tx.used {
+				if prepared == nil {
+					t.Errorf("%d rows: not prepared: %s", n, text)
+				}
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if rows, err := s.Head(t.Context(), 0, 1000); err != nil || len(rows) != n || s.Delete(t.Context(), places(rows)...) != nil {
+			t.Errorf("%d events in the outbox, %v, want %d", len(rows), err, n)
+		}
+	}
+	if stats, err := s.Stats(t.Context(), ""); err != nil || stats.Scheduled != 213 {
+		t.Errorf("%d timers, %v, want 213", stats.Scheduled, err)
+	}
+}
+
+func places(rows []outbox.Row) (all []outbox.Place) {
+	for _, row := range rows {
+		all = append(all, row.Place)
+	}
+	return all
 }
 
 // textOf returns a statement by the name of its file, or, with _deferred behind the name,

@@ -31,6 +31,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -380,6 +381,31 @@ func (t *transaction) change(ctx context.Context, text string, args ...any) (int
 	return result.RowsAffected()
 }
 
+// insert adds rows and returns how many it changed.
+func (t *transaction) insert(ctx context.Context, i insertion, rows []any) (changed int64, err error) {
+	for n, atOnce := range rowsAtOnce {
+		for values := atOnce * i.columns; len(rows) >= values; rows = rows[values:] {
+			more, err := t.change(ctx, i.texts[n], rows[:values]...)
+			if changed += more; err != nil {
+				return changed, err
+			}
+		}
+	}
+	return changed, nil
+}
+
+// An appender adds the rows of a statement of insert to the outbox.
+type appender struct{ *transaction }
+
+// insert has all rows in one call of an appender.
+var insert = outbox.Insert{Rows: 1000, Text: func(int) string { return sqlAppend }}
+
+// ExecContext adds the rows.
+func (a appender) ExecContext(ctx context.Context, _ string, rows ...any) (sql.Result, error) {
+	n, err := a.insert(ctx, appends, rows)
+	return driver.RowsAffected(n), err
+}
+
 // Update runs fn in one transaction.
 func (s *Store) Update(ctx context.Context, fn func(timer.Tx) error) error {
 	err := s.writing(ctx, "update", func(_ context.Context, t *transaction) error { return fn(t) })
@@ -392,7 +418,7 @@ func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := outbox.Append(context.WithoutCancel(ctx), t, outbox.Insert{Rows: appendRows, Text: appends}, t.store.opt.Events, events...)
+	err := outbox.Append(context.WithoutCancel(ctx), appender{t}, insert, t.store.opt.Events, events...)
 	t.count(outboxCount).outbox += int64(len(events))
 	failpoint.Here("emitted")
 	return err
@@ -403,7 +429,7 @@ func (t *transaction) EmitReceipts(ctx context.Context, receipts ...timer.Receip
 	if err := ctx.Err(); err != nil || len(receipts) == 0 {
 		return err
 	}
-	err := outbox.AppendReceipts(context.WithoutCancel(ctx), t, outbox.Insert{Rows: appendRows, Text: appends}, t.store.opt.Events, receipts...)
+	err := outbox.AppendReceipts(context.WithoutCancel(ctx), appender{t}, insert, t.store.opt.Events, receipts...)
 	t.count(outboxCount).outbox += int64(len(receipts))
 	return err
 }
