@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -194,7 +195,7 @@ func (j Joined) command(ctx context.Context, now time.Time, t client.Timer) (tim
 	}
 	horizon := a.opt.Quotas.HorizonOr(c.TenantID, a.opt.Horizon)
 	if c.DueAt.After(now.Add(horizon)) {
-		return c, timer.Invalid(timer.ReasonBeyondHorizon, "dueAt %s is beyond the horizon of %s", c.DueAt.Format(time.RFC3339), horizon)
+		return c, timer.Invalid(timer.ReasonBeyondHorizon, "dueAt %s is beyond the horizon of %s", c.DueAt.Format(time.RFC3339), strings.Replace(horizon.String(), "h0m0s", "h", 1))
 	}
 	return c, nil
 }

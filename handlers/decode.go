@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -152,7 +153,7 @@ func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
 		c.Receipt = h.opt.Receipts != nil
 		if c.DueAt.After(limit) {
 			return timer.Invalid(timer.ReasonBeyondHorizon, "%sdueAt %s is beyond the horizon of %s",
-				itemName(d.schedules, i), c.DueAt.Format(time.RFC3339), horizon)
+				itemName(d.schedules, i), c.DueAt.Format(time.RFC3339), strings.Replace(horizon.String(), "h0m0s", "h", 1))
 		}
 	}
 	return nil

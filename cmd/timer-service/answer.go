@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -209,7 +210,7 @@ func (a *answer) notFound(given map[string]string) error {
 // printRow prints a row in the form of the answer.
 func (a *answer) printRow(row object) {
 	a.n++
-	a.results[row.get("result")]++
+	a.results[resultText(string(row))]++
 	var cells, pairs []any
 	var lines []string
 	for _, c := range a.Columns {
@@ -250,10 +251,8 @@ func (a *answer) sum(next string) {
 		fmt.Fprintln(out, a.Empty)
 	default:
 		var counts []string
-		for _, result := range []string{"replayed", "retried", "discarded", "refused"} {
-			if n := a.results[result]; n > 0 {
-				counts = append(counts, fmt.Sprintf("%d %s", n, result))
-			}
+		for _, result := range slices.Sorted(maps.Keys(a.results)) {
+			counts = append(counts, fmt.Sprintf("%d %s", a.results[result], result))
 		}
 		fmt.Fprintln(out, strings.Join(counts, ", "))
 		if a.results["replayed"] > 0 {

@@ -197,7 +197,7 @@ func TestDlqReplays(t *testing.T) {
 	stop()
 	serve(t, append(environ, "TIMER_HORIZON=3h"))
 
-	do(t, environ, "dlq", "replay", "--all", "--dry-run").wants(t, exitOK).prints(t, "would be replayed ")
+	do(t, environ, "dlq", "replay", "--all", "--dry-run").wants(t, exitOK).prints(t, "would be replayed ").says(t, "4 would be replayed\n")
 	if got := listDeadLetters(t, environ); len(got) != 4 {
 		t.Errorf("after a dry run %d dead letters remain", len(got))
 	}
