@@ -33,6 +33,7 @@ type Options struct {
 	Role            string                      // what instances that share the commands call themselves; default "timer-service"
 	PollingInterval time.Duration               // longest sleep between polls; default 5s
 	BatchSize       int                         // timers per transaction; default 1000
+	Precision       time.Duration               // shortest time between two transactions of commands, or of timers that fire, while there is traffic; default none
 	Retention       time.Duration               // how long finished timers are kept; default 7 days
 	Horizon         time.Duration               // how far ahead a timer may be due; default 10 years
 	MaxClockAhead   time.Duration               // how far ahead of the clock the timestampMs of a command may be; default 24 hours
@@ -127,7 +128,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 		store: func() int64 { return a.handlers.Failures() },
 	}
 	a.poller = a.newPoller(behind)
-	batch := store.NewBatch(timed{s, a.hooks.committed}, s.Inbox())
+	batch := store.NewBatch(timed{s, a.hooks.committed}, s.Inbox(), opt.Precision)
 	a.timers = &Timers{Reader: s.Timers(), app: a, commands: batch}
 	var receipts handlers.Receipts
 	if b.Routing().Receipts != "" {

@@ -30,6 +30,7 @@ func (a *App) newPoller(behind *catchUp) *poller.Poller {
 	opt := poller.Options{
 		Interval:  a.opt.PollingInterval,
 		Batch:     a.opt.BatchSize,
+		Precision: a.opt.Precision,
 		Reference: reference(a.store, a.broker),
 		Elapsed:   a.opt.Elapsed,
 		Full:      func() bool { return a.forwarder.Waiting() >= backlog },

@@ -15,6 +15,7 @@ const day = 24 * time.Hour
 type Config struct {
 	PollingInterval      time.Duration  // longest sleep between polls of the store
 	BatchSize            int            // timers per transaction
+	Precision            time.Duration  // shortest time between two transactions of a kind
 	DBPath               string         // file of the SQLite database
 	DBURL                Secret         // PostgreSQL; empty selects SQLite
 	BackupEvery          time.Duration  // time between copies of the SQLite database; 0: none
@@ -105,6 +106,7 @@ func (c *Config) settings() []setting {
 	return []setting{
 		{"polling_interval", "5000", duration(&c.PollingInterval, time.Millisecond, time.Hour), "Longest sleep between two polls of the database. A timer that is due wakes the service sooner."},
 		{"batch_size", "1000", integer(&c.BatchSize, 1, 10_000), "The most timers that fire in one transaction."},
+		{"precision", "0", duration(&c.Precision, 0, time.Second), "While there is traffic, transactions of commands, and transactions that fire timers, begin at most once in this time, so that more commands and timers share them. That takes less CPU, and makes commands and timers later by at most that, see docs/performance.md. A command or a timer that comes alone waits for nothing. 0: transactions begin as soon as they can."},
 		{"db_path", "./event_service.db", path(&c.DBPath), "File of the SQLite database. The file and its folder are created if they are absent."},
 		{"db_url", "", database(&c.DBURL, "postgres", "postgresql"), "URL of a PostgreSQL database, instead of `db_path`. Any number of instances may share it. For a server on another machine it names an `sslmode`. Files that it names, such as `sslrootcert` and `passfile`, are read at every connect."},
 		{"backup_every", "0s", duration(&c.BackupEvery, 0, 365*day), "How often the service copies the SQLite database into `backup_dir`, see docs/recovery.md. 0: never. PostgreSQL has tools of its own."},

@@ -205,7 +205,7 @@ func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, s
 	inbox := d.openInbox(t)
 	var s handlers.Store = d
 	if d.batched {
-		s = store.NewBatch(inner{d: d}, inbox)
+		s = store.NewBatch(inner{d: d}, inbox, 0)
 	}
 	var clock timer.Clock = timer.ClockFunc(func() time.Time { return noon })
 	if d.ticks {

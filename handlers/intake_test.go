@@ -68,7 +68,7 @@ func BenchmarkIntake(b *testing.B) {
 	}
 	ctx, stop := context.WithCancel(b.Context())
 	handled := make(chan struct{}, b.N)
-	h := handlers.New(store.NewBatch(s, s.Inbox()), s.Inbox(), routing, f, newHarness(), timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), handlers.Options{
+	h := handlers.New(store.NewBatch(s, s.Inbox(), 0), s.Inbox(), routing, f, newHarness(), timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), handlers.Options{
 		Handled: func(handlers.Result) { handled <- struct{}{} },
 	})
 	var before, after syscall.Rusage

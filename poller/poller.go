@@ -18,11 +18,14 @@ import (
 // Options tune a [Poller]. The zero value is ready to use. Reached, Polled and Full must not
 // block.
 type Options struct {
-	Interval time.Duration                       // longest sleep between polls; default 5s
-	Batch    int                                 // timers per transaction; default 1000
-	Reached  func(events []timer.DueTimeReached) // called after commits that fire timers or let them expire
-	Trace    Trace                               // makes the spans of firing; default none
-	Polled   func(took time.Duration, err error) // called after each poll, with its time without Await
+	Interval time.Duration // longest sleep between polls; default 5s
+	Batch    int           // timers per transaction; default 1000
+	// Precision is the shortest time from a transaction that fires timers to the next one, unless
+	// more timers are due than it has; default none.
+	Precision time.Duration
+	Reached   func(events []timer.DueTimeReached) // called after commits that fire timers or let them expire
+	Trace     Trace                               // makes the spans of firing; default none
+	Polled    func(took time.Duration, err error) // called after each poll, with its time without Await
 	// Await waits until timers may fire, and returns false if the context ended first. It is
 	// called once for each poll; by default timers may always fire.
 	Await func(context.Context) bool
@@ -201,6 +204,9 @@ func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 		return p.limited(ctx, done, done.again)
 	case done.fired == 0:
 		return wake{at: now.Add(min(contended, p.opt.Interval))}, nil
+	case done.fired < p.opt.Batch:
+		next := done.now.Add(p.opt.Precision)
+		return wake{at: next, earliest: next}, nil
 	}
 	return wake{at: now}, nil
 }

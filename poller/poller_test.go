@@ -103,6 +103,22 @@ func TestWithoutAWakeFiresAtTheInterval(t *testing.T) {
 	})
 }
 
+// TestTimersThatAreCloseFireTogether has timers fire alone, within the precision after another one,
+// and in more than a batch.
+func TestTimersThatAreCloseFireTogether(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		const precision = 5 * time.Millisecond
+		for _, after := range []time.Duration{0, 1, 3, 5, 8, 100} {
+			b.schedule(fmt.Sprint(int64(after)), time.Second+after*time.Millisecond)
+		}
+		b.poll(poller.Options{Batch: 10, Precision: precision})
+		at := time.Second
+		b.fires(at, at+precision, at+precision, at+precision, at+2*precision, at+100*time.Millisecond)
+		b.due("acme", 25, 2*time.Second, 0)
+		b.fires(slices.Repeat([]time.Duration{2 * time.Second}, 25)...)
+	})
+}
+
 func TestMoreThanABatchGoesWithoutPause(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.due("acme", 25, time.Second, 0)

@@ -125,6 +125,7 @@ func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
 		DeadLetters:     letters,
 		PollingInterval: cfg.PollingInterval,
 		BatchSize:       cfg.BatchSize,
+		Precision:       cfg.Precision,
 		Retention:       cfg.Retention,
 		Horizon:         cfg.Horizon,
 		MaxClockAhead:   cfg.MaxClockAhead,

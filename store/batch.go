@@ -38,8 +38,9 @@ const (
 )
 
 // A Batch is a [timer.Store] around a store that lets concurrent commands share a commit:
-// the commands that arrive while one commit is being synced make up the next. A command
-// that is alone is not delayed. The first caller begins a commit for all callers that wait,
+// the commands that arrive while one commit is being synced make up the next. Then it begins when
+// the precision has passed since the one before began, so that more commands share it. A command
+// that is alone is not delayed, nor are those of a caller that waits for each. The first caller begins a commit for all callers that wait,
 // and after it one of the callers that came meanwhile does the same.
 //
 // A commit runs in a goroutine of its own, for which the store's Close waits. So a caller
@@ -53,15 +54,16 @@ type Batch struct {
 	messages  group[timer.InboxMessage]
 }
 
-// NewBatch returns a Batch around a store and its inbox.
-func NewBatch(inner timer.Store, inbox timer.Inbox) *Batch {
+// NewBatch returns a Batch around a store and its inbox. While callers wait, commits of one kind
+// begin at most once in the precision.
+func NewBatch(inner timer.Store, inbox timer.Inbox, precision time.Duration) *Batch {
 	slots := make(chan struct{}, maxAlone)
 	return &Batch{
 		Store:     inner,
-		schedules: group[timer.ScheduleTimer]{apply: inner.Schedule, tenant: func(c timer.ScheduleTimer) timer.TenantID { return c.TenantID }, slots: slots, lead: make(chan struct{}, 1)},
-		cancels:   group[timer.CancelTimer]{apply: inner.Cancel, tenant: func(c timer.CancelTimer) timer.TenantID { return c.TenantID }, slots: slots, lead: make(chan struct{}, 1)},
-		receipts:  group[timer.Receipt]{apply: emitReceipts(inner), tenant: func(r timer.Receipt) timer.TenantID { return r.TenantID }, slots: slots, lead: make(chan struct{}, 1)},
-		messages:  group[timer.InboxMessage]{apply: putInbox(inbox), tenant: func(m timer.InboxMessage) timer.TenantID { return m.TenantID }, slots: slots, lead: make(chan struct{}, 1)},
+		schedules: group[timer.ScheduleTimer]{apply: inner.Schedule, tenant: func(c timer.ScheduleTimer) timer.TenantID { return c.TenantID }, slots: slots, lead: make(chan struct{}, 1), precision: precision},
+		cancels:   group[timer.CancelTimer]{apply: inner.Cancel, tenant: func(c timer.CancelTimer) timer.TenantID { return c.TenantID }, slots: slots, lead: make(chan struct{}, 1), precision: precision},
+		receipts:  group[timer.Receipt]{apply: emitReceipts(inner), tenant: func(r timer.Receipt) timer.TenantID { return r.TenantID }, slots: slots, lead: make(chan struct{}, 1), precision: precision},
+		messages:  group[timer.InboxMessage]{apply: putInbox(inbox), tenant: func(m timer.InboxMessage) timer.TenantID { return m.TenantID }, slots: slots, lead: make(chan struct{}, 1), precision: precision},
 	}
 }
 
@@ -124,7 +126,9 @@ type group[C any] struct {
 	apply  func(context.Context, time.Time, ...C) ([]timer.Result, error)
 	tenant func(C) timer.TenantID
 	slots  chan struct{} // holds one for each call that has a commit of its own
-	lead   chan struct{} // holds one during a commit, and during the batching delay after it
+	lead   chan struct{} // holds one during a commit, and while the next one is delayed
+
+	precision time.Duration
 
 	mu      sync.Mutex
 	waiting []*call[C]
@@ -203,17 +207,19 @@ var errUnfinished = errors.New("the shared commit did not finish")
 // of the caller that began the commit. The commands of that caller are mostly among them, but
 // the commit before may have applied them already. When it ends, another caller may begin one.
 func (g *group[C]) commit(ctx context.Context) {
+	began := time.Now() //nolint:forbidigo // for the pace, not for timers
 	batch, commands := g.take()
 	defer func() {
 		panicked := recover()
+		wait := g.delay(time.Since(began), commands) //nolint:forbidigo // as above; before callers may come again
 		for _, c := range batch {
 			if panicked != nil {
 				c.err = fmt.Errorf("%w: panic: %v\n%s", errUnfinished, panicked, debug.Stack())
 			}
 			close(c.done)
 		}
-		if commands >= batchThreshold && commands < batchLimit {
-			time.AfterFunc(batchingDelay, func() { <-g.lead })
+		if wait > 0 {
+			time.AfterFunc(wait, func() { <-g.lead })
 			return
 		}
 		<-g.lead
@@ -261,6 +267,22 @@ func (g *group[C]) take() (batch []*call[C], commands int) {
 	batch = g.waiting[:n:n]
 	g.waiting = slices.Clone(g.waiting[n:])
 	return batch, commands
+}
+
+// delay returns how long the next commit waits after one that took some time.
+func (g *group[C]) delay(took time.Duration, commands int) (wait time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case commands >= batchLimit:
+		return 0
+	case commands >= batchThreshold:
+		wait = batchingDelay
+	}
+	if len(g.waiting) > 0 {
+		wait = max(wait, g.precision-took)
+	}
+	return wait
 }
 
 // applyAll applies calls in one transaction, with the latest of their times.

@@ -28,7 +28,7 @@ func TestBatchIsAStore(t *testing.T) {
 	longtest.NotShort(t)
 	storetest.Run(t, func(t testing.TB) storetest.Store {
 		s := open(t, sqlite.Options{Durability: sqlite.Relaxed})
-		b := store.NewBatch(s, s.Inbox())
+		b := store.NewBatch(s, s.Inbox(), 0)
 		return struct {
 			*store.Batch
 			timer.Reader
@@ -101,7 +101,7 @@ func onSlow(t *testing.T, test func(s *slow)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{T: t, writer: make(chan struct{}, 1), began: time.Now()} // one at a time, as in a database
-		s.batch = store.NewBatch(s, s)
+		s.batch = store.NewBatch(s, s, 0)
 		test(s)
 		s.running.Wait()
 	})
@@ -293,6 +293,37 @@ func TestCommitAfterALargeOneWaits(t *testing.T) {
 	})
 }
 
+// precision is that of the tests that need one.
+const precision = 3 * commitTime
+
+// TestCommandsThatWaitShareTheCommitAfterThePrecision has commands come during a commit and after it.
+func TestCommandsThatWaitShareTheCommitAfterThePrecision(t *testing.T) {
+	onSlow(t, func(s *slow) {
+		s.batch = store.NewBatch(s, s, precision)
+		s.call(s.Context(), "a", nil, commitTime)
+		time.Sleep(commitTime / 2)
+		s.call(s.Context(), "b", nil, precision+commitTime)
+		time.Sleep(commitTime)
+		s.call(s.Context(), "c", nil, precision+commitTime)
+		s.sizes(1, 2)
+		s.call(s.Context(), "d", nil, precision+2*commitTime) // nobody waited with it
+	})
+}
+
+// TestACallerThatWaitsForEachCommandIsNotDelayed has calls follow each other without a pause.
+func TestACallerThatWaitsForEachCommandIsNotDelayed(t *testing.T) {
+	onSlow(t, func(s *slow) {
+		s.batch = store.NewBatch(s, s, precision)
+		for range 100 {
+			_, err := s.batch.Schedule(s.Context(), s.began, command("a", 1))
+			must(s, err)
+		}
+		if took := time.Since(s.began); took != 100*commitTime {
+			s.Errorf("100 calls took %v, want %v", took, 100*commitTime)
+		}
+	})
+}
+
 // TestCommitEndsSoonAfterAStop cancels the caller that began a commit, and one that waits, while
 // the database does not answer: both return at once, the commit ends within a second.
 func TestCommitEndsSoonAfterAStop(t *testing.T) {
@@ -352,7 +383,7 @@ func TestCallerGivesUpAsItLeads(t *testing.T) {
 	t.Parallel()
 	for range 2000 {
 		synctest.Test(t, func(t *testing.T) {
-			b := store.NewBatch(&slow{T: t, writer: make(chan struct{}, 1)}, nil)
+			b := store.NewBatch(&slow{T: t, writer: make(chan struct{}, 1)}, nil, 0)
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			call := func(ctx context.Context, after func()) {
