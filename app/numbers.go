@@ -36,7 +36,7 @@ type numberWriter struct {
 
 // run writes numbers until ctx is done, and once more then.
 func (w *numberWriter) run(ctx context.Context) error {
-	if w.recovery.history == nil {
+	if w.recovery.history == nil || w.recovery.brokerID.Load() == nil { // the broker keeps nothing, or can't tell who owns its commands
 		<-ctx.Done()
 		return nil
 	}

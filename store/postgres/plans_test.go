@@ -399,7 +399,7 @@ func TestASnapshotSlowsNoTimer(t *testing.T) {
 		"head":         {int32(0), last, int64(100)},
 		"next_due":     {time.Time{}, due},
 		"history":      nil,
-		"failing":      {[]any{int64(100), int64(1000)}, []string{byRetry, byRetry, byRetry}},
+		"failing":      {int64(100), int64(1000)},
 		"unpublished":  nil,
 		"advance":      {[]string{""}, []string{"log"}, []string{"commands"}, []int64{rounds}},
 		"reach":        {later, int64(100), true, due},
