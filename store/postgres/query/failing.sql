@@ -1,5 +1,6 @@
 -- The first $1 destinations of a shard whose events have failed, and up to $2 deferred events of
--- each. Hops over idx_timer_outbox_deferred_retry with one seek for each.
+-- each. Hops over idx_timer_outbox_deferred_retry with one seek for each. The reason is that of the
+-- event that was tried most often, without a sort.
 WITH RECURSIVE destinations (shard, destination) AS (
      (SELECT shard::integer, destination
         FROM timer_outbox_deferred
@@ -18,7 +19,8 @@ WITH RECURSIVE destinations (shard, destination) AS (
 SELECT destinations.destination, waiting.events, waiting.oldest, waiting.reason
   FROM destinations
  CROSS JOIN LATERAL (
-       SELECT count(*) AS events, min(due.appended_at) AS oldest, max(due.attempts) AS attempts, (array_agg(due.last_error ORDER BY due.attempts DESC))[1] AS reason
+       SELECT count(*) AS events, min(due.appended_at) AS oldest, max(due.attempts) AS attempts,
+              substr(max(to_char(due.attempts, 'FM0000000000') || due.last_error COLLATE "C"), 11) AS reason
          FROM (SELECT d.appended_at, d.attempts, d.last_error
                  FROM timer_outbox_deferred AS d
                 WHERE d.shard::integer = destinations.shard AND d.destination = destinations.destination
