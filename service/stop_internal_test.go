@@ -40,7 +40,7 @@ func TestStopGoesOnWithoutWhatOperatorsLookAt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var lc hooks
 				var log logbuf.Buffer
-				keepLooking(&lc, nil, slog.New(slog.NewTextHandler(&log, nil)), "HTTP", func(ctx context.Context) error {
+				keepLooking(&lc, struct{ fx.Shutdowner }{}, slog.New(slog.NewTextHandler(&log, nil)), "HTTP", func(ctx context.Context) error {
 					<-ctx.Done()
 					time.Sleep(tt.takes)
 					return tt.ends

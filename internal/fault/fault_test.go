@@ -53,7 +53,7 @@ func (inner) Recovery() timer.Recoverer { return nil }
 
 func (inner) Inbox() timer.Inbox { return nil }
 
-func (inner) Outbox() outbox.Outbox { return outbox.Single(nil) }
+func (inner) Outbox() outbox.Outbox { return outbox.Single(struct{ outbox.Table }{}) }
 
 func (inner) Update(_ context.Context, fn func(timer.Tx) error) error {
 	if err := fn(nil); err != nil {
