@@ -54,6 +54,9 @@ func TestPageHasTheTableOfOperations(t *testing.T) {
 				query = append(query, "`"+p.Name+"`")
 			}
 		}
+		if o.Verb != "" {
+			verbs = append(verbs, "`"+o.Verb+"`")
+		}
 		for _, v := range admin.Verbs {
 			if slices.ContainsFunc(v.Cases, func(c admin.Case) bool { return c.ID == o.ID }) {
 				verbs = append(verbs, "`"+v.Name+"`")

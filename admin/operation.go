@@ -20,6 +20,7 @@ type Operation struct {
 	Summary string // one line
 	About   string // more about it, for the OpenAPI document; may be empty
 	Live    bool   // only a running service knows the answer: the database alone does not have it
+	Verb    string // that asks for it, unless rows of [Verbs] do; may be empty
 	Params  []Param
 
 	rule  rule

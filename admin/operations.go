@@ -23,14 +23,14 @@ var Operations = []Operation{
 	read("get-stats", "/v1/stats", adminToken, "How many timers and events there are, and how late they are", (*api).stats),
 	read("get-upcoming", "/v1/upcoming", filtered, "How many timers are due in each of the next intervals, and of whom", (*api).upcoming),
 
-	row(Operation{ID: "schedule-timer", Method: http.MethodPut, Path: pathTimer, Summary: "Publish a ScheduleTimer", rule: tenantToken, tune: tuneSchedule}, (*api).schedule),
-	row(Operation{ID: "cancel-timer", Method: http.MethodDelete, Path: pathTimer, Summary: "Publish a CancelTimer", rule: tenantToken, tune: tuneCommand}, (*api).cancel),
+	row(Operation{ID: "schedule-timer", Verb: "schedule", Method: http.MethodPut, Path: pathTimer, Summary: "Publish a ScheduleTimer", rule: tenantToken, tune: tuneSchedule}, (*api).schedule),
+	row(Operation{ID: "cancel-timer", Verb: "cancel", Method: http.MethodDelete, Path: pathTimer, Summary: "Publish a CancelTimer", rule: tenantToken, tune: tuneCommand}, (*api).cancel),
 	row(Operation{
-		ID: "cancel-timers", Method: http.MethodDelete, Path: pathTimers, rule: tenantToken, tune: tuneCancelMany,
+		ID: "cancel-timers", Verb: "cancel", Method: http.MethodDelete, Path: pathTimers, rule: tenantToken, tune: tuneCancelMany,
 		Summary: "Publish a CancelTimers: cancel the timers of a prefix, of a correlation id, or of service calls. Exactly one of the three must be given",
 	}, (*api).cancelMany),
 	row(Operation{
-		ID: "publish-commands", Method: http.MethodPost, Path: commandsPath, Summary: "Publish many commands", rule: filtered, tune: tuneLines,
+		ID: "publish-commands", Verb: "publish", Method: http.MethodPost, Path: commandsPath, Summary: "Publish many commands", rule: filtered, tune: tuneLines,
 		About: "A body of lines, at most 1000 in 1 MiB, each of which is the envelope of a ScheduleTimer, ScheduleTimers, CancelTimer or CancelTimers. With the control character RS before each (application/json-seq) they may have line breaks. The answer has a line for each that is not empty, in their order. " +
 			"Each command is published with an id of its own for the broker: one that is sent again is published again, and the service ignores its version, which it has.",
 	}, (*api).publishLines),
@@ -50,7 +50,7 @@ var Operations = []Operation{
 		ID: "refire-timers", Method: http.MethodPost, Path: "/v1/timers:refire", rule: adminToken,
 		Summary: "Publish the events of timers again that were reached or expired since a time, under the same ids",
 	}, (*api).refire),
-	row(Operation{ID: "forget-tenant", Method: http.MethodDelete, Path: pathTenant, Summary: "Delete all timers and parked events of a tenant", rule: adminToken}, (*api).forget),
+	row(Operation{ID: "forget-tenant", Verb: "tenants forget", Method: http.MethodDelete, Path: pathTenant, Summary: "Delete all timers and parked events of a tenant", rule: adminToken}, (*api).forget),
 
 	live(read("list-quotas", "/v1/quotas", filtered, "What tenants may have, and what they use", (*api).quotas)),
 	live(read("list-nodes", "/v1/nodes", adminToken, "Instances that share the database", (*api).nodes)),
@@ -62,7 +62,7 @@ var Operations = []Operation{
 			"Nothing is repeated that happened while no connection was there. There are 50 connections at most, together with those of /v1/messages, and 10 with the tokens of one tenant.",
 	}, (*api).listen)),
 	live(row(Operation{
-		ID: "tail", Method: http.MethodGet, Path: "/v1/messages/{kind}", Summary: "Messages at the broker from now on, as lines of JSON", rule: filtered,
+		ID: "tail", Verb: "tail", Method: http.MethodGet, Path: "/v1/messages/{kind}", Summary: "Messages at the broker from now on, as lines of JSON", rule: filtered,
 		tune: func(a *api, op *huma.Operation) { op.Responses["200"] = answerOf[Message](a, JSONLines, aLineForEach) },
 		About: "No message is taken from another consumer, and none is repeated: a client that reads too slowly misses some. An empty line every 15 s says that the connection works. " +
 			"Where the broker can't listen to the topics of all tenants at once, name one. There are 50 connections at most, together with those of /v1/events, and 10 with the tokens of one tenant.",
