@@ -34,12 +34,12 @@ var recoveries = []mutant{
 	},
 	{
 		"N4", "an instance goes on though its server is another one",
-		[]change{in("store/postgres", "Store.verify", swap("last.cluster != now.cluster || last.timeline != now.timeline || now.position < last.position", "false"))},
+		[]change{in("store/postgres", "history.compare", swap("last.cluster != now.cluster || last.timeline != now.timeline || now.position < last.position", "false"))},
 		servers,
 	},
 	{
 		"N4", "an instance goes on though the tables were put back",
-		[]change{in("store/postgres", "Store.verify", swap("now.written < last.written", "false"))},
+		[]change{in("store/postgres", "history.compare", swap("now.written < last.written", "false"))},
 		servers,
 	},
 	{
