@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -99,7 +100,8 @@ type RemovedDeadLetter struct {
 // RemovedDeadLetters say what became of some of the selected dead letters.
 type RemovedDeadLetters struct {
 	DeadLetters []RemovedDeadLetter `json:"deadLetters" nullable:"false"`
-	Next        string              `json:"next,omitempty" doc:"There may be more: ask again, with this as after."`
+	Next        string              `json:"next,omitempty" doc:"There may be more: ask again, with this as after, and with until."`
+	Until       string              `json:"until" format:"date-time" doc:"What became a dead letter later is left out."`
 }
 
 type (
@@ -109,8 +111,9 @@ type (
 	}
 	removalInput struct {
 		DeadLetterQuery
-		All    bool `query:"all" doc:"All dead letters; needed if nothing else selects some."`
-		DryRun bool `query:"dryRun" doc:"Only say which are selected."`
+		All    bool   `query:"all" doc:"All dead letters; needed if nothing else selects some."`
+		DryRun bool   `query:"dryRun" doc:"Only say which are selected."`
+		Until  Moment `query:"until" flag:"-" doc:"Only those that last became dead letters until then, so that no page has what was refused again meanwhile. None: now."`
 	}
 )
 
@@ -136,7 +139,9 @@ func (a *api) remove(ctx context.Context, how removal, in *removalInput) (*reply
 	if err := selects(s, in.All); err != nil {
 		return nil, err
 	}
-	out := &reply[RemovedDeadLetters]{RemovedDeadLetters{DeadLetters: []RemovedDeadLetter{}}}
+	f := s.letters()
+	f.Until = cmp.Or(in.Until.Time, timer.RoundDown(time.Now()))
+	out := &reply[RemovedDeadLetters]{RemovedDeadLetters{DeadLetters: []RemovedDeadLetter{}, Until: stamp(f.Until)}}
 	tell := func(r deadletter.Result) {
 		removed := RemovedDeadLetter{DryRun: in.DryRun, ID: r.Message.Ref(), TenantID: r.Message.Tenant, Reason: r.Message.Reason, Result: r.Did}
 		if r.Why != nil {
@@ -145,14 +150,13 @@ func (a *api) remove(ctx context.Context, how removal, in *removalInput) (*reply
 		out.Body.DeadLetters = append(out.Body.DeadLetters, removed)
 	}
 	if in.DryRun {
-		page, next, err := a.actions.deadLetters(ctx, s.letters(), in.After, in.Limit)
+		page, next, err := a.actions.deadLetters(ctx, f, in.After, in.Limit)
 		for _, m := range page {
 			tell(deadletter.Result{Message: m, Did: how.Did})
 		}
 		out.Body.Next = next
 		return out, err
 	}
-	f := s.letters()
 	f.After, f.Limit = in.After, in.Limit
 	sum, err := a.actions.remove(ctx, how, s, f, tell)
 	if out.Body.Next = sum.Next; sum.Done > 0 && err != nil { // the next call has the error, if it lasts

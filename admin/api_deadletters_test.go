@@ -40,6 +40,22 @@ func refuseAt(t *testing.T, b *gochannel.Broker, at, tenant, id, reason, body st
 	}
 }
 
+// TestReplayLeavesWhatIsRefusedLater: what the service refuses again while dead letters are replayed
+// is for the next call, or no replay of such letters would end.
+func TestReplayLeavesWhatIsRefusedLater(t *testing.T) {
+	t.Parallel()
+	b := channel(t)
+	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: b})
+	refuse(t, b, "acme", "first", "bad_field", `{}`, 0)
+	refuseAt(t, b, "2099-01-01T00:00:00.000Z", "acme", "again", "bad_field", `{}`, 1)
+	for _, query := range []string{"dryRun=true", "until=2098-01-01T00:00:00Z", "limit=10"} {
+		_, text := do(s, "POST", "/v1/dead-letters:replay?tenant=acme&"+query)
+		if has := strings.Contains(text, `"first"`); has != (query != "limit=10") || strings.Contains(text, `"again"`) || !strings.Contains(text, `"until":"20`) {
+			t.Errorf("%s: %s", query, text)
+		}
+	}
+}
+
 // TestDeadLettersAreListedReplayedAndDiscarded by tenant.
 func TestDeadLettersAreListedReplayedAndDiscarded(t *testing.T) {
 	t.Parallel()

@@ -142,18 +142,23 @@ func (a *api) pause(ctx context.Context, in *pauseInput) (*reply[Firing], error)
 	if err := a.actions.pause(ctx, in.Tenant, in.Until.Time); err != nil {
 		return nil, err
 	}
-	out, err := a.firing(ctx, nil)
-	if counts, _ := a.timers.Stats(ctx, in.Tenant); in.Tenant != "" && counts.Total() == 0 {
-		out.Body.Hint = "the tenant " + string(in.Tenant) + " has no timers: is that its name? Its pause holds for timers that it schedules"
-	}
-	return out, err
+	return a.firingOf(ctx, in.Tenant, " Its pause holds for timers that it schedules")
 }
 
 func (a *api) resume(ctx context.Context, in *TenantQuery) (*reply[Firing], error) {
 	if err := a.actions.resume(ctx, in.Tenant); err != nil {
 		return nil, err
 	}
-	return a.firing(ctx, nil)
+	return a.firingOf(ctx, in.Tenant, "")
+}
+
+// firingOf is firing, with a hint if a tenant was named that has no timers.
+func (a *api) firingOf(ctx context.Context, tenant timer.TenantID, more string) (*reply[Firing], error) {
+	out, err := a.firing(ctx, nil)
+	if counts, _ := a.timers.Stats(ctx, tenant); tenant != "" && counts.Total() == 0 {
+		out.Body.Hint = "the tenant " + string(tenant) + " has no timers: is that its name?" + more
+	}
+	return out, err
 }
 
 func (a *api) firing(ctx context.Context, _ *struct{}) (*reply[Firing], error) {

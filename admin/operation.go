@@ -90,7 +90,8 @@ var errorsOf = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusU
 
 // describeOperation returns the description of an operation, and notes the rule and the body of its route.
 func (a *api) describeOperation(o Operation) huma.Operation {
-	a.routes.rules[o.Method+" "+o.Path], a.routes.bodies[o.Method+" "+o.Path] = o.rule, o.body
+	pattern := o.Method + " " + o.Path
+	a.routes.rules[pattern], a.routes.bodies[pattern], a.routes.params[pattern] = o.rule, o.body, o.Params
 	op := huma.Operation{OperationID: o.ID, Method: o.Method, Path: o.Path, Summary: o.Summary, Description: o.About, Errors: errorsOf, Responses: map[string]*huma.Response{}}
 	if strings.Contains(o.Path, "{") {
 		op.Errors = append([]int{http.StatusNotFound}, errorsOf...)

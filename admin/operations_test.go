@@ -15,7 +15,7 @@ func TestBodiesThatWouldBeIgnoredAreRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := operated(t, nil)
 	header := append(with("full"), "Content-Type", "application/json")
-	for _, target := range []string{"POST /v1/firing:pause", "POST /v1/timers:refire?since=1h", "DELETE /v1/tenants/acme/timers/order-4", "POST /v1/parked:discard?all=true"} {
+	for _, target := range []string{"POST /v1/firing:pause", "POST /v1/timers:refire?since=1h", "DELETE /v1/tenants/acme/timers/order-4", "POST /v1/parked:discard?all=true", "GET /v1/stats"} {
 		method, path, _ := strings.Cut(target, " ")
 		if w := request(s, method, path, `{"tenant":"acme"}`, header...); w.Code != 400 || !strings.Contains(w.Body.String(), "parameters in the query") {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
@@ -29,6 +29,30 @@ func TestBodiesThatWouldBeIgnoredAreRefused(t *testing.T) {
 		if w.Code != code || code == 415 && !strings.Contains(w.Body.String(), "send application/json") {
 			t.Errorf("%s: %d %s", kind, w.Code, w.Body)
 		}
+	}
+}
+
+// TestParametersThatWouldBeIgnoredAreRefused: one without a value must not stand for all tenants.
+func TestParametersThatWouldBeIgnoredAreRefused(t *testing.T) {
+	t.Parallel()
+	s, _ := operated(t, nil)
+	for target, says := range map[string]string{
+		"POST /v1/firing:pause?tenant=":                      "tenant has no value",
+		"POST /v1/firing:resume?tenant=":                     "tenant has no value",
+		"POST /v1/timers:refire?tenant=&since=1h":            "tenant has no value",
+		"POST /v1/dead-letters:discard?tenant=acme&id=":      "id has no value",
+		"POST /v1/firing:pause?tenant=acme&tenant=beta":      "tenant is given more than once",
+		"GET /v1/tenants/acme/timers?state=Reached&state=":   "state has no value",
+		"GET /v1/tenants/acme/timers?limit=1&limit=2":        "limit is given more than once",
+		"DELETE /v1/tenants/acme?confirm=acme&confirm=other": "confirm is given more than once",
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		if code, text := do(s, method, path, with("full")...); code != 422 || !strings.Contains(text, says) {
+			t.Errorf("%s: %d %s, want %q", target, code, text, says)
+		}
+	}
+	if _, got, _ := send(t, s, "GET", "/v1/firing", "", with("full")...); got["paused"] != false || got["tenants"] != nil {
+		t.Errorf("after what was refused: %v", got)
 	}
 }
 

@@ -1,10 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"mime"
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -31,12 +34,13 @@ const (
 type routes struct {
 	*http.ServeMux
 	rules  map[string]rule                                            // by pattern
+	params map[string][]Param                                         // of operations of the API, by pattern
 	bodies map[string]string                                          // types of the bodies that operations of the API read, by pattern; empty: none
 	page   func(http.ResponseWriter, *http.Request, huma.StatusError) // answers browsers; nil if there are no pages
 }
 
 func newRoutes() *routes {
-	return &routes{ServeMux: http.NewServeMux(), rules: make(map[string]rule), bodies: make(map[string]string)}
+	return &routes{ServeMux: http.NewServeMux(), rules: make(map[string]rule), bodies: make(map[string]string), params: make(map[string][]Param)}
 }
 
 // ServeHTTP answers a request. If there is no route for it, the answer says so, or which
@@ -95,7 +99,7 @@ func (rs *routes) HandleFunc(pattern string, answer func(http.ResponseWriter, *h
 			refuse(w, r, err.GetStatus(), err.Error())
 			return
 		}
-		if err := rs.checkBody(pattern, r); err != nil {
+		if err := cmp.Or(rs.checkBody(pattern, r), rs.checkQuery(pattern, r)); err != nil {
 			refuse(w, r, err.GetStatus(), err.Error())
 			return
 		}
@@ -109,13 +113,29 @@ func (rs *routes) checkBody(pattern string, r *http.Request) huma.StatusError {
 	takes, known := rs.bodies[pattern]
 	sent, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // empty if it is none
 	switch {
-	case !known || r.Method == http.MethodGet || r.Body == nil:
+	case !known || r.Body == nil:
 	case takes == "":
 		if n, _ := r.Body.Read(make([]byte, 1)); n > 0 {
 			return huma.Error400BadRequest("this takes no body, and would ignore it: give its parameters in the query, as in ?tenant=acme")
 		}
 	case takes == "application/json" && sent != "" && sent != takes:
 		return huma.NewError(http.StatusUnsupportedMediaType, "send "+takes+" as the Content-Type, with a body of JSON")
+	}
+	return nil
+}
+
+// checkQuery returns why an operation does not take the query of a request: a parameter without a
+// value, as of a script whose variable is empty, would select everything, and of one that is given
+// twice a value would be ignored.
+func (rs *routes) checkQuery(pattern string, r *http.Request) huma.StatusError {
+	query := r.URL.Query()
+	for _, p := range rs.params[pattern] {
+		switch values := query[p.Name]; {
+		case slices.Contains(values, "") && p.Name != "after": // an empty place is where the first page begins
+			return huma.Error422UnprocessableEntity(p.Name + " has no value: give one, or leave it out")
+		case len(values) > 1 && p.Type.Kind() != reflect.Slice:
+			return huma.Error422UnprocessableEntity(p.Name + " is given more than once")
+		}
 	}
 	return nil
 }

@@ -41,6 +41,7 @@ func TestFilterMeansWhatFitsAllOfIt(t *testing.T) {
 		{"reasons", deadletter.Filter{Reasons: []timer.Reason{"bad_time", "not_json"}}, []string{"b1", "n1"}},
 		{"a correlation id", deadletter.Filter{Correlation: "req-7"}, []string{"b1"}},
 		{"since", deadletter.Filter{Since: noon.Add(2 * time.Hour)}, []string{"a2", "n1"}},
+		{"until", deadletter.Filter{Until: noon.Add(time.Hour)}, []string{"a1", "b1", "a3"}},
 		{"ids", deadletter.Filter{IDs: []string{"n1", "a1", "zz"}}, []string{"a1", "n1"}},
 		{"an id of another tenant", deadletter.Filter{Tenant: "beta", IDs: []string{"a1"}}, []string{}},
 		{"a tenant's reason since", deadletter.Filter{Tenant: "acme", Reasons: []timer.Reason{"beyond_horizon"}, Since: noon}, []string{"a1"}},

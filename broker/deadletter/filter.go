@@ -17,6 +17,9 @@ type Filter struct {
 	// Since selects messages that last became dead letters then or later; zero selects all.
 	// A message without that time counts as older.
 	Since time.Time
+	// Until leaves out messages that became dead letters again later, such as those of commands that
+	// were replayed meanwhile; zero leaves out none.
+	Until time.Time
 	Limit int    // most dead letters, oldest first; 0 for all
 	After string // only those behind this one: Next of a [Summary], [Message.Ref] or an id; empty for all
 }
@@ -27,5 +30,6 @@ func (f Filter) Fits(m Message) bool {
 		(len(f.IDs) == 0 || slices.Contains(f.IDs, m.ID)) &&
 		(len(f.Reasons) == 0 || slices.Contains(f.Reasons, m.Reason)) &&
 		(f.Correlation == "" || f.Correlation == m.CorrelationID) &&
-		(f.Since.IsZero() || !m.LastAt.Before(f.Since))
+		(f.Since.IsZero() || !m.LastAt.Before(f.Since)) &&
+		(f.Until.IsZero() || !m.LastAt.After(f.Until))
 }

@@ -103,6 +103,9 @@ func (a *answer) print(ctx context.Context) error {
 		limiter = rate.NewLimiter(rate.Limit(perSecond), max(1, min(int(perSecond), timer.MaxPage)))
 	}
 	next, err := a.ask(ctx, limiter)
+	if err != nil {
+		a.Empty = "" // that there is nothing is not known
+	}
 	if a.held != nil {
 		a.printRow(a.held)
 	}
@@ -247,8 +250,10 @@ func (a *answer) sum(next string) {
 	case a.table != nil:
 		a.table.end(a.env, a.Empty, next)
 	case a.env.out.json || a.As != admin.AsResults:
-	case a.n == 0 && a.absent == nil:
-		fmt.Fprintln(out, a.Empty)
+	case a.n == 0:
+		if a.Empty != "" && a.absent == nil {
+			fmt.Fprintln(out, a.Empty)
+		}
 	default:
 		var counts []string
 		for _, result := range slices.Sorted(maps.Keys(a.results)) {

@@ -19,6 +19,7 @@ func TestPause(t *testing.T) {
 	do(t, environ, "resume", "acme").wants(t, exitOK).prints(t, "timers fire\n")
 	do(t, environ, "quotas", "show").wants(t, exitOK).says(t, "quotas_file is not set")
 	do(t, environ, "pause", "nosuch").wants(t, exitOK).says(t, "the tenant nosuch has no timers")
+	do(t, environ, "resume", "nosuch").wants(t, exitOK).says(t, "the tenant nosuch has no timers")
 }
 
 // TestFiringTextSaysWhatDoesNotWork, and that timers fire only while all works.
