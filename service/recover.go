@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"go.uber.org/fx"
@@ -9,11 +10,22 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/store/sqlite"
 )
 
 // Recover recovers the database from the broker. If dry, it only returns the changes that it
-// would make. No service may run on a SQLite file meanwhile.
+// would make, and refuses a SQLite file that is absent or has no tables, which a start would change.
+// No service may run on a SQLite file meanwhile.
 func Recover(ctx context.Context, cfg config.Config, dry bool, log *slog.Logger) (done app.Recovered, err error) {
+	if dry && cfg.DBURL.Empty() { // what is open for writing is made, and a log next to it is written into the file
+		reader, err := sqlite.OpenReader(ctx, cfg.DBPath)
+		if err != nil {
+			return done, fmt.Errorf("there is nothing to compare with the broker, of which a start with a new database reads all: %w", err)
+		}
+		if err := reader.Close(); err != nil {
+			return done, err
+		}
+	}
 	counters := new(app.Counters)
 	limits, err := loadQuotas(cfg, counters, log)
 	if err != nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
 )
@@ -20,6 +22,20 @@ func TestPause(t *testing.T) {
 	do(t, environ, "quotas", "show").wants(t, exitOK).says(t, "quotas_file is not set")
 	do(t, environ, "pause", "nosuch").wants(t, exitOK).says(t, "the tenant nosuch has no timers")
 	do(t, environ, "resume", "nosuch").wants(t, exitOK).says(t, "the tenant nosuch has no timers")
+}
+
+// TestDryRunOfARecoveryMakesNothing where a file was moved away: a new one would take its log.
+func TestDryRunOfARecoveryMakesNothing(t *testing.T) {
+	t.Parallel()
+	path := populated(t)
+	if err := errors.Join(os.Rename(path, path+".away"), os.WriteFile(path+"-wal", []byte("a log"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	do(t, []string{"TIMER_NATS_PORT=0"}, "recover", "--dry-run", "--db-path", path).wants(t, exitFailure).says(t, "a start with a new database reads all")
+	_, err := os.Stat(path)
+	if text, _ := os.ReadFile(path + "-wal"); !errors.Is(err, os.ErrNotExist) || string(text) != "a log" {
+		t.Errorf("the file: %v, its log is %q", err, text)
+	}
 }
 
 // TestFiringTextSaysWhatDoesNotWork, and that timers fire only while all works.
