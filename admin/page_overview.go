@@ -191,21 +191,21 @@ var needed = map[string][]string{
 	"intake": {"store", "broker", "owner"}, "inbox": {"store", "owner"}, "poller": {"store", "broker", "owner", "clock"}, "forwarder": {"store", "broker", "owner"},
 }
 
-// A doing says for people whether a part works.
-type doing struct{ Tone, Word string }
+// A partState says for people whether a part works.
+type partState struct{ Tone, Word string }
 
 // Doing says whether a part works, or waits for one that does not.
-func (h Health) Doing(p Part) doing {
+func (h Health) Doing(p Part) partState {
 	for _, other := range h.Parts {
 		if !p.Red && other.Red && slices.Contains(needed[p.Part], other.Part) {
-			return doing{"warn", "waits for " + partName(other.Part)}
+			return partState{"warn", "waits for " + partName(other.Part)}
 		}
 	}
 	switch {
 	case p.Red:
-		return doing{"bad", "does not work"}
+		return partState{"bad", "does not work"}
 	case p.Advice != "":
-		return doing{"warn", "works in part"}
+		return partState{"warn", "works in part"}
 	}
-	return doing{"good", "works"}
+	return partState{"good", "works"}
 }

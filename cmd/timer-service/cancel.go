@@ -56,7 +56,7 @@ Examples:
 func (c *cancelCmd) Run(ctx context.Context, e *env, s *apiclient.Client) error {
 	if c.Call != "" {
 		p := newPublished(envelope.TypeCancelTimer, c.Tenant, c.Call)
-		return p.publish(ctx, e, s, waited{c.Wait, false, c.Timeout}, http.MethodDelete, nil, "correlationId", c.Correlation)
+		return p.publish(ctx, e, s, waitOptions{c.Wait, false, c.Timeout}, http.MethodDelete, nil, "correlationId", c.Correlation)
 	}
 	query := apiclient.Query("prefix", c.Prefix, "correlationId", c.Correlated, "dryRun", fmt.Sprint(c.DryRun))
 	sent, err := apiclient.Do[admin.ManyCanceled](ctx, s, http.MethodDelete, apiclient.Path("tenants", string(c.Tenant), "timers")+query, nil)

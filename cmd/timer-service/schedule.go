@@ -61,7 +61,7 @@ func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 	}
 	call := cmp.Or(s.Call, timer.ServiceCallID(uuid.Must(uuid.NewV7()).String()))
 	p := newPublished(envelope.TypeScheduleTimer, s.Tenant, call)
-	return p.publish(ctx, e, c, waited{s.Wait || s.UntilFired, s.UntilFired, s.Timeout}, http.MethodPut, body)
+	return p.publish(ctx, e, c, waitOptions{s.Wait || s.UntilFired, s.UntilFired, s.Timeout}, http.MethodPut, body)
 }
 
 // Validate refuses a command without a time, and data that are not JSON.

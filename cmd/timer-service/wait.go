@@ -61,8 +61,8 @@ func beforeText(t *admin.Timer) string {
 	return "was due at " + when(t.DueAt)
 }
 
-// A waited says what a verb waits for, and how long.
-type waited struct {
+// waitOptions say what a verb waits for, and how long.
+type waitOptions struct {
 	wait       bool // until the command took effect
 	untilFired bool // and then until the timer fired
 	timeout    duration
@@ -73,7 +73,7 @@ const maxWait = 20 * time.Second
 
 // publish makes the service publish a command, and prints it. If the flags say so, it waits
 // until the command took effect, and then until the timer fires, and prints that.
-func (p *published) publish(ctx context.Context, e *env, c *apiclient.Client, w waited, method string, request []byte, query ...string) (err error) {
+func (p *published) publish(ctx context.Context, e *env, c *apiclient.Client, w waitOptions, method string, request []byte, query ...string) (err error) {
 	if w.wait {
 		query = append(query, "wait", min(time.Duration(w.timeout), maxWait).String())
 	}
@@ -96,7 +96,7 @@ func (p *published) publish(ctx context.Context, e *env, c *apiclient.Client, w 
 }
 
 // expired returns the error of a timer of which nothing is known within the timeout.
-func (w waited) expired(key timer.Key) error {
+func (w waitOptions) expired(key timer.Key) error {
 	return fmt.Errorf("%v: no answer within %s; the service may be busy or down: see %q", key, config.FormatDuration(time.Duration(w.timeout)), program+" get "+string(key.TenantID)+" "+string(key.ServiceCallID))
 }
 
@@ -108,7 +108,7 @@ const (
 
 // await waits until the timer fired, and adds its event to p. Another end of the timer is an
 // error, and so is a timeout after the due time.
-func (p *published) await(ctx context.Context, now func() time.Time, c *apiclient.Client, w waited) error {
+func (p *published) await(ctx context.Context, now func() time.Time, c *apiclient.Client, w waitOptions) error {
 	due := parseTime(p.DueAt)
 	waiting, cancel := context.WithTimeout(ctx, max(due.Sub(now()), 0)+time.Duration(w.timeout))
 	defer cancel()
