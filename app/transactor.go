@@ -81,8 +81,8 @@ func onDueTx[T any](
 		defer waiting.Stop()
 		begun := false
 		err = Tx(ctx, t, db, func(tx T, in Joined) error {
-			if !waiting.Stop() {
-				return ctx.Err()
+			if !waiting.Stop() { // ctx ends now, or soon
+				return context.Canceled
 			}
 			there, err := db.TakeEvent(ctx, tx, row)
 			if err != nil || !there { // another one has handled it
