@@ -69,8 +69,12 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	return from, SchemaVersion, nil
 }
 
-// Migratable returns why the role of a handle may not create the tables, or nil if it may.
+// Migratable returns why a server can't have the tables, or the role of a handle may not create
+// them, or nil if it may.
 func Migratable(ctx context.Context, db *sql.DB) error {
+	if err := checkProduct(ctx, db); err != nil {
+		return classify("migrate", err)
+	}
 	var schema string
 	var may bool
 	err := readTx(ctx, db, step{text: sqlMigratable, each: store.Scan(&schema, &may)})

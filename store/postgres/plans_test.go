@@ -149,7 +149,7 @@ var plans = map[string]plan{
 var whole = []string{"attach", "broker", "decide", "decisions", "fired_outbox", "firing", "forget_outbox", "known", "identity", "join", "pause", "registered_before", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
-var notOurs = []string{"alone", "check", "checksums", "compatible", "exists", "instances", "leave", "lock", "lock_briefly", "lock_soon", "lock_tables", "migratable", "node", "nodes", "now", "others", "own", "parents", "timeouts", "reference", "renumber", "server", "settings", "tables", "take_over", "try_lock", "version"}
+var notOurs = []string{"alone", "check", "checksums", "compatible", "exists", "instances", "leave", "lock", "lock_briefly", "lock_soon", "lock_tables", "migratable", "node", "nodes", "now", "others", "own", "parents", "product", "timeouts", "reference", "renumber", "server", "settings", "tables", "take_over", "try_lock", "version"}
 
 // TestPlans explains every statement on a populated database, before and after it
 // knows statistics, and with statistics of a time when it was empty: the server

@@ -3,9 +3,11 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -91,12 +93,32 @@ func (s *serverState) tables() []any { return []any{&s.unlogged, &s.hidden, &s.d
 // CheckServer returns an error that wraps [timer.ErrFatal] if the server can't keep the
 // promises of the store.
 func (s *Store) CheckServer(ctx context.Context) error {
+	if err := checkProduct(ctx, s.db); err != nil {
+		return err
+	}
 	var now serverState
 	if err := readTx(ctx, s.db, step{text: sqlServer, each: store.Scan(now.server()...), check: func() error { return s.fence(now.own, now.fenced) }},
 		step{text: sqlTables, each: store.Scan(now.tables()...)}); err != nil {
 		return err
 	}
 	return now.check(s.opt.Durability)
+}
+
+// products is what PostgreSQL calls itself, and services that run it.
+var products = regexp.MustCompile(`^PostgreSQL \d[\d.]*((alpha|beta|rc)\d+|devel)?( .*)?$`)
+
+// checkProduct returns an error that wraps [timer.ErrFatal] if a server only speaks the protocol of
+// PostgreSQL. It changes nothing, and says so before a migration fails halfway.
+func checkProduct(ctx context.Context, db *sql.DB) error {
+	var name string
+	if err := readTx(ctx, db, step{text: sqlProduct, each: store.Scan(&name)}); err != nil {
+		return err
+	}
+	if !products.MatchString(name) {
+		return fmt.Errorf("%w: the server is not PostgreSQL: it calls itself %q, and nobody has shown that it keeps the promises of locks and commits that the service needs",
+			timer.ErrFatal, store.Printable(name))
+	}
+	return nil
 }
 
 func (s *serverState) check(d Durability) error {
@@ -117,7 +139,7 @@ func judge(number int64, version, synchronous, fsync string, d Durability) error
 	case number < oldest:
 		return fmt.Errorf("%w: the server is PostgreSQL %s: it must be PostgreSQL %d or newer", timer.ErrFatal, version, oldest/10000)
 	case d == Strict && fsync == "off":
-		return fmt.Errorf("%w: the server has fsync = off: a loss of power may take the whole database; turn it on, or set durability to relaxed", timer.ErrFatal)
+		return fmt.Errorf("%w: the server has fsync = off: a loss of power may take the whole database; turn it on (on Neon set synchronous_commit = on), or set durability to relaxed", timer.ErrFatal)
 	case d == Strict && synchronous == "off":
 		return fmt.Errorf("%w: the database has synchronous_commit = off: a crash of the server may take timers that were accepted; "+
 			"turn it on for the database and the role, or set durability to relaxed", timer.ErrFatal)

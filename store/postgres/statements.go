@@ -27,6 +27,7 @@ func checkWith(history string) string {
 
 var (
 	sqlSettings     = query("settings")
+	sqlProduct      = query("product")
 	sqlServer       = query("server")
 	sqlCheck        = checkWith(sqlHistory)
 	sqlCheckStarted = checkWith(sqlStarted)
