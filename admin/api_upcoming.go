@@ -55,7 +55,7 @@ func (a *api) upcoming(ctx context.Context, in *upcomingInput) (*reply[Upcoming]
 func upcoming(ctx context.Context, timers timer.Reader, tenant timer.TenantID, from time.Time, width time.Duration, n int) (u Upcoming, err error) {
 	from = timer.RoundUp(from)
 	u = Upcoming{From: stamp(from), WidthMS: width.Milliseconds(), Cap: timer.MaxUpcoming, Tenants: []UpcomingCause{}}
-	if u.Intervals, err = timers.Upcoming(ctx, tenant, from, width, n); err != nil || tenant != "" {
+	if u.Intervals, err = timers.Upcoming(ctx, tenant, from, width, n, timer.MaxUpcoming); err != nil || tenant != "" {
 		return u, err
 	}
 	end := from.Add(width * time.Duration(n))
@@ -66,7 +66,7 @@ func upcoming(ctx context.Context, timers timer.Reader, tenant timer.TenantID, f
 	u.Sampled = len(page.Entries)
 	tenants, counts := most(page.Entries, maxCauses)
 	for _, t := range tenants {
-		its, err := timers.Upcoming(ctx, t, from, width, n)
+		its, err := timers.Upcoming(ctx, t, from, width, n, timer.MaxUpcoming)
 		if err != nil {
 			return u, err
 		}

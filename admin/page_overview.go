@@ -101,7 +101,7 @@ func (p *pages) readBacklog(ctx context.Context, now time.Time, o *overview) (er
 	if o.Failing, err = p.opt.Timers.Failing(ctx); err != nil {
 		return err
 	}
-	counts, err := p.opt.Timers.Upcoming(ctx, "", now, barWidth, barCount)
+	counts, err := p.opt.Timers.Upcoming(ctx, "", now, barWidth, barCount, timer.MaxUpcoming)
 	if err != nil {
 		return err
 	}

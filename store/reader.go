@@ -95,11 +95,11 @@ func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Ti
 }
 
 // Upcoming counts timers by when they are due.
-func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) ([]int64, error) {
+func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n, limit int) ([]int64, error) {
 	if err := timer.CheckIntervals(width, n); err != nil {
 		return nil, err
 	}
-	text, args := r.SQL.Upcoming.Of(tenant, timer.RoundUp(from), (width + time.Millisecond - 1).Milliseconds(), n, timer.MaxUpcoming)
+	text, args := r.SQL.Upcoming.Of(tenant, timer.RoundUp(from), (width + time.Millisecond - 1).Milliseconds(), n, limit)
 	counts := make([]int64, n)
 	err := r.Rows(ctx, "count what is coming", text, args, func(row Scanner) error {
 		var number, due int64

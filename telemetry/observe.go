@@ -26,6 +26,9 @@ type Sources struct {
 	// Inbox counts the messages that wait, of a tenant or of all; nil if that is not known.
 	Inbox func(context.Context, timer.TenantID) ([]timer.InboxCount, error)
 
+	// Upcoming counts timers by when they are due, as [timer.Reader] does; nil if that is not known.
+	Upcoming func(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n, limit int) ([]int64, error)
+
 	Unprotected func() timer.Unprotected // timers that only a backup protects; nil if that is not known
 	Full        func() Limit             // the limit of the broker that is closest to be reached; nil if that is not known
 	// Disk returns which part of the database's file system is used, from 0 to 1; nil if that
@@ -53,7 +56,7 @@ type Backups struct {
 func SourcesOf(a *app.App, s app.Store) Sources {
 	return Sources{
 		Stats: a.Reader().Stats, Status: a.Status, Instances: func() int { return app.InstancesOf(s) }, Recovery: a.Recovery,
-		Checks: func() []app.Check { return a.Checks(context.Background()) }, Inbox: s.Inbox().InboxCounts,
+		Checks: func() []app.Check { return a.Checks(context.Background()) }, Inbox: s.Inbox().InboxCounts, Upcoming: a.Reader().Upcoming,
 	}
 }
 
@@ -71,6 +74,7 @@ func (t *Telemetry) Observe(s Sources) error {
 		observe(t.meter, asked(s.Status), ofStatus),
 		observe(t.meter, stats, ofStats),
 		observe(t.meter, waiting(s), ofInbox),
+		observe(t.meter, dueSoon(s), ofDueSoon),
 		observe(t.meter, asked(s.Unprotected), ofUnprotected),
 		observe(t.meter, asked(s.Full), []observedMetric[Limit]{
 			{gauge, "timer.broker.used", "1", "How much of what the broker takes at most is used, by its limit that is closest: 1 is full, 0 also stands for no limit.", func(l Limit, to put) { to(l.Used, "limit", l.Name) }},
@@ -95,6 +99,33 @@ func waiting(s Sources) func(context.Context) ([]timer.InboxCount, bool) {
 		defer cancel()
 		counts, err := s.Inbox(ctx, "")
 		return counts, err == nil
+	}
+}
+
+// maxDueSoon is where counts of timers that fall due stop: with so many it takes some 30 ms.
+const maxDueSoon = 100_000
+
+// windows are those in which timers that fall due are counted, by their names.
+var windows = map[string]time.Duration{"1m": time.Minute, "10m": 10 * time.Minute, "1h": time.Hour}
+
+// dueSoon returns a function that counts the timers that fall due in each window from now on, or
+// nil if that is not known.
+func dueSoon(s Sources) func(context.Context) (map[string]int64, bool) {
+	if s.Upcoming == nil {
+		return nil
+	}
+	return func(ctx context.Context) (map[string]int64, bool) {
+		ctx, cancel := context.WithTimeout(ctx, statsTimeout)
+		defer cancel()
+		due, now := make(map[string]int64), time.Now()
+		for name, width := range windows {
+			counts, err := s.Upcoming(ctx, "", now, width, 1, maxDueSoon)
+			if err != nil {
+				return nil, false
+			}
+			due[name] = counts[0]
+		}
+		return due, true
 	}
 }
 
@@ -212,6 +243,14 @@ var ofInbox = []observedMetric[[]timer.InboxCount]{
 			bytes += c.Bytes
 		}
 		to(float64(bytes))
+	}},
+}
+
+var ofDueSoon = []observedMetric[map[string]int64]{
+	{gauge, "timer.due_soon", "{timer}", "Timers that fall due within a window from now on, at most 100,000: load that comes.", func(due map[string]int64, to put) {
+		for window, n := range due {
+			to(float64(n), "window", window)
+		}
 	}},
 }
 

@@ -55,6 +55,7 @@ func served(t *testing.T) *telemetry.Telemetry {
 	if err := tel.Observe(telemetry.Sources{
 		Stats: s.Stats, Status: a.Status, Instances: func() int { return 1 }, Recovery: a.Recovery, Checks: func() []app.Check { return checks },
 		Inbox:       s.Inbox().InboxCounts,
+		Upcoming:    s.Upcoming,
 		Full:        func() telemetry.Limit { return telemetry.Limit{Name: "max_bytes", Used: 0.5} },
 		Disk:        func() float64 { return 0.25 },
 		Log:         func() int64 { return 4096 },

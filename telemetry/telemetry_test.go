@@ -41,6 +41,12 @@ func sources(stats timer.Stats, err error) telemetry.Sources {
 		Inbox: func(context.Context, timer.TenantID) ([]timer.InboxCount, error) {
 			return []timer.InboxCount{{TenantID: "acme", Reason: timer.WaitQuota, Messages: 3, Bytes: 300}, {TenantID: "beta", Reason: timer.WaitQuota, Messages: 4, Bytes: 400}}, nil
 		},
+		Upcoming: func(_ context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n, limit int) ([]int64, error) {
+			if tenant != "" || n != 1 || limit < 1000 || time.Since(from).Abs() > time.Minute {
+				return nil, errors.New("a count that nobody asks for")
+			}
+			return []int64{int64(width.Minutes())}, nil
+		},
 		Full: func() telemetry.Limit { return telemetry.Limit{Name: "max_bytes", Used: 0.5} },
 		Disk: func() float64 { return 0.25 },
 		Log:  func() int64 { return 4096 },
@@ -149,7 +155,7 @@ func TestGaugesShowWhatIs(t *testing.T) {
 		"timer_timers Scheduled": 5, "timer_timers Reached": 6, "timer_timers Canceled": 7, "timer_inbox_messages over_quota": 7, "timer_inbox_messages failed": 0, "timer_inbox_size_bytes": 700, "timer_outbox_depth": 8, "timer_outbox_parked": 9,
 		"timer_overdue_age_seconds": 60, "timer_outbox_age_seconds": 3600, "timer_poll_age_seconds": 7, "timer_instances": 3, "timer_recovery_ahead": 9, "timer_database_log_size_bytes": 4096, "timer_firing_paused": 1, "timer_clock_jumps_total": 2,
 		"timer_ready_ratio store": 1, "timer_ready_ratio broker": 0,
-		"timer_broker_used_ratio max_bytes": 0.5, "timer_database_disk_used_ratio": 0.25, "timer_unprotected_timers": 12, "timer_unprotected_oldest_age_seconds": 3600,
+		"timer_broker_used_ratio max_bytes": 0.5, "timer_database_disk_used_ratio": 0.25, "timer_due_soon 1m": 1, "timer_due_soon 10m": 10, "timer_due_soon 1h": 60, "timer_unprotected_timers": 12, "timer_unprotected_oldest_age_seconds": 3600,
 		"timer_backup_age_seconds": 60, "timer_backup_interval_seconds": 3600, "timer_backup_size_bytes": 4096, "timer_backup_failures_total": 1,
 	} {
 		if v, there := got[name]; !there || v < want || v > want+5 {

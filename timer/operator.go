@@ -173,7 +173,7 @@ func (ps Pauses) Of(tenant TenantID, now time.Time) Pause {
 // MaxPausedBy is the greatest length of [Pause.By], in bytes.
 const MaxPausedBy = 200
 
-// MaxUpcoming is where the counts of [Reader.Upcoming] stop, which bounds its time. With ten
+// MaxUpcoming is where counts of many intervals by [Reader.Upcoming] stop, which bounds its time. With ten
 // million timers and more than MaxUpcoming in each of sixty intervals it took 4 ms on
 // PostgreSQL, and 120 to 260 ms between a bulk load and the vacuum that follows it, when
 // PostgreSQL must read the row of each index entry. On SQLite it took 10 ms for a hundred

@@ -117,9 +117,9 @@ type Reader interface {
 
 	// Upcoming returns how many Scheduled timers, of a tenant or of all if it is empty,
 	// are due in each of n intervals of a width, which is rounded up to milliseconds,
-	// from a time on. A count stops at [MaxUpcoming], which may stand for more. It
-	// returns the error of [CheckIntervals].
-	Upcoming(ctx context.Context, tenant TenantID, from time.Time, width time.Duration, n int) ([]int64, error)
+	// from a time on. A count stops at a limit, which may stand for more: see
+	// [MaxUpcoming]. It returns the error of [CheckIntervals].
+	Upcoming(ctx context.Context, tenant TenantID, from time.Time, width time.Duration, n, limit int) ([]int64, error)
 
 	// Parked returns parked events of a tenant, or of all if it is empty, newest first:
 	// those with a lower number than before, or the newest if before is 0.

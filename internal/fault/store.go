@@ -122,8 +122,8 @@ func (r *reader) Tenants(ctx context.Context, after timer.TenantID, limit int) (
 }
 
 // Upcoming fails as "upcoming".
-func (r *reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) ([]int64, error) {
-	return get(r.decide, "upcoming", func() ([]int64, error) { return r.Reader.Upcoming(ctx, tenant, from, width, n) })
+func (r *reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n, limit int) ([]int64, error) {
+	return get(r.decide, "upcoming", func() ([]int64, error) { return r.Reader.Upcoming(ctx, tenant, from, width, n, limit) })
 }
 
 // Parked fails as "parked".

@@ -109,20 +109,21 @@ func (r *Reader) over(ctx context.Context, f timer.Filter) (page timer.Page, err
 	return page, err
 }
 
-// Upcoming counts timers by when they are due. It counts those of many tenants one by one.
-func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) ([]int64, error) {
-	if tenant != "" || timer.CheckIntervals(width, n) != nil {
-		return r.Reader.Upcoming(ctx, tenant, from, width, n)
+// Upcoming counts timers by when they are due. In several intervals it counts those of many tenants
+// one by one.
+func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n, limit int) ([]int64, error) {
+	if tenant != "" || n == 1 || timer.CheckIntervals(width, n) != nil {
+		return r.Reader.Upcoming(ctx, tenant, from, width, n, limit)
 	}
 	begin, length := timer.RoundUp(from).UnixMilli(), (width + time.Millisecond - 1).Milliseconds()
 	var each []int64 // the interval of each timer
 	err := r.rows(ctx, "count what is coming", sqlUpcomingMany, []any{begin, length, begin + length*int64(n), maxOneByOne}, store.Collect(&each, store.ReadNumber))
 	if err == nil && (len(each) == 0 || len(each) == maxOneByOne) { // few tenants, or too many timers
-		return r.Reader.Upcoming(ctx, tenant, from, width, n)
+		return r.Reader.Upcoming(ctx, tenant, from, width, n, limit)
 	}
 	counts := make([]int64, n)
 	for _, interval := range each {
-		counts[interval] = min(counts[interval]+1, timer.MaxUpcoming)
+		counts[interval] = min(counts[interval]+1, int64(limit))
 	}
 	return counts, err
 }

@@ -13,7 +13,7 @@ import (
 
 func (s *suite) upcoming(tenant timer.TenantID, from time.Time, width time.Duration, n int) []int64 {
 	s.Helper()
-	counts, err := s.store.Upcoming(s.Context(), tenant, from, width, n)
+	counts, err := s.store.Upcoming(s.Context(), tenant, from, width, n, timer.MaxUpcoming)
 	s.must(err)
 	return counts
 }
@@ -59,12 +59,38 @@ func upcomingMany(s *suite) {
 	s.same("all of them in two intervals", s.upcoming("acme", noon, timer.MaxUpcoming/2*time.Millisecond, 3), []int64{timer.MaxUpcoming / 2, timer.MaxUpcoming / 2, 5})
 }
 
+func upcomingLimited(s *suite) {
+	s.timers("acme", 2*timer.MaxUpcoming, noon)
+	var many []timer.ScheduleTimer
+	for i := range 600 {
+		many = append(many, schedule(key(timer.TenantID(fmt.Sprint("tenant-", i)), "call"), 1, noon.Add(time.Minute)))
+	}
+	s.schedule(many...)
+	for _, c := range []struct {
+		tenant timer.TenantID
+		width  time.Duration
+		n      int
+		limit  int
+		want   []int64
+	}{
+		{"", time.Minute, 1, 10_000, []int64{2 * timer.MaxUpcoming}},
+		{"", time.Hour, 1, 10_000, []int64{2*timer.MaxUpcoming + 600}},
+		{"", time.Hour, 1, 1200, []int64{1200}},
+		{"acme", time.Hour, 1, 10_000, []int64{2 * timer.MaxUpcoming}},
+		{"", time.Minute, 2, 700, []int64{700, 600}},
+	} {
+		counts, err := s.store.Upcoming(s.Context(), c.tenant, noon, c.width, c.n, c.limit)
+		s.must(err)
+		s.same(fmt.Sprintf("%+v", c), counts, c.want)
+	}
+}
+
 func upcomingRefused(s *suite) {
 	for _, c := range []struct {
 		width time.Duration
 		n     int
 	}{{0, 1}, {-time.Second, 1}, {timer.MaxIntervalWidth + 1, 1}, {time.Minute, 0}, {time.Minute, -1}, {time.Minute, timer.MaxIntervals + 1}} {
-		if _, err := s.store.Upcoming(s.Context(), "", noon, c.width, c.n); !errors.Is(err, timer.ErrInvalid) {
+		if _, err := s.store.Upcoming(s.Context(), "", noon, c.width, c.n, 1); !errors.Is(err, timer.ErrInvalid) {
 			s.Errorf("%d of %v: %v, want ErrInvalid", c.n, c.width, err)
 		}
 	}

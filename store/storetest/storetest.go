@@ -93,6 +93,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Overdue counts to a limit, of a tenant and of all", overdue},
 		{"Upcoming counts by interval, of a tenant and of all", upcoming},
 		{"Upcoming counts to a limit", upcomingMany},
+		{"Upcoming: counts stop at the limit that is given", upcomingLimited},
 		{"Upcoming: intervals that make no sense are refused", upcomingRefused},
 		{"Delivery: where an event is, until it is published", delivery},
 		{"Delivery: more events wait than are read", deliveryUnknown},
