@@ -51,6 +51,7 @@ type Options struct {
 	Middleware      []message.HandlerMiddleware // of the router that commands pass, outside of ours
 	Takeover        bool                        // own the commands at the start, whichever database owns them
 	AskToRecover    bool                        // end with an error if the database was lost or is older than the broker knows; default: recover it from the broker before anything fires
+	StartPaused     bool                        // begin with firing of all paused, until it is resumed, on a database where nobody has paused or resumed it; default: timers fire
 	RunBroker       bool                        // [App.Run] runs the broker, too, before all else and to the end; default: the host does
 	BrokerName      string                      // what the broker is called in logs and errors, such as a URL without credentials; default "the broker"
 }

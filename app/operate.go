@@ -2,9 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -23,6 +26,24 @@ func (a *App) Pause(ctx context.Context, p timer.Pause) error {
 // by name stays so when firing of all is resumed.
 func (a *App) Resume(ctx context.Context, tenant timer.TenantID) error {
 	return a.decide(ctx, timer.Decision{TenantID: tenant, Kind: timer.DecidedFiring})
+}
+
+// startPaused pauses firing of all unless somebody has paused or resumed it before, on this
+// database or on one that was recovered. The error is fatal.
+func (a *App) startPaused(ctx context.Context) error {
+	for failures := 1; ; failures++ {
+		decisions, err := a.store.Operator().Decisions(ctx)
+		if slices.ContainsFunc(decisions, func(d timer.Decision) bool { return d.TenantID == "" && d.Kind == timer.DecidedFiring }) {
+			return nil
+		}
+		if err == nil {
+			err = a.Pause(ctx, timer.Pause{By: "start_paused"})
+		}
+		if err == nil || errors.Is(err, timer.ErrFatal) || !pause.For(ctx, retry.Database.After(failures)) {
+			return err
+		}
+		a.log.WarnContext(ctx, "firing can't be paused as start_paused says, will retry", "error", err)
+	}
 }
 
 // decide records a decision, and leaves its mark at the broker.

@@ -188,3 +188,35 @@ func TestRefireGoesOnWhereItEnded(t *testing.T) {
 		}
 	})
 }
+
+// TestStartPausedFiresNothingUntilItIsResumed restarts before and after the resume, and then
+// recovers a lost database, which pauses nothing.
+func TestStartPausedFiresNothingUntilItIsResumed(t *testing.T) {
+	onServer(t, func(b *server) {
+		opt := app.Options{StartPaused: true}
+		stop := b.on(mine, opt)
+		b.schedule("call-1", time.Now().Add(time.Second))
+		b.fires(time.Minute, "")
+		stop()
+		db := b.open(mine)
+		a := b.app(db, opt)
+		end := b.run(a)
+		b.fires(time.Minute, "")
+		if p := a.Status().Poller.Paused[""]; p.By != "start_paused" {
+			b.Errorf("paused: %+v", p)
+		}
+		must(b, a.Resume(b.Context(), ""))
+		b.fires(time.Minute, "call-1")
+		end()
+		must(b, db.Close())
+		stop = b.on(mine, opt)
+		b.schedule("call-2", time.Now().Add(time.Second))
+		b.fires(2*time.Second, "call-2")
+		stop()
+		b.replace("")
+		stop = b.recovers(opt, true)
+		b.schedule("call-3", time.Now().Add(time.Second))
+		b.fires(2*time.Second, "call-3")
+		stop()
+	})
+}

@@ -80,7 +80,7 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 	owned, shared := a.owner.owned, a.forwarder.Ready()
 	owner := start(ctx, died, "owner", a.owner.run)
 	forwarder := start(ctx, died, "forwarder", after(a.forwarder.Run, owned))
-	poller := start(ctx, died, "poller", after(a.poller.Run, owned, shared))
+	poller := start(ctx, died, "poller", after(a.fire, owned, shared))
 	intake := start(ctx, died, "handlers", after(a.handlers.Run, owned, shared))
 	retention := start(ctx, died, "retention", a.retention.Run)
 	store := start(ctx, died, "store", a.store.Watch)
@@ -123,6 +123,16 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*lastWriteTimeout)
 	defer cancel()
 	return errors.Join(failed, numbers.stop(last)) // all is settled by now
+}
+
+// fire runs the poller, and with StartPaused pauses it before.
+func (a *App) fire(ctx context.Context) error {
+	if a.opt.StartPaused {
+		if err := a.startPaused(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return a.poller.Run(ctx)
 }
 
 // awaitReady waits until the broker is ready, for a second at most. Parts that use a broker

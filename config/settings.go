@@ -51,6 +51,7 @@ type Config struct {
 	DrainTimeout         time.Duration  // how long a stop waits for messages in flight
 	CatchUpTimeout       time.Duration  // how long firing waits for commands that wait at the broker
 	Recover              Recovery       // how a lost database is handled
+	StartPaused          bool           // whether firing begins paused where nobody has decided about it
 	HTTPAddr             string         // address of HTTP; empty: not served
 	HTTPToken            Secret         // token of HTTP requests
 	HTTPTenantTokensFile string         // tokens of tenants, people and programs; empty: none
@@ -142,6 +143,7 @@ func (c *Config) settings() []setting {
 		{"drain_timeout", "10s", duration(&c.DrainTimeout, 100*time.Millisecond, 10*time.Minute), "How long a stop waits for messages in flight and for the outbox."},
 		{"catch_up_timeout", "10s", duration(&c.CatchUpTimeout, 100*time.Millisecond, 10*time.Minute), "At the start, and after broker or database were away, no timer fires until the commands that wait at the broker were read. This is the longest wait."},
 		{"recover", "auto", choice(&c.Recover, Auto, Ask), "What happens at a start if the database was deleted, or is older than the broker knows, see docs/recovery.md. `auto`: it is recovered from the broker before anything fires. `ask`: the service does not start; `timer-service recover` recovers it."},
+		{"start_paused", "false", choice(&c.StartPaused, false, true), "`true`: on a database where nobody has paused or resumed firing, it begins paused, until `timer-service resume`. For a standby, see docs/scaling.md. A restart after that pauses nothing."},
 		{"http_addr", defaultHTTPAddr, listenPort(&c.HTTPAddr), "Address and port of the HTTP server for health, metrics, the JSON API and the dashboard. Set it to nothing for no HTTP. If the port of the default is in use, another one is taken, with a warning. An address beyond the loopback interface needs `http_token`, of 16 characters or more."},
 		{"http_token", "", password(&c.HTTPToken), "Token that HTTP requests need (`Authorization: Bearer …`, or a login on `/login`), except for `/livez` and `/readyz`."},
 		{"http_tenant_tokens_file", "", path(&c.HTTPTenantTokensFile), "YAML file with tokens of tenants, people and programs, see docs/api.md: a tenant's sees and changes that tenant only. It is loaded again when it changes. It needs `http_token`. Empty: none."},

@@ -135,6 +135,7 @@ func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
 		Counters:        counters,
 		Takeover:        cfg.Takeover,
 		AskToRecover:    cfg.Recover == config.Ask,
+		StartPaused:     cfg.StartPaused,
 		RunBroker:       true,
 		BrokerName:      brokerName(cfg),
 		Quotas:          q.limiter,
