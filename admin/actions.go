@@ -155,19 +155,29 @@ func (a *actions) command(ctx context.Context, m *message.Message) error {
 	return a.publish(ctx, publishTimeout, m)[0]
 }
 
-// publish publishes the commands of a request, or applies them if there is no broker. It
-// returns one result for each, a problem for people, and logs the first error.
+// publish publishes the commands of a request, or applies them if there is no broker. A command
+// that would become a dead letter is refused. It returns one result for each, a problem for
+// people, and logs the first other error.
 func (a *actions) publish(ctx context.Context, timeout time.Duration, commands ...*message.Message) []error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	results, problem := make([]error, len(commands)), brokerProblem
 	switch {
 	case a.broker != nil:
-		messages := make([]broker.Message, len(commands))
+		var messages []broker.Message
+		var of []int // their places in commands
 		for i, m := range commands {
-			messages[i] = broker.Message{Topic: a.broker.Routing().CommandsOf(timer.TenantID(m.Metadata.Get(envelope.HeaderTenantID))), Message: m}
+			if a.service != nil {
+				results[i] = a.service.Validate(m)
+			}
+			if results[i] == nil {
+				messages = append(messages, broker.Message{Topic: a.broker.Routing().CommandsOf(timer.TenantID(m.Metadata.Get(envelope.HeaderTenantID))), Message: m})
+				of = append(of, i)
+			}
 		}
-		results = a.broker.Publisher().Publish(ctx, messages...)
+		for i, err := range a.broker.Publisher().Publish(ctx, messages...) {
+			results[of[i]] = err
+		}
 	case a.apply != nil:
 		problem = applyProblem
 		for i, m := range commands {
@@ -176,13 +186,19 @@ func (a *actions) publish(ctx context.Context, timeout time.Duration, commands .
 	default:
 		return broker.All(len(commands), errNoBroker)
 	}
-	if i := slices.IndexFunc(results, func(err error) bool { return err != nil }); i >= 0 {
+	if i := slices.IndexFunc(results, func(err error) bool { return err != nil && !isInvalid(err) }); i >= 0 {
 		a.log.WarnContext(ctx, "a command of a request was not published", "error", results[i])
 	}
 	for i, err := range results {
 		results[i] = problem(err)
 	}
 	return results
+}
+
+// isInvalid reports whether the command itself is invalid, not only refused by the broker.
+func isInvalid(err error) bool {
+	_, is := errors.AsType[*timer.InvalidError](err)
+	return is
 }
 
 // applyProblem returns the problem for a command that was not applied.
@@ -209,7 +225,7 @@ func brokerProblem(err error) error {
 		return nil
 	case errors.Is(err, broker.ErrRefused):
 		return huma.Error422UnprocessableEntity("the broker refuses it: see the log of the service")
-	case errors.Is(err, broker.ErrDenied):
+	case errors.Is(err, broker.ErrDenied), isInvalid(err):
 		return err
 	}
 	return huma.Error503ServiceUnavailable("the broker did not answer, but it may have the command: see /readyz?verbose, and try again")

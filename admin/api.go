@@ -112,6 +112,9 @@ func (a *api) problem(ctx context.Context, id string, err error) error {
 	if errors.As(err, &status) {
 		return status
 	}
+	if invalid, is := errors.AsType[*timer.InvalidError](err); is {
+		return conflict(http.StatusUnprocessableEntity, string(invalid.Reason), invalid.Detail)
+	}
 	return huma.NewError(a.actions.answer(ctx, id, err))
 }
 

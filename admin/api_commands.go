@@ -38,7 +38,8 @@ type Command struct {
 // A Conflict is the problem of a command that has no effect.
 type Conflict struct {
 	*huma.ErrorModel
-	Reason string `json:"reason" doc:"Of a command: stale, already_reached, already_expired, or the reason of the dead letter."`
+	Reason string `json:"reason" doc:"Of a command: stale, already_reached, already_expired, or the reason of the dead letter that it is, or would be."`
+	ID     string `json:"id,omitempty" doc:"Of the command, if it was published."`
 }
 
 // A TimerRequest is the body of a request that schedules a timer.
@@ -222,7 +223,9 @@ func (a *api) await(ctx context.Context, s sent, timeout time.Duration, refused 
 			}
 			m.Ack()
 			if m.Metadata.Get(envelope.HeaderDeadLetterOriginalID) == s.ID {
-				return nil, conflict(http.StatusUnprocessableEntity, m.Metadata.Get(envelope.HeaderDeadLetterReason), "refused: "+m.Metadata.Get(envelope.HeaderDeadLetterDetail))
+				refused := conflict(http.StatusUnprocessableEntity, m.Metadata.Get(envelope.HeaderDeadLetterReason), "refused: "+m.Metadata.Get(envelope.HeaderDeadLetterDetail))
+				refused.ID = s.ID
+				return nil, refused
 			}
 		default:
 			if !pause.For(ctx, outcomeInterval) {
@@ -232,6 +235,6 @@ func (a *api) await(ctx context.Context, s sent, timeout time.Duration, refused 
 	}
 }
 
-func conflict(status int, reason, detail string) error {
-	return &Conflict{&huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}, reason}
+func conflict(status int, reason, detail string) *Conflict {
+	return &Conflict{ErrorModel: &huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}, Reason: reason}
 }

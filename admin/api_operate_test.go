@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/admin"
@@ -53,6 +54,8 @@ func (s onStore) Refire(ctx context.Context, which timer.Refire) (timer.Refired,
 	e, _ := s.Get(ctx, timer.Key{TenantID: "acme", ServiceCallID: "order-1"})
 	return timer.Refired{Events: 1, First: []timer.Entry{e}, Until: which.Until, CompleteFrom: fired.Add(-time.Hour)}, err
 }
+
+func (onStore) Validate(*message.Message) error { return nil }
 
 // operated returns a server that changes a store, with the token "full", and "acme" for
 // the tenant acme. The event of acme.order-1 is parked, and that of globex.gone too.

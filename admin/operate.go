@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -26,6 +27,8 @@ type Service interface {
 	// Forget deletes all timers and parked events of a tenant. It returns how many timers,
 	// even if there is an error.
 	Forget(ctx context.Context, tenant timer.TenantID) (timer.Counts, error)
+	// Validate returns why a command would become a dead letter, or nil.
+	Validate(command *message.Message) error
 }
 
 const (

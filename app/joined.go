@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -193,11 +192,7 @@ func (j Joined) command(ctx context.Context, now time.Time, t client.Timer) (tim
 	if err := timer.ValidateTimestamp(c.TimestampMS, now, a.opt.MaxClockAhead); err != nil {
 		return c, err
 	}
-	horizon := a.opt.Quotas.HorizonOr(c.TenantID, a.opt.Horizon)
-	if c.DueAt.After(now.Add(horizon)) {
-		return c, timer.Invalid(timer.ReasonBeyondHorizon, "dueAt %s is beyond the horizon of %s", c.DueAt.Format(time.RFC3339), strings.Replace(horizon.String(), "h0m0s", "h", 1))
-	}
-	return c, nil
+	return c, timer.ValidateHorizon("dueAt", c.DueAt, now, a.opt.Quotas.HorizonOr(c.TenantID, a.opt.Horizon))
 }
 
 // decision returns the decision about a command that had a result.

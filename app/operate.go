@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
@@ -109,6 +111,10 @@ func forget(ctx context.Context, o timer.Operator, tenant timer.TenantID, until 
 		}
 	}
 }
+
+// Validate returns why the app would refuse a command that comes now, whatever its quota: the
+// reason of the dead letter that it would become. Ask before the command is published.
+func (a *App) Validate(command *message.Message) error { return a.handlers.Validate(command) }
 
 // Nodes returns the instances that run on the database, the oldest first.
 func (a *App) Nodes(ctx context.Context) ([]timer.Node, error) { return a.store.Operator().Nodes(ctx) }

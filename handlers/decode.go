@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -64,10 +63,10 @@ func (d *delivery) why() (reason timer.InvalidError) {
 	return reason
 }
 
-// isFuture reports whether the message may be invalid because it is too far in the future.
-func (d *delivery) isFuture() bool {
+// isEarly reports whether the message may be invalid only because the clock is behind.
+func (h *Handlers) isEarly(d *delivery) bool {
 	reason := d.why().Reason
-	return reason == timer.ReasonBadTime || reason == timer.ReasonBeyondHorizon
+	return (reason == timer.ReasonBadTime || reason == timer.ReasonBeyondHorizon) && h.opt.ClockBehind != nil && h.opt.ClockBehind(d.ctx)
 }
 
 // read decodes the message of a delivery, or records why it can't. If a decoder panics, the
@@ -147,16 +146,24 @@ func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
 		return nil
 	}
 	horizon := h.opt.Quotas.HorizonOr(d.schedules[0].TenantID, h.opt.Horizon)
-	limit := now.Add(horizon)
 	for i := range d.schedules {
 		c := &d.schedules[i]
 		c.Receipt = h.opt.Receipts != nil
-		if c.DueAt.After(limit) {
-			return timer.Invalid(timer.ReasonBeyondHorizon, "%sdueAt %s is beyond the horizon of %s",
-				itemName(d.schedules, i), c.DueAt.Format(time.RFC3339), strings.Replace(horizon.String(), "h0m0s", "h", 1))
+		if err := timer.ValidateHorizon(itemName(d.schedules, i)+"dueAt", c.DueAt, now, horizon); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// Validate returns why the handlers would make a message a dead letter if it came now, or nil:
+// for those who publish it. The host's middleware does not see the message.
+func (h *Handlers) Validate(msg *message.Message) error {
+	d := &delivery{ctx: msg.Context(), msg: msg}
+	if h.read(d); h.isEarly(d) {
+		return nil
+	}
+	return d.invalid
 }
 
 // Decode returns the commands of a message that a broker has stored at a time, by the rules

@@ -120,7 +120,7 @@ func (h *Handlers) refuse(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) (_ []*message.Message, err error) {
 		d := deliveryOf(msg)
 		switch {
-		case d.isFuture() && h.opt.ClockBehind != nil && h.opt.ClockBehind(d.ctx):
+		case h.isEarly(d):
 			d.invalid = nil
 			return nil, errBehind
 		case d.invalid == nil && d.row != nil && h.waitedTooLong(d.row.InboxMessage):

@@ -1,6 +1,7 @@
 package timer
 
 import (
+	"strings"
 	"time"
 )
 
@@ -51,6 +52,15 @@ func ValidateDueAt(t time.Time) error {
 		return Invalid(ReasonBadTime, "dueAt is in the year %d, outside %d to %d", year, firstYear, lastYear)
 	}
 	return nil
+}
+
+// ValidateHorizon returns an [InvalidError] if a timer is due further ahead of now than a
+// horizon. Field names the due time in the error.
+func ValidateHorizon(field string, dueAt, now time.Time, horizon time.Duration) error {
+	if !dueAt.After(now.Add(horizon)) {
+		return nil
+	}
+	return Invalid(ReasonBeyondHorizon, "%s %s is beyond the horizon of %s", field, dueAt.Format(time.RFC3339), strings.Replace(horizon.String(), "h0m0s", "h", 1))
 }
 
 // firstTimestampMS is the least timestampMs of a command that is accepted: the

@@ -108,9 +108,9 @@ func TestScheduleWaitsForTheEvent(t *testing.T) {
 // A dead letter says why, and ends the wait before the timeout.
 func TestSchedulePrintsTheDeadLetter(t *testing.T) {
 	t.Parallel()
-	environ := serving(t, "TIMER_HORIZON=1h")
-	args := []string{"schedule", "acme", "order-1", "--in", "2h", "--wait"}
-	do(t, environ, args...).wants(t, exitFailure).says(t, "acme.order-1: refused: ", "beyond_horizon")
+	environ := serving(t, "TIMER_QUOTAS_FILE="+fileOf(t, "default: {live_timers: 1, over_quota: dead_letter}"))
+	do(t, environ, "schedule", "acme", "order-1", "--in", "2h", "--wait").wants(t, exitOK)
+	do(t, environ, "schedule", "acme", "order-2", "--in", "2h", "--wait").wants(t, exitFailure).says(t, "acme.order-2: refused: ", "over_quota")
 }
 
 // The service checks the values; what it refuses is a mistake of usage.
@@ -120,6 +120,7 @@ func TestScheduleOfWhatTheServiceRefuses(t *testing.T) {
 	for says, flags := range map[string][]string{
 		"expiresAt must be after dueAt": {"--in", "3s", "--expires-in", "3s"},
 		"outside 2000 to 2200":          {"--in", "73000d"},
+		"beyond the horizon of 87600h":  {"--in", "4000d"},
 	} {
 		do(t, environ, append([]string{"schedule", "acme", "order-1"}, flags...)...).wants(t, exitUsage).says(t, says)
 	}

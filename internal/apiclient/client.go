@@ -290,7 +290,7 @@ func read(answer *http.Response) (Answer, error) {
 
 // refusal returns the error of an answer that is none.
 func (c *Client) refusal(a Answer) error {
-	var problem struct{ Detail, Reason string }
+	var problem struct{ Detail, Reason, ID string }
 	isProblem := json.Unmarshal(a.Body, &problem) == nil && problem.Detail != ""
 	if !isProblem {
 		problem.Detail = strings.TrimSpace(string(bytes.SplitN(a.Body, []byte("\n"), 2)[0]))
@@ -298,7 +298,7 @@ func (c *Client) refusal(a Answer) error {
 	if a.Code == http.StatusNotFound && (!isProblem || problem.Detail == admin.NoPath) {
 		return fmt.Errorf("%w: there is no API at this URL: is the path missing that http_prefix sets?", ErrAway)
 	}
-	if problem.Reason != "" { // of a command that was published
+	if problem.Reason != "" && (a.Code == http.StatusConflict || problem.ID != "") { // it was published, or can have no effect
 		return Conflict(problem.Detail + " (" + problem.Reason + ")")
 	}
 	switch a.Code {
