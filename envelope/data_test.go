@@ -41,21 +41,6 @@ func TestDataComeBackByteForByte(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusesData(t *testing.T) {
-	t.Parallel()
-	const marker = `"dueAt":"2030-01-31T11:30:00.500Z"`
-	refuse(t, "schedule_timer.json", []refused{
-		{"too long", marker, marker + `,"data":"` + strings.Repeat("x", timer.MaxDataBytes-1) + `"`, timer.ReasonTooLarge, "payload.data has 4097 bytes; send at most 4096"},
-		{"data twice", marker, marker + `,"data":1,"data":1`, timer.ReasonDuplicateKey, ""},
-		{"half a character", marker, marker + `,"data":"\ud800"`, timer.ReasonNotJSON, ""},
-		{"nothing", marker, marker + `,"data":`, timer.ReasonNotJSON, ""},
-	})
-	many := refused{"of a list", `"2030-02-01T00:00:00.000Z"`, `"2030-02-01T00:00:00.000Z","data":"` + strings.Repeat("x", timer.MaxDataBytes) + `"`, timer.ReasonTooLarge, "timers[1].data has 4098 bytes"}
-	many.check(t, "schedule_timers.json")
-	cloud := refused{"of a CloudEvent", marker, marker + `,"data":"` + strings.Repeat("x", timer.MaxDataBytes) + `"`, timer.ReasonTooLarge, "data.data has 4098 bytes"}
-	cloud.check(t, "cloudevent_schedule_timer.json")
-}
-
 // What is no JSON value makes the body none, and never another command.
 func TestDataThatAreInvalidStayInvalid(t *testing.T) {
 	t.Parallel()

@@ -13,41 +13,6 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-func TestDecodeRefusesScheduleTimers(t *testing.T) {
-	t.Parallel()
-	const (
-		inner  = `"payload":{"tenantId":"acme",`
-		timers = `"timers":[`
-		first  = `{"serviceCallId":"order:42.pay",`
-		second = `"serviceCallId":"order:43.pay"`
-		due    = `"dueAt":"2030-02-01T00:00:00.000Z"`
-	)
-	refuse(t, "schedule_timers.json", []refused{
-		{"aggregate id", `"timestampMs"`, `"aggregateId":"order:42.pay","timestampMs"`, timer.ReasonKeyMismatch, "aggregateId is not allowed in ScheduleTimers"},
-		{"no tenant in payload", inner, `"payload":{`, timer.ReasonMissingField, "payload.tenantId is missing"},
-
-		{"no timers", timers, `"Timers":[`, timer.ReasonMissingField, "payload.timers is missing; it must be an array"},
-		{"object as timers", timers, `"timers":{},"x":[`, timer.ReasonBadField, "payload.timers is an object"},
-		{"empty timers", timers, `"timers":[],"x":[`, timer.ReasonMissingField, "timers is empty; send 1 to 500"},
-
-		{"number as a timer", timers, timers + `7,`, timer.ReasonBadField, "timers[0] is a number"},
-		{"array as a timer", `},{"serviceCallId"`, `},[],{"serviceCallId"`, timer.ReasonBadField, "timers[1] is an array"},
-		{"no call", first, `{`, timer.ReasonMissingField, "timers[0].serviceCallId is missing; it must be a string"},
-		{"empty call", second, `"serviceCallId":""`, timer.ReasonMissingField, "timers[1].serviceCallId is empty"},
-		{"slash in call", second, `"serviceCallId":"a/b"`, timer.ReasonBadField, `timers[1].serviceCallId "a/b"`},
-		{"call of another timer", second, `"serviceCallId":"order:42.pay"`, timer.ReasonBadField, `timers[1].serviceCallId "order:42.pay" is also in timers[0]`},
-		{"no due time", due, `"x":1`, timer.ReasonMissingField, "timers[1].dueAt is missing; it must be a string"},
-		{"due time without zone", due, `"dueAt":"2030-02-01T00:00:00"`, timer.ReasonBadTime, `timers[1].dueAt "2030-02-01T00:00:00" has no zone`},
-		{"the first of two mistakes, of two kinds", timers, timers + `{"serviceCallId":"a/b","dueAt":"2030-02-01T00:00:00Z"},{},`, timer.ReasonBadField, "timers[0].serviceCallId"},
-		{"the first of two mistakes, the other way round", timers, timers + `{},{"serviceCallId":"a/b","dueAt":"2030-02-01T00:00:00Z"},`, timer.ReasonMissingField, "timers[0].serviceCallId"},
-	})
-	refuse(t, "cloudevent_schedule_timers.json", []refused{
-		{"subject", `"time"`, `"subject":"order:42.pay","time"`, timer.ReasonKeyMismatch, "subject is not allowed in ScheduleTimers"},
-		{"no timers", timers, `"x":[`, timer.ReasonMissingField, "data.timers is missing"},
-		{"data of two tenants", `"data":{"tenantId":"acme"`, `"data":{"tenantId":"evil"`, timer.ReasonTenantMismatch, `"evil"`},
-	})
-}
-
 // A message has space for more than 500 typical timers. A body of more bytes or of
 // more timers is refused.
 func TestScheduleTimersKeepToTheLimits(t *testing.T) {
