@@ -54,6 +54,7 @@ type harness struct {
 
 	ignoreOthers bool
 	clockBehind  func(context.Context) bool
+	horizon      time.Duration
 	quotas       *quota.Limiter
 	timers       timer.Reader
 	log          slog.Handler
@@ -75,7 +76,7 @@ type harness struct {
 }
 
 func newHarness() *harness {
-	return &harness{in: make(chan *message.Message), log: slog.DiscardHandler}
+	return &harness{in: make(chan *message.Message), log: slog.DiscardHandler, horizon: 24 * time.Hour}
 }
 
 // inBubble runs a test with a harness, in a bubble.
@@ -216,7 +217,7 @@ func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, s
 		Waiting: d.limits, DeadLetters: d.letters, Place: d.place,
 		DeadLettered: func(kept string) { d.mu.Lock(); defer d.mu.Unlock(); d.kept = append(d.kept, kept) },
 		Quotas:       d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,
-		Trace: d.trace, Receipts: d.receipts, Horizon: 24 * time.Hour, IgnoreOthers: d.ignoreOthers, ClockBehind: d.clockBehind, StoreWorks: d.works,
+		Trace: d.trace, Receipts: d.receipts, Horizon: d.horizon, IgnoreOthers: d.ignoreOthers, ClockBehind: d.clockBehind, StoreWorks: d.works,
 		Scheduled: func(due time.Time) { d.mu.Lock(); defer d.mu.Unlock(); d.wakes = append(d.wakes, due) },
 		Handled:   func(r handlers.Result) { d.mu.Lock(); defer d.mu.Unlock(); d.results = append(d.results, r) },
 	})
