@@ -142,7 +142,7 @@ func TestVectorsOfOrder(t *testing.T) {
 	s := newVectorStore(t)
 	for _, v := range vectors[struct {
 		Name     string
-		Commands []json.RawMessage
+		Commands []string
 		Wins     string    // id of a command
 		FiredAt  time.Time // default when it is due
 		Event    string    // empty if there is none
@@ -167,12 +167,12 @@ func TestVectorsOfOrder(t *testing.T) {
 }
 
 // arrivals calls yield with each order of commands.
-func arrivals(commands []json.RawMessage, yield func([]string), before ...string) {
+func arrivals(commands []string, yield func([]string), before ...string) {
 	if len(commands) == 0 {
 		yield(before)
 	}
 	for i, c := range commands {
-		arrivals(slices.Concat(commands[:i], commands[i+1:]), yield, append(slices.Clone(before), string(c))...)
+		arrivals(slices.Concat(commands[:i], commands[i+1:]), yield, append(slices.Clone(before), c)...)
 	}
 }
 
