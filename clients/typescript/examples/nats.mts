@@ -1,32 +1,33 @@
+import { onDue, TimerClient, topicOf, topics } from "@event-service-agent/timer-client";
 import { AckPolicy, jetstream, jetstreamManager } from "@nats-io/jetstream";
-import { connect } from "@nats-io/transport-node";
+import { connect, headers } from "@nats-io/transport-node";
 
 const nc = await connect({ servers: process.env.BROKER ?? "nats://127.0.0.1:4222" });
 const js = jetstream(nc);
-let last = 0;
-
-async function send(type: string, serviceCallId: string, rest: object) {
-  const timestampMs = (last = Math.max(last + 1, Date.now())); // newer than the command before, also within a millisecond
-  const payload = { tenantId: "acme", serviceCallId, ...rest };
-  const command = { id: crypto.randomUUID(), type, tenantId: "acme", timestampMs, payload };
-  await js.publish("timer.commands", JSON.stringify(command)); // until the broker has it
-}
-const after = (seconds: number) => ({ dueAt: new Date(Date.now() + seconds * 1000).toISOString() });
+const client = new TimerClient({
+  async publish(topic, body, fields) {
+    const all = headers();
+    for (const [name, value] of Object.entries(fields)) all.set(name, value);
+    await js.publish(topic, body, { headers: all, msgID: fields.messageId! }); // until the stream has it
+  },
+});
 
 const order = `order-${crypto.randomUUID()}`;
-await send("ScheduleTimer", order, after(1));
-await send("ScheduleTimer", `${order}-paid`, after(3600));
-await send("CancelTimer", `${order}-paid`, {});
+await client.schedule("acme", { serviceCallId: order, after: 1000 });
+await client.schedule("acme", { serviceCallId: `${order}-paid`, after: 3_600_000 });
+await client.cancel("acme", `${order}-paid`);
 
 const manager = await jetstreamManager(nc);
-await manager.consumers.add("svc", { durable_name: "orders-node", ack_policy: AckPolicy.Explicit, filter_subject: "svc.acme.serviceCall" });
+const events = topicOf(topics.nats.events, "acme");
+await manager.consumers.add("svc", { durable_name: "orders-node", ack_policy: AckPolicy.Explicit, filter_subject: events });
 const consumer = await js.consumers.get("svc", "orders-node");
-const handled = new Set<string>(); // of ids: keep them where your work is, in its transaction
+const handle = onDue((event) => console.log(`${event.payload.serviceCallId} is due`), { invalid: (error) => console.error(error.message) });
 for await (const message of await consumer.consume()) {
-  const event = message.json<{ id: string; type: string; payload: { serviceCallId: string } }>();
-  if (event.type === "DueTimeReached" && !handled.has(event.id)) {
-    console.log(`${event.payload.serviceCallId} is due`);
-    handled.add(event.id);
+  try {
+    await handle(message.data);
+    message.ack();
+  } catch (error) {
+    console.error(error);
+    message.nak(1000); // again in a second
   }
-  message.ack();
 }
