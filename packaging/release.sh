@@ -68,4 +68,14 @@ if [ "${#images[@]}" -gt 0 ]; then
   tar -C "$work/image" --sort=name --owner=0 --group=0 --numeric-owner --format=ustar --mode=u+rw,go=rX --mtime="@$SOURCE_DATE_EPOCH" \
     -cf "$out/timer-service_${version#v}_image.tar" .
 fi
+
+# The client for TypeScript, which npm packs with the same times on each day.
+if command -v npm >/dev/null; then
+  mkdir -p "$work/clients"
+  cp -r clients/typescript "$work/clients/"
+  (cd "$work/clients/typescript" && npm version --no-git-tag-version --allow-same-version "${version#v}" && npm ci --no-audit --no-fund &&
+    npm pack --pack-destination "$out") >"$work/npm.log" 2>&1 || { cat "$work/npm.log" >&2; exit 1; }
+else
+  echo "WARNING: no npm here, so the client for TypeScript is NOT PACKED" >&2
+fi
 (cd "$out" && sha256sum -- * >"$work/SHA256SUMS" && cp "$work/SHA256SUMS" .)
