@@ -41,6 +41,7 @@ type Options struct {
 	Token    string         // needed by all requests except /livez and /readyz; default none
 	ReadOnly bool           // refuse requests that would change something, unless they come by Socket
 	Monitor  *Monitor       // the health of the service; required
+	Database string         // id of the database, which /readyz shows; default not shown
 	Metrics  http.Handler   // answers /metrics; default 404
 	Profiles http.Handler   // answers below /debug/pprof/, to the token of all tenants; default 404
 	Timers   timer.Reader   // served by the JSON API below /v1 and the dashboard; default neither

@@ -23,8 +23,9 @@ func (s *Server) livez(w http.ResponseWriter, _ *http.Request) {
 
 // A Readiness says whether commands are handled and timers fire, and how each part is.
 type Readiness struct {
-	Ready bool            `json:"ready"`
-	Parts []ReadinessPart `json:"parts"`
+	Ready    bool            `json:"ready"`
+	Parts    []ReadinessPart `json:"parts"`
+	Database string          `json:"database,omitempty"` // its id
 }
 
 // A ReadinessPart is a [Part] as JSON.
@@ -49,7 +50,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 		code = http.StatusServiceUnavailable
 	}
 	if strings.Contains(r.Header.Get("Accept"), "application/json") {
-		is := Readiness{h.Ready(), all(h.Parts, func(p Part) ReadinessPart { return ReadinessPart{p.Part, !p.Red, p.Since.UTC(), p.Reason, p.Advice} })}
+		is := Readiness{h.Ready(), all(h.Parts, func(p Part) ReadinessPart { return ReadinessPart{p.Part, !p.Red, p.Since.UTC(), p.Reason, p.Advice} }), s.opt.Database}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(is)

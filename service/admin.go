@@ -82,7 +82,7 @@ type servedParts struct {
 }
 
 // openAdmin serves HTTP, if the configuration has an address or a socket for it.
-func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, what servedParts, d *description) error {
+func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, what servedParts, d *description) (err error) {
 	addr, chosen := cfg.HTTPAddress()
 	if addr == "" && cfg.Socket() == "" {
 		return nil
@@ -99,6 +99,9 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 		Monitor: what.Monitor, History: what.History, Metrics: what.Telemetry.Handler(), Events: what.Events,
 		Timers: what.App.Reader(), Operator: what.Store.Operator(), Service: what.App, Broker: what.Broker, MaxClockAhead: cfg.MaxClockAhead,
 		Waiting: what.Store.Inbox().InboxCounts, Unprotected: what.Unprotected.Last, Traced: what.Traces.Handler, Quotas: what.Quotas.limiter,
+	}
+	if opt.Database, _, err = what.Store.Identity(context.Background()); err != nil {
+		return err
 	}
 	if opt.Connections = cfg.HTTPConnections; opt.Connections == 0 {
 		opt.Connections = min(openFiles()/4, 1000)

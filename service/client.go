@@ -1,15 +1,20 @@
 package service
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"time"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 )
 
 // ErrNoClient says that the broker lives inside the serving process, where no
@@ -27,6 +32,45 @@ func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address strin
 		return nil, "", ErrNoClient
 	}
 	return openServer(cfg, log, sending, nextTo(cfg))
+}
+
+// identifyTimeout is how long the database, and the service on this machine, may take to say
+// which they are.
+const identifyTimeout = 2 * time.Second
+
+// Answering returns what the service says of itself that answers on http_addr of this machine,
+// which is shown no token. The error wraps [apiclient.ErrOther] if another program answers, or a
+// service with another database. If this database does not say which it is, any service will do.
+func Answering(ctx context.Context, cfg config.Config) (is admin.Readiness, err error) {
+	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
+	defer cancel()
+	there, err := apiclient.Here(cfg, "")
+	if err != nil {
+		return is, err
+	}
+	if is, err = there.Readiness(ctx); err != nil {
+		return is, err
+	}
+	id, known := databaseID(ctx, cfg)
+	if known && is.Database != "" && is.Database != id {
+		err = fmt.Errorf("%w: %s is a timer service with the database %s, and %s is %s", apiclient.ErrOther, cfg.LocalURL(), is.Database, storeName(cfg), cmp.Or(id, "not made yet"))
+	}
+	return is, err
+}
+
+// databaseID returns the id of the database, "" if there is none yet, and whether that is known.
+func databaseID(ctx context.Context, cfg config.Config) (id string, known bool) {
+	version, _, _, err := Schema(ctx, cfg)
+	if err != nil || version == 0 {
+		return "", err == nil
+	}
+	r, err := Reader(ctx, cfg)
+	if err != nil {
+		return "", false
+	}
+	defer r.Close()
+	id, err = r.DatabaseID(ctx)
+	return id, err == nil
 }
 
 // nextTo returns an option that finds the embedded server of the service that runs on the

@@ -3,11 +3,13 @@ package service
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/internal/symptom"
@@ -26,20 +28,20 @@ func (x *examination) http(ctx context.Context) []app.Check {
 	}
 	ctx, cancel := context.WithTimeout(ctx, httpTimeout)
 	defer cancel()
-	there, err := apiclient.Here(x.cfg, "") // another program may listen there: it gets no token
-	if err != nil {
-		return []app.Check{found(symptom.FileMissing, err)}
-	}
-	is, err := there.Readiness(ctx)
+	is, err := Answering(ctx, x.cfg)
+	var all []app.Check
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return []app.Check{ok("http", "%s is free", addr)}
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return []app.Check{found(symptom.FileMissing, err)}
 	case err != nil:
 		taken := found(symptom.PortTaken, addr, oneLine(err))
 		taken.Red = chosen // if it is the default, the service takes another port
-		return []app.Check{taken}
+		is, all = admin.Readiness{}, []app.Check{taken}
+	default:
+		all = []app.Check{ok("http", "a timer service answers on %s", addr)}
 	}
-	all := []app.Check{ok("http", "a timer service answers on %s", addr)}
 	client, err := apiclient.Local(ctx, x.cfg.Socket(), x.cfg.HTTPPrefix, x.cfg.HTTPToken.Reveal())
 	if errors.Is(err, apiclient.ErrStranger) {
 		return append(all, found(symptom.SocketTaken, err))

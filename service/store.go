@@ -97,6 +97,7 @@ func storeName(cfg config.Config) string {
 func Reader(ctx context.Context, cfg config.Config) (interface {
 	store.Source
 	io.Closer
+	DatabaseID(ctx context.Context) (string, error)
 }, error,
 ) {
 	if !cfg.DBURL.Empty() {

@@ -19,12 +19,10 @@ import (
 // ended.
 func (e *env) reader(ctx context.Context) (*apiclient.Client, error) {
 	c, err := e.service(ctx)
-	if err == nil && e.cfg.Server.Empty() && e.cfg.Socket() == "" { // it may be another program that listens
-		if _, err = c.Readiness(ctx); err != nil {
-			err = fmt.Errorf("%w: %w", errNoService, err)
-		}
-	}
-	if !errors.Is(err, errNoService) {
+	switch {
+	case errors.Is(err, apiclient.ErrOther):
+		fmt.Fprintf(e.stderr, "%s: %v; the database is read without a service\n", program, err)
+	case !errors.Is(err, errNoService):
 		return c, err
 	}
 	r, err := service.Reader(ctx, e.cfg)
@@ -54,6 +52,13 @@ func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
 		}
 		return c, nil
 	case e.cfg.LocalURL() != "":
+		_, err := service.Answering(ctx, e.cfg)
+		switch {
+		case errors.Is(err, apiclient.ErrOther): // it gets no token
+			return nil, err
+		case err != nil:
+			return nil, fmt.Errorf("%w: %w", errNoService, err)
+		}
 		return apiclient.Here(e.cfg, e.token)
 	}
 	return nil, fmt.Errorf("%w here, since http_addr is empty; name one with --server", errNoService)
@@ -66,7 +71,7 @@ func hint(err error) string {
 	switch {
 	case gone:
 		return fmt.Sprintf("%q lists what there is.", program+" "+absent.verb)
-	case errors.Is(err, errNoService):
+	case errors.Is(err, errNoService), errors.Is(err, apiclient.ErrOther):
 		return `"` + program + ` serve" starts one.`
 	case errors.Is(err, apiclient.ErrAway):
 		return `See whether it runs with "` + program + ` health --server URL".`

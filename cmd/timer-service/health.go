@@ -1,15 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
+	"github.com/event-service-agent/timer-service/service"
 )
 
 type healthCmd struct {
@@ -44,30 +50,44 @@ func (h *healthCmd) Run(ctx context.Context, e *env) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
-	service, err := e.service(ctx)
-	if errors.Is(err, errNoService) { // another program may listen on the address: it gets no token
-		service, err = apiclient.Here(e.cfg, "")
+	asked, err := e.service(ctx)
+	if errors.Is(err, errNoService) && e.cfg.Socket() != "" && e.cfg.LocalURL() != "" { // it may run without a socket
+		if _, err = service.Answering(ctx, e.cfg); err == nil {
+			asked, err = apiclient.Here(e.cfg, e.token)
+		}
 	}
-	if err != nil {
-		return err
-	}
-	answer, err := service.Ask(ctx, path+"?verbose", accept)
 	if cause, is := errors.AsType[*url.Error](err); is { // it has all that there is to say
 		err = cause
 	}
 	if err != nil {
 		return err
 	}
+	answer, err := asked.Ask(ctx, path+"?verbose", accept)
+	if cause, is := errors.AsType[*url.Error](err); is { // it has all that there is to say
+		err = cause
+	}
+	if err != nil {
+		return err
+	}
+	if !isHealth(answer) {
+		return fmt.Errorf("another program answers, with %s as %s: is that the service?", answer.Status, cmp.Or(answer.Type, "no type"))
+	}
 	if e.out.json && json.Valid(answer.Body) {
 		e.out.line(json.RawMessage(answer.Body))
 	} else {
 		fmt.Fprint(e.out.w, string(answer.Body))
 	}
-	switch answer.Code {
-	case http.StatusOK:
-		return nil
-	case http.StatusServiceUnavailable:
+	if answer.Code != http.StatusOK {
 		return fmt.Errorf("the service is not %s", path[1:])
 	}
-	return fmt.Errorf("the answer is %s: is that the service?", answer.Status)
+	return nil
+}
+
+// isHealth reports whether an answer is that of a timer service about its health.
+func isHealth(a apiclient.Answer) bool {
+	var is admin.Readiness
+	word, _, _ := bytes.Cut(a.Body, []byte("\n"))
+	state, _, _ := strings.Cut(string(word), ":")
+	return (a.Code == http.StatusOK || a.Code == http.StatusServiceUnavailable) &&
+		(slices.Contains([]string{"ready", "not ready", "alive", "dead"}, state) || json.Unmarshal(a.Body, &is) == nil && is.Parts != nil)
 }

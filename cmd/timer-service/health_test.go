@@ -3,7 +3,11 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/event-service-agent/timer-service/internal/pgtest"
 )
 
 // TestHealthOfAService asks one that runs, and one that does not run.
@@ -31,4 +35,71 @@ func TestHealthOfAServiceThatIsNotReady(t *testing.T) {
 	code = http.StatusNotFound
 	do(t, nil, "health", "--server", server.URL).wants(t, exitFailure).says(t, "is that the service?")
 	do(t, []string{"TIMER_HTTP_ADDR="}, "health").wants(t, exitUsage).says(t, "give --server")
+}
+
+// TestVerbsNoticeWhoAnswers on the address for HTTP: another program, or the service of another
+// database. One that is named with --server may have any.
+func TestVerbsNoticeWhoAnswers(t *testing.T) {
+	t.Parallel()
+	server, local := answering(t)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("another program got the token")
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<p>ready\n"))
+	}))
+	t.Cleanup(web.Close)
+	made := filepath.Join(t.TempDir(), "made.db")
+	do(t, nil, "migrate", "--db-path", made).wants(t, exitOK)
+	on := func(url string) string { return "TIMER_HTTP_ADDR=" + strings.TrimPrefix(url, "http://") }
+	for name, test := range map[string]struct {
+		environ []string
+		says    string // empty: it is the service
+	}{
+		"another program":             {[]string{on(web.URL), "TIMER_DB_PATH=" + made}, web.URL + " is another program, which answers 200 OK as text/html"},
+		"of another database":         {[]string{on(server), "TIMER_DB_PATH=" + made}, server + " is a timer service with the database "},
+		"of a database where none is": {[]string{on(server), "TIMER_DB_PATH=" + made + ".none"}, "made.db.none is not made yet"},
+		"of this database":            {[]string{on(server), local[0], "TIMER_HTTP_SOCKET=/nowhere/sock"}, ""},
+	} {
+		environ := append(test.environ, "TIMER_HTTP_TOKEN=hunter2-hunter2-hunter2")
+		if test.says == "" {
+			for exitOK != do(t, environ, "health").code { // the poller may not have begun when it says ready
+			}
+			do(t, environ, "doctor").prints(t, "a timer service answers on")
+			continue
+		}
+		do(t, environ, "health").wants(t, exitFailure).says(t, test.says)
+		do(t, environ, "health", "--live", "-o", "json").wants(t, exitFailure).says(t, test.says)
+		if found := do(t, environ, "doctor"); !strings.Contains(found.stdout, test.says) {
+			t.Errorf("%s: doctor:\n%s", name, found.stdout)
+		}
+	}
+	do(t, nil, "health", "--server", web.URL).wants(t, exitFailure).says(t, "another program answers, with 200 OK as text/html")
+	do(t, []string{"TIMER_DB_PATH=" + made}, "health", "--server", server).wants(t, exitOK)
+}
+
+// TestVerbsOnPostgresNoticeWhoAnswers, since they have no socket: those that read go to the
+// database itself.
+func TestVerbsOnPostgresNoticeWhoAnswers(t *testing.T) {
+	t.Parallel()
+	server, _ := answering(t)
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	url := pgtest.URL(t)
+	do(t, []string{"TIMER_DB_URL=" + url}, "migrate").wants(t, exitOK)
+	for at, says := range map[string]string{
+		server:  server + " is a timer service with the database ",
+		web.URL: web.URL + " is another program, which answers 404 Not Found as text/plain",
+	} {
+		environ := []string{"TIMER_DB_URL=" + url, "TIMER_HTTP_ADDR=" + strings.TrimPrefix(at, "http://")}
+		do(t, environ, "get", "acme", "a").wants(t, exitNotFound).says(t, says).says(t, "the database is read without a service")
+		do(t, environ, "stats").wants(t, exitOK).says(t, says)
+		do(t, environ, "list", "acme").wants(t, exitOK).says(t, says)
+		do(t, environ, "health").wants(t, exitFailure).says(t, says)
+		do(t, environ, "pause").wants(t, exitFailure).says(t, says)
+		if found := do(t, environ, "doctor"); !strings.Contains(found.stdout, says) {
+			t.Errorf("doctor:\n%s", found.stdout)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // park adds parked events to a database, also while a service runs.
@@ -30,8 +31,7 @@ func TestEveryVerbPrintsJSON(t *testing.T) {
 	server, atBroker := answering(t, "TIMER_HORIZON=100d", "TIMER_QUOTAS_FILE="+fileOf(t, "default: {live_timers: 700}"))
 	db := strings.TrimPrefix(atBroker[0], "TIMER_DB_PATH=")
 	do(t, atBroker, "schedule", "acme", "a", "--in", "0", "--until-fired").wants(t, exitOK)
-	do(t, atBroker, "schedule", "acme", "far", "--in", "200d", "--wait").wants(t, exitFailure)
-	do(t, atBroker, "schedule", "acme", "farther", "--in", "200d", "--wait").wants(t, exitFailure)
+	deadLettersOf(t, atBroker, commands(2, 200*24*time.Hour)...)
 	park(t, db, "17", "18")
 	dead := listDeadLetters(t, atBroker)
 	if len(dead) != 2 {

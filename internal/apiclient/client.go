@@ -5,6 +5,7 @@ package apiclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -30,6 +31,7 @@ import (
 // Errors that callers tell apart.
 var (
 	ErrAway     = errors.New("the service does not answer over HTTP")
+	ErrOther    = errors.New("no service of this database answers")
 	ErrDenied   = errors.New("the service denies it")
 	ErrStranger = errors.New("the socket of the service is that of another user, and was asked nothing; remove it, or name the service with --server")
 )
@@ -186,7 +188,7 @@ func Do[T any](ctx context.Context, c *Client, method, path string, request []by
 func (c *Client) Readiness(ctx context.Context) (is admin.Readiness, err error) {
 	answer, err := c.Ask(ctx, "/readyz", "application/json")
 	if err == nil && (json.Unmarshal(answer.Body, &is) != nil || is.Parts == nil) {
-		err = fmt.Errorf("%w: another program answers", ErrAway)
+		err = fmt.Errorf("%w: %s is another program, which answers %s as %s", ErrOther, c.url, answer.Status, cmp.Or(answer.Type, "no type"))
 	}
 	return is, err
 }
@@ -195,6 +197,7 @@ func (c *Client) Readiness(ctx context.Context) (is admin.Readiness, err error) 
 type Answer struct {
 	Code   int
 	Status string // the same with its name
+	Type   string // of the body
 	Body   []byte
 }
 
@@ -285,7 +288,7 @@ func read(answer *http.Response) (Answer, error) {
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrAway, err)
 	}
-	return Answer{answer.StatusCode, answer.Status, body}, err
+	return Answer{answer.StatusCode, answer.Status, answer.Header.Get("Content-Type"), body}, err
 }
 
 // refusal returns the error of an answer that is none.

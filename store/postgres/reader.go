@@ -29,6 +29,12 @@ func newReader(db *sql.DB) *Reader {
 // Close closes the handle that OpenReader opened.
 func (r *Reader) Close() error { return r.db.Close() }
 
+// DatabaseID returns the id of [Store.Identity].
+func (r *Reader) DatabaseID(ctx context.Context) (id string, err error) {
+	var database, schema string
+	return id, r.rows(ctx, "identify the database", sqlIdentity, nil, store.Scan(&id, &database, &schema))
+}
+
 // rows runs a statement and calls fn for each row.
 func (r *Reader) rows(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
 	return classify(doing, readTx(ctx, r.db, step{text: text, args: nullable(args), each: fn}))

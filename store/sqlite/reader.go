@@ -24,6 +24,11 @@ func newReader(reads *sql.DB) *Reader {
 // Close closes what OpenReader opened.
 func (r *Reader) Close() error { return r.reads.Close() }
 
+// DatabaseID returns the id of [Store.Identity].
+func (r *Reader) DatabaseID(ctx context.Context) (id string, err error) {
+	return id, r.rows(ctx, "identify the database", sqlIdentity, nil, store.Scan(&id))
+}
+
 // A querier is a handle, a connection or a transaction.
 type querier interface {
 	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
