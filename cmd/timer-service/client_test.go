@@ -131,8 +131,25 @@ func TestScheduleEndsAfterTheTimeout(t *testing.T) {
 	environ := serving(t)
 	do(t, environ, "pause").wants(t, exitOK)
 	args := []string{"schedule", "acme", "order-1", "--in", "10ms", "--until-fired", "--timeout", "90ms", "-o", "json"}
-	got := do(t, environ, args...).wants(t, exitFailure)
+	got := do(t, environ, args...).wants(t, exitFailure).says(t, "firing of acme, or of all tenants, is paused since 20").says(t, " by ")
 	has(t, decode(t, got.says(t, "acme.order-1", "no answer within 90ms", "timer-service get acme order-1").stdout), map[string]any{"serviceCallId": "order-1"})
+}
+
+// TestScheduleSaysWhatDelaysIt after the timeout: a pause of the tenant, or a quota.
+func TestScheduleSaysWhatDelaysIt(t *testing.T) {
+	t.Parallel()
+	environ := serving(t, "TIMER_QUOTAS_FILE="+fileOf(t, "tenants: {few: {live_timers: 1}, slow: {fire_rate: 1/h, fire_burst: 1}}"))
+	do(t, environ, "pause", "acme").wants(t, exitOK)
+	do(t, environ, "schedule", "few", "1", "--in", "1h", "--wait").wants(t, exitOK)
+	do(t, environ, "schedule", "slow", "1", "--in", "0", "--until-fired").wants(t, exitOK)
+	for tenant, says := range map[string]string{
+		"acme": "firing of acme, or of all tenants, is paused since 20",
+		"few":  "few exceeds its quota, and 1 of its commands wait for that",
+		"slow": "of slow fire in a second",
+	} {
+		do(t, environ, "schedule", tenant, "2", "--in", "0", "--until-fired", "--timeout", "1s").wants(t, exitFailure).says(t, says)
+	}
+	do(t, environ, "schedule", "few", "2", "--in", "0", "--wait", "--timeout", "1s").wants(t, exitFailure).says(t, "few exceeds its quota")
 }
 
 func TestScheduleStopsWaitingWhenInterrupted(t *testing.T) {

@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,12 +94,45 @@ func (p *published) publish(ctx context.Context, e *env, c *apiclient.Client, w 
 	case w.wait && p.Result == resultPublished:
 		err = w.expired(key)
 	}
+	if errors.Is(err, errNoAnswer) {
+		err = fmt.Errorf("%w; %s: see %q", err, p.delayedBy(ctx, c), program+" get "+string(key.TenantID)+" "+string(key.ServiceCallID))
+	}
 	return err
 }
 
-// expired returns the error of a timer of which nothing is known within the timeout.
+// errNoAnswer says that nothing is known of a timer within the timeout.
+var errNoAnswer = errors.New("no answer")
+
 func (w waitOptions) expired(key timer.Key) error {
-	return fmt.Errorf("%v: no answer within %s; the service may be busy or down: see %q", key, config.FormatDuration(time.Duration(w.timeout)), program+" get "+string(key.TenantID)+" "+string(key.ServiceCallID))
+	return fmt.Errorf("%v: %w within %s", key, errNoAnswer, config.FormatDuration(time.Duration(w.timeout)))
+}
+
+// reasonTimeout is how long the service may take to say what delays a timer.
+const reasonTimeout = 2 * time.Second
+
+// delayedBy asks what delays a timer or its command, as far as the token may know.
+func (p *published) delayedBy(ctx context.Context, c *apiclient.Client) string {
+	ctx, cancel := context.WithTimeout(ctx, reasonTimeout)
+	defer cancel()
+	tenant := string(p.TenantID)
+	t, err := apiclient.Get[admin.Timer](ctx, c, apiclient.TimerPath(p.key()))
+	handled := err == nil && t.CommandID == p.ID
+	of, _ := apiclient.Get[admin.Tenant](ctx, c, apiclient.Path("tenants", tenant)) // what is not answered is no reason
+	quotas, _ := apiclient.Get[admin.Quotas](ctx, c, apiclient.Path("quotas")+apiclient.Query("tenant", tenant))
+	q := append(quotas.Tenants, admin.TenantQuota{})[0]
+	is, _ := c.Readiness(ctx)
+	red := slices.IndexFunc(is.Parts, func(p admin.ReadinessPart) bool { return !p.OK })
+	switch {
+	case red >= 0:
+		return fmt.Sprintf("the %s of the service does not work (%s)", is.Parts[red].Part, cmp.Or(is.Parts[red].Reason, "ask health with its token"))
+	case handled && of.Pause != nil:
+		return fmt.Sprintf("firing of %s, or of all tenants, is paused %s", tenant, pauseText(*of.Pause))
+	case handled && q.Limits.FireRate > 0:
+		return fmt.Sprintf("its quota lets %.3g timers of %s fire in a second", q.Limits.FireRate, tenant)
+	case !handled && q.Waiting > 0:
+		return fmt.Sprintf("%s exceeds its quota, and %d of its commands wait for that", tenant, q.Waiting)
+	}
+	return "the service may be busy or down"
 }
 
 // These are the shortest and the longest interval between polls for the event of a timer.
