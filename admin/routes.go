@@ -171,9 +171,10 @@ func isClean(r *http.Request) bool {
 // ofAPI reports whether the path of a request is below /v1, even if there is no such path.
 func ofAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path+"/", "/v1/") }
 
-// refuse answers with a problem below /v1, and with text elsewhere.
+// refuse answers with a problem, or outside of /v1 with text if the client asks for that, as
+// browsers, probes and Prometheus do.
 func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	if !ofAPI(r) {
+	if !ofAPI(r) && strings.Contains(r.Header.Get("Accept"), "text/") {
 		writeText(w, status, detail+"\n")
 		return
 	}

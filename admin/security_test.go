@@ -29,24 +29,37 @@ func secured(t *testing.T) *admin.Server {
 	return admin.New(quiet, admin.Options{Addr: ":8080", Token: "secret", Prefix: "/timers", Monitor: watched(t), Timers: seeded(t), Broker: channel(t)})
 }
 
-// TestErrorsBelowV1AreProblems, and text elsewhere.
-func TestErrorsBelowV1AreProblems(t *testing.T) {
+// TestErrorsAreProblems, and text outside of /v1 for those who ask for it.
+func TestErrorsAreProblems(t *testing.T) {
 	t.Parallel()
 	s := secured(t)
 	check := func(method, path string, code int, header ...string) {
 		t.Helper()
 		w := request(s, method, path, "", header...)
-		want := "text/plain; charset=utf-8"
-		if strings.Contains(path, "/v1/") {
-			want = "application/problem+json"
+		want := "application/problem+json"
+		if strings.HasPrefix(header[0], "Accept") && !strings.Contains(path, "/v1/") {
+			want = "text/plain; charset=utf-8"
 		}
 		if w.Code != code || w.Header().Get("Content-Type") != want {
 			t.Errorf("%s %s: %d %v %s", method, path, w.Code, w.Header(), w.Body)
 		}
 	}
-	check("GET", "/timers/v1/stats", 401)
-	check("GET", "/timers/metrics", 401)
+	const text, scrape = "text/html,*/*;q=0.8", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+	useTokens(t, s, tenantTokens)
+	for _, path := range []string{"/timers/v1/stats", "/timers/v2/stats", "/timers/metrics", "/timers/docs", "/timers/openapi.json"} {
+		check("GET", path, 401, "", "")
+		check("GET", path, 401, "Accept", scrape)
+		check("POST", path, 401, "Accept", text)
+	}
+	check("GET", "/timers/v2/stats", 404, "Authorization", "Bearer secret")
+	check("GET", "/timers/v1/stats", 403, "Authorization", "Bearer acme")
 	check("POST", "/timers/login", 403, "Sec-Fetch-Site", "cross-site")
+	check("POST", "/timers/login", 403, "Accept", text, "Sec-Fetch-Site", "cross-site")
+	for header, says := range map[string]string{"Bearer wrong": "the token is wrong", "Bearer": "a token is needed", "Basic c2VjcmV0": "a token is needed"} {
+		if code, text := get(s, "/timers/v1/stats", "Authorization", header); code != 401 || !strings.Contains(text, says) {
+			t.Errorf("%s: %d %s, want %s", header, code, text, says)
+		}
+	}
 	check("DELETE", "/timers/v1/tenants/acme/timers/order-1", 403, "Authorization", "Bearer secret", "Origin", "https://evil.example")
 	for range 10 {
 		get(s, "/timers/v1/stats", "Authorization", "Bearer guess")

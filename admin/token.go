@@ -206,7 +206,11 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 			http.Redirect(w, r, s.opt.Prefix+"/login?"+at.Encode(), http.StatusSeeOther)
 		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			refuse(w, r, http.StatusUnauthorized, "a token is needed: send the header Authorization: Bearer, and the value of http_token")
+			why := "a token is needed: send the header Authorization: Bearer, and the value of http_token"
+			if token != "" {
+				why = "the token is wrong: it is neither http_token nor in http_tenant_tokens_file"
+			}
+			refuse(w, r, http.StatusUnauthorized, why)
 		}
 	})
 }
