@@ -264,6 +264,11 @@ func (a *actions) newCancel(ctx context.Context, key timer.Key, correlationID st
 	return s, err
 }
 
+// noDeadLetter says that there is no dead letter with an id.
+func noDeadLetter(id string) error {
+	return huma.Error404NotFound("there is no such dead letter: " + timer.Quote(id))
+}
+
 // These are refusals.
 var (
 	errReadOnly        = huma.Error403Forbidden("this service answers reads only: http_read_only is set")
@@ -273,7 +278,6 @@ var (
 	errBrokerSilent    = huma.Error503ServiceUnavailable("the broker did not answer in time: see /readyz?verbose, and try again")
 	errNoReceipts      = huma.Error422UnprocessableEntity("there are no receipts: set receipts (TIMER_RECEIPTS=true) for the service")
 	errManyDeadLetters = huma.Error503ServiceUnavailable("too many dead letters to read up to this page: replay or discard the oldest first")
-	errNoDeadLetter    = huma.Error404NotFound("there is no such dead letter")
 	errTenantVisits    = huma.Error429TooManyRequests("another request of your tenant reads dead letters already: try again when it has ended")
 	errAllVisit        = huma.Error503ServiceUnavailable("too many requests read dead letters already: try again when one has ended")
 	errTenantListens   = huma.Error429TooManyRequests("10 connections of your tenant listen already: end one first")

@@ -120,7 +120,7 @@ type (
 func (a *api) deadLetters(ctx context.Context, in *deadLettersInput) (*reply[DeadLetters], error) {
 	page, next, err := a.actions.deadLetters(ctx, in.selection().letters(), in.After, in.Limit)
 	if err == nil && in.ID != "" && len(page) == 0 {
-		err = errNoDeadLetter
+		err = noDeadLetter(in.ID)
 	}
 	return &reply[DeadLetters]{DeadLetters{all(page, func(m deadletter.Message) DeadLetter { return showDeadLetter(m, in.Bodies) }), next}}, err
 }
@@ -163,7 +163,7 @@ func (a *api) remove(ctx context.Context, how removal, in *removalInput) (*reply
 		out.Body.Next, err = cmp.Or(in.After, "@"), nil
 	}
 	if err == nil && in.ID != "" && len(out.Body.DeadLetters) == 0 {
-		err = errNoDeadLetter
+		err = noDeadLetter(in.ID)
 	}
 	return out, err
 }

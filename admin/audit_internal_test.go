@@ -45,7 +45,7 @@ func TestAuditSaysWhatWasRefusedAndWhatFailed(t *testing.T) {
 		{"", nil, "done"},
 		{"2 of 3", nil, "2 of 3"},
 		{"", errOtherTenant, "refused: " + errOtherTenant.Error()},
-		{"0 of 1", errNoParked, "refused: " + errNoParked.Error()},
+		{"0 of 1", noParked("17"), `refused: there is no such parked event: "17"`},
 		{"", timer.Invalid(timer.ReasonBadField, "no tenant"), "refused: invalid: no tenant"},
 		{"", errNoBroker, "failed: " + errNoBroker.Error()},
 		{"400 timers deleted", errors.New("disk full"), "failed: disk full; 400 timers deleted"},

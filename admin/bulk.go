@@ -62,7 +62,7 @@ func (a *actions) removeSelected(ctx context.Context, how removal, s selection) 
 	})
 	switch {
 	case err == nil && s.ID != "" && sum.Done+sum.Refused == 0:
-		err = errNoDeadLetter
+		err = noDeadLetter(s.ID)
 	case err == nil && sum.Next != "":
 		err = errMore
 	}
@@ -149,7 +149,7 @@ func (a *actions) changeEvents(ctx context.Context, how parkedChange, s selectio
 			changed, done = append(changed, part...), done+n
 		}
 		if err == nil && s.ID != "" && done == 0 {
-			err = errNoParked
+			err = noParked(s.ID)
 		}
 		text = num(int64(done)) + " of " + num(int64(len(seqs))) + " events " + how.Did + "."
 		return text, partly(done, err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -36,11 +37,13 @@ const (
 	forgetTimeout  = 20 * time.Second // after which a request is answered, and the rest stays
 )
 
-// These are refusals.
-var (
-	errNoService = huma.Error503ServiceUnavailable("this server has no service to change: it only reads")
-	errNoParked  = huma.Error404NotFound("there is no such parked event")
-)
+// errNoService is a refusal.
+var errNoService = huma.Error503ServiceUnavailable("this server has no service to change: it only reads")
+
+// noParked says that there is no parked event with a number.
+func noParked(seq string) error {
+	return huma.Error404NotFound("there is no such parked event: " + timer.Quote(seq))
+}
 
 // errMore says that not all could be changed in time.
 var errMore = huma.Error503ServiceUnavailable("not all: ask again")
@@ -69,7 +72,7 @@ const allTenants = "all tenants"
 func parkedEvent(ctx context.Context, timers timer.Reader, tenant timer.TenantID, seq int64) (timer.ParkedEvent, error) {
 	page, err := timers.Parked(ctx, tenant, seq+1, 1)
 	if err == nil && (len(page) == 0 || page[0].Seq != seq) {
-		err = errNoParked
+		err = noParked(strconv.FormatInt(seq, 10))
 	}
 	if err != nil {
 		return timer.ParkedEvent{}, err

@@ -170,7 +170,7 @@ func (a *answer) ask(ctx context.Context, limiter *rate.Limiter) (next string, e
 // page asks for one page, and prints its rows.
 func (a *answer) page(ctx context.Context, given map[string]string) (object, error) {
 	page, err := a.asked(ctx, a.client, a.op, a.path(a.op, a.Case, a.env, given))
-	if errors.Is(err, timer.ErrNotFound) && a.Absent != "" {
+	if errors.Is(err, timer.ErrNotFound) && strings.HasPrefix(err.Error(), apiclient.NoSuch) && a.Absent != "" {
 		return page, a.notFound(given)
 	}
 	if err != nil {

@@ -163,7 +163,10 @@ func TestTokenOfTheService(t *testing.T) {
 	do(t, []string{"TIMER_HTTP_TOKEN=hunter2"}, "stats", "--server", server).wants(t, exitOK)
 	do(t, nil, "stats", "--server", server, "--token-file", token).wants(t, exitOK)
 	do(t, []string{"TIMER_HTTP_TOKEN=token-of-acme-0001"}, "list", "acme", "--server", server).wants(t, exitOK)
-	do(t, []string{"TIMER_HTTP_TOKEN=token-of-acme-0001"}, "list", "globex", "--server", server).wants(t, exitNotFound)
+	do(t, []string{"TIMER_HTTP_TOKEN=token-of-acme-0001"}, "list", "globex", "--server", server).wants(t, exitNotFound).says(t, "timer-service: there is nothing of this tenant that your token may see\n")
+	do(t, []string{"TIMER_HTTP_TOKEN=token-of-acme-0001"}, "get", "globex", "a", "--server", server).wants(t, exitNotFound).says(t, "timer-service: there is nothing of this tenant that your token may see\n")
+	do(t, []string{"TIMER_HTTP_TOKEN=token-of-acme-0001"}, "get", "acme", "a", "--server", server).wants(t, exitNotFound).says(t, "timer acme.a: not found")
+	do(t, []string{"TIMER_HTTP_TOKEN=token-of-acme-0001"}, "dlq", "list", "--after", "gone", "--server", server).wants(t, exitNotFound).says(t, "timer-service: the dead letter of after is gone")
 	do(t, nil, "stats", "--server", server, "--token-file", "/nowhere").wants(t, exitUsage).says(t, "--token-file")
 
 	// The reasons of health need it, too.

@@ -48,6 +48,18 @@ type Invalid string
 // Error returns it.
 func (i Invalid) Error() string { return string(i) }
 
+// An absent says what does not exist, or may not be seen.
+type absent string
+
+// Error returns it.
+func (a absent) Error() string { return string(a) }
+
+// Unwrap returns the class of the error.
+func (absent) Unwrap() error { return timer.ErrNotFound }
+
+// NoSuch is how a service begins to say that what a request names does not exist.
+const NoSuch = "there is no such "
+
 const (
 	timeout   = 30 * time.Second // of a request: to forget a tenant takes longest
 	maxAnswer = 16 << 20
@@ -313,7 +325,7 @@ func (c *Client) refusal(a Answer) error {
 	case http.StatusForbidden, http.StatusTooManyRequests:
 		return fmt.Errorf("%w: %s", ErrDenied, problem.Detail)
 	case http.StatusNotFound:
-		return fmt.Errorf("%w: %s", timer.ErrNotFound, problem.Detail)
+		return absent(problem.Detail)
 	case http.StatusConflict:
 		return Conflict(problem.Detail)
 	case http.StatusUnprocessableEntity:
