@@ -148,7 +148,7 @@ func eitherTime(now time.Time, atField, at, inField, in string) (time.Time, erro
 	}
 	d, err := config.ParseWithUnit(in)
 	if err != nil || d < 0 {
-		return time.Time{}, timer.Invalid(timer.ReasonBadField, "%s must be a duration with a unit, such as 90s, 1h or 7d; 0 is now", inField)
+		return time.Time{}, timer.Invalid(timer.ReasonBadField, "%s must be a duration with a unit, such as 90s, 1h or 7d, and not negative; 0 is now", inField)
 	}
 	return timer.RoundUp(now.Add(d)), nil
 }

@@ -62,14 +62,19 @@ func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, 
 }
 
 // Import adds an export to the database, which must be empty and is created if there
-// is none, see [store.Import]. No service may run on it.
+// is none, see [store.Exported.Import]. The file is checked before: of one that is wrong no
+// database is made. No service may run on it.
 func Import(ctx context.Context, cfg config.Config, now time.Time, from io.ReadSeeker, progress store.Progress) (sum store.Summary, err error) {
+	x, err := store.Check(ctx, from, progress)
+	if err != nil {
+		return sum, err
+	}
 	s, err := openDatabase(ctx, cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return sum, err
 	}
 	if err = idle(ctx, cfg); err == nil {
-		sum, err = store.Import(ctx, s, from, now, progress)
+		sum, err = x.Import(ctx, s, now)
 	}
 	if errors.Is(err, store.ErrNotEmpty) {
 		err = fmt.Errorf("%s holds timers, events or messages already: import into a new database", storeName(cfg))

@@ -75,10 +75,10 @@ func TestImportThatFails(t *testing.T) {
 			ctx = t.Context()
 		}
 		to := &spoiled{Store: open(t, sqlite.Options{}), schedule: schedule}
-		if _, err := store.Import(ctx, to, strings.NewReader(file), noon, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := importFile(ctx, to, strings.NewReader(file), noon, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
-		if _, err := store.Import(t.Context(), to, strings.NewReader(file), noon, nil); !errors.Is(err, store.ErrNotEmpty) {
+		if _, err := importFile(t.Context(), to, strings.NewReader(file), noon, nil); !errors.Is(err, store.ErrNotEmpty) {
 			t.Errorf("%s: again: %v, want ErrNotEmpty", want, err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestImportOfAFileThatChanges(t *testing.T) {
 		"line 2: the file ends here,": strings.NewReader(first[:strings.Index(first, "\n")+1]),
 	} {
 		to := open(t, sqlite.Options{})
-		_, err := store.Import(t.Context(), to, &changing{Reader: strings.NewReader(first), next: second}, noon, nil)
+		_, err := importFile(t.Context(), to, &changing{Reader: strings.NewReader(first), next: second}, noon, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -127,7 +127,7 @@ func TestMoveThereAndBack(t *testing.T) {
 		t.Fatalf("%d lines prove too little:\n%s", n, first)
 	}
 	for _, to := range []movable{there, open(t, sqlite.Options{})} {
-		if _, err := store.Import(t.Context(), to, strings.NewReader(first), noon, nil); err != nil {
+		if _, err := importFile(t.Context(), to, strings.NewReader(first), noon, nil); err != nil {
 			t.Fatalf("%T: %v", to, err)
 		}
 		if got := exportOf(t, to); got != first {

@@ -34,7 +34,7 @@ func waiting() []timer.InboxMessage {
 func withMessages(t *testing.T) *sqlite.Store {
 	t.Helper()
 	s := open(t, sqlite.Options{})
-	_, err := store.Import(t.Context(), s, strings.NewReader(export(t, samples()[:1])), noon, nil)
+	_, err := importFile(t.Context(), s, strings.NewReader(export(t, samples()[:1])), noon, nil)
 	must(t, err)
 	must(t, s.Inbox().PutInbox(t.Context(), waiting()...))
 	return s
@@ -61,7 +61,7 @@ func TestExportHasWhatWaits(t *testing.T) {
 	t.Cleanup(func() { _ = there.Close() })
 	imported := noon.Add(2 * time.Hour)
 	for _, to := range []movable{there, open(t, sqlite.Options{})} {
-		sum, err := store.Import(t.Context(), to, strings.NewReader(got), imported, nil)
+		sum, err := importFile(t.Context(), to, strings.NewReader(got), imported, nil)
 		must(t, err)
 		if want := "1 timers (0 Scheduled, 1 Reached, 0 Expired, 0 Canceled) and 2 messages that wait"; sum.String() != want {
 			t.Errorf("%T: summary is %s, want %s", to, sum, want)
@@ -112,7 +112,7 @@ func TestImportRefusesMessages(t *testing.T) {
 		{"a message is missing and signed", signed(strings.Replace(file, lines[2], "", 1)), "line 4: the counts are"},
 		{"a timer behind a message", signed(lines[0] + lines[2] + lines[1] + strings.Join(lines[3:], "")), "line 3: a timer comes after a message"},
 	} {
-		if _, err := store.Import(t.Context(), to, strings.NewReader(tt.file), noon, nil); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+		if _, err := importFile(t.Context(), to, strings.NewReader(tt.file), noon, nil); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: got %v\nwant %s", tt.name, err, tt.want)
 		}
 	}
@@ -126,7 +126,7 @@ func TestImportNeedsAnEmptyInbox(t *testing.T) {
 	t.Parallel()
 	to := open(t, sqlite.Options{})
 	must(t, to.Inbox().PutInbox(t.Context(), waiting()[1]))
-	if _, err := store.Import(t.Context(), to, strings.NewReader(export(t, samples())), noon, nil); !errors.Is(err, store.ErrNotEmpty) {
+	if _, err := importFile(t.Context(), to, strings.NewReader(export(t, samples())), noon, nil); !errors.Is(err, store.ErrNotEmpty) {
 		t.Errorf("import: %v, want %v", err, store.ErrNotEmpty)
 	}
 }
@@ -149,7 +149,7 @@ func TestManyMessagesAreMoved(t *testing.T) {
 		put(waiting()...)
 	}
 	file := exportOf(t, from)
-	sum, err := store.Import(t.Context(), to, strings.NewReader(file), noon, nil)
+	sum, err := importFile(t.Context(), to, strings.NewReader(file), noon, nil)
 	if err != nil || sum.Messages != 150 {
 		t.Errorf("imported %s, %v", sum, err)
 	}

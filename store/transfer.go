@@ -15,7 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// ErrNotEmpty is returned by [Import] if the store holds timers, events or messages already.
+// ErrNotEmpty is returned by [Exported.Import] if the store holds timers, events or messages already.
 // Nothing was imported.
 var ErrNotEmpty = errors.New("the database is not empty")
 
@@ -169,15 +169,32 @@ func messages(ctx context.Context, from Source, yield func(*timer.InboxMessage) 
 // messagePage is how many messages are read or put at once, which have up to a megabyte each.
 const messagePage = 64
 
+// An Exported is a file with an export that is whole. [Check] makes one.
+type Exported struct {
+	file     io.ReadSeeker
+	progress Progress
+}
+
+// Check reads a file with an export to its end. The error begins with the number of the line
+// that is wrong.
+func Check(ctx context.Context, file io.ReadSeeker, progress Progress) (Exported, error) {
+	checked := newTally(StageCheck, progress)
+	if _, err := readExport(file, func(timer.Entry) error { checked.count(); return ctx.Err() }, func(timer.InboxMessage) error { return ctx.Err() }); err != nil {
+		return Exported{}, err
+	}
+	checked.report()
+	_, err := file.Seek(0, io.SeekStart)
+	return Exported{file, progress}, err
+}
+
 // Import adds the timers of an export to a store that is empty, and its messages
-// to the inbox, reads the store back, and compares it with the file. The file is checked
-// whole before the first timer is added; an error in it begins with the number of the
-// line. If adding fails, or ctx ends, a part of the file may be left in the store, which then
+// to the inbox, reads the store back, and compares it with the file. If adding fails, or ctx
+// ends, a part of the file may be left in the store, which then
 // accepts no import. A timer that waited waits, one that fired is Reached and does not fire
 // again, and one that was canceled is a tombstone. They are registered, and canceled, now. The
 // messages are handled again from now on. They have no place in a log any more, since that
 // was one of another broker.
-func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, progress Progress) (Summary, error) {
+func (x Exported) Import(ctx context.Context, to Target, now time.Time) (Summary, error) {
 	switch st, err := to.Stats(ctx, ""); {
 	case err != nil:
 		return Summary{}, err
@@ -190,19 +207,11 @@ func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, p
 	case len(waiting) > 0:
 		return Summary{}, ErrNotEmpty
 	}
-	checked := newTally(StageCheck, progress)
-	if _, err := readExport(file, func(timer.Entry) error { checked.count(); return ctx.Err() }, func(timer.InboxMessage) error { return ctx.Err() }); err != nil {
-		return Summary{}, err
-	}
-	checked.report()
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return Summary{}, err
-	}
-	i := &importer{to: to, now: now, tally: newTally(StageImport, progress), json: newLineEncoder()}
-	if err := i.all(ctx, file); err != nil {
+	i := &importer{to: to, now: now, tally: newTally(StageImport, x.progress), json: newLineEncoder()}
+	if err := i.all(ctx, x.file); err != nil {
 		return Summary{}, fmt.Errorf("%w: a part of the file may be in the database: delete it, and import again", err)
 	}
-	held, err := exportAll(ctx, to, now, io.Discard, newTally(StageVerify, progress))
+	held, err := exportAll(ctx, to, now, io.Discard, newTally(StageVerify, x.progress))
 	if err != nil {
 		return Summary{}, fmt.Errorf("the import is in the database, but was not read back: %w", err)
 	}

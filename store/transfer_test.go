@@ -107,7 +107,7 @@ func TestFormat(t *testing.T) {
 		t.Errorf("read (-exported +read):\n%s", diff)
 	}
 	to := open(t, sqlite.Options{})
-	sum, err := store.Import(t.Context(), to, bytes.NewReader(want), noon, nil)
+	sum, err := importFile(t.Context(), to, bytes.NewReader(want), noon, nil)
 	must(t, err)
 	if want := "4 timers (1 Scheduled, 1 Reached, 0 Expired, 2 Canceled)"; sum.String() != want {
 		t.Errorf("summary is %s, want %s", sum, want)
@@ -124,7 +124,7 @@ func TestImportFromBeforeTheFirstRelease(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "before.jsonl"))
 	must(t, err)
 	to := open(t, sqlite.Options{})
-	_, err = store.Import(t.Context(), to, bytes.NewReader(text), noon, nil)
+	_, err = importFile(t.Context(), to, bytes.NewReader(text), noon, nil)
 	must(t, err)
 	want := samples()
 	want[0].Version.TimestampMS, want[3].Version.TimestampMS = 1893455999000, 1
@@ -210,7 +210,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 	to := open(t, sqlite.Options{})
 	for _, tt := range tests {
-		_, err := store.Import(t.Context(), to, strings.NewReader(tt.file), noon, nil)
+		_, err := importFile(t.Context(), to, strings.NewReader(tt.file), noon, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: got %v\nwant %s", tt.name, err, tt.want)
 		}
@@ -231,7 +231,7 @@ func TestExportRefusesAStoreWithEvents(t *testing.T) {
 		if _, err := store.Export(t.Context(), s, exportedAt, io.Discard, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("export: %v, want %s", err, want)
 		}
-		if _, err := store.Import(t.Context(), s, strings.NewReader(export(t, samples())), noon, nil); !errors.Is(err, store.ErrNotEmpty) {
+		if _, err := importFile(t.Context(), s, strings.NewReader(export(t, samples())), noon, nil); !errors.Is(err, store.ErrNotEmpty) {
 			t.Errorf("import: %v, want %v", err, store.ErrNotEmpty)
 		}
 	}
@@ -304,4 +304,13 @@ func FuzzReadExport(f *testing.F) {
 			t.Errorf("wrote\n%s\nand then\n%s", again, third)
 		}
 	})
+}
+
+// importFile checks a file, and imports it.
+func importFile(ctx context.Context, to store.Target, file io.ReadSeeker, now time.Time, progress store.Progress) (store.Summary, error) {
+	x, err := store.Check(ctx, file, progress)
+	if err != nil {
+		return store.Summary{}, err
+	}
+	return x.Import(ctx, to, now)
 }

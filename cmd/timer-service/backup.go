@@ -44,6 +44,9 @@ func (b *backupCmd) Run(ctx context.Context, e *env) error {
 	if !e.cfg.DBURL.Empty() {
 		return wrong("backup", "%w", service.ErrNoBackup)
 	}
+	if b.File == "-" {
+		return wrong("backup", "backup does not write to stdout, since it checks the copy: name a file, as in ./copy.db")
+	}
 	began := e.now()
 	c, bytes, err := service.Backup(ctx, e.cfg, b.File)
 	if err != nil {

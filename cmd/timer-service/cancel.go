@@ -20,7 +20,7 @@ type cancelCmd struct {
 	DryRun      bool                `xor:"wait" help:"With --prefix or --correlated: only say how many there are."`
 	Correlation string              `placeholder:"ID" xor:"many" help:"Correlation id of this request, with a service call."`
 	Wait        bool                `xor:"wait" help:"Wait until the command took effect, and print that."`
-	Timeout     duration            `default:"30s" help:"How long to wait."`
+	Timeout     timeout             `default:"30s" help:"How long to wait."`
 }
 
 // Validate refuses arguments that are missing or exclude each other.

@@ -77,7 +77,7 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
 	var err error
-	p.kong, err = k.Parse(args)
+	p.kong, err = k.Parse(withNegatives(args))
 	switch {
 	case helped:
 		return nil, nil
@@ -85,6 +85,23 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 		return nil, misspelled(err)
 	}
 	return p, nil
+}
+
+// negative matches a value that kong would take for a flag.
+var negative = regexp.MustCompile(`^-\.?[0-9]`)
+
+// withNegatives returns the arguments with each negative value joined to the flag before it, so
+// that the rule of the flag refuses it, and not the grammar.
+func withNegatives(args []string) (joined []string) {
+	for i, arg := range args {
+		if n := len(joined); i > 0 && negative.MatchString(arg) && strings.HasPrefix(args[i-1], "-") && !strings.Contains(args[i-1], "=") && !slices.Contains(args[:i], "--") {
+			separator := map[bool]string{true: "=", false: ""}[strings.HasPrefix(args[i-1], "--")]
+			joined[n-1] += separator + arg
+			continue
+		}
+		joined = append(joined, arg)
+	}
+	return joined
 }
 
 // grammar returns the parser of the command line, which calls exit after it has

@@ -121,6 +121,7 @@ func TestScheduleOfWhatTheServiceRefuses(t *testing.T) {
 		"expiresAt must be after dueAt": {"--in", "3s", "--expires-in", "3s"},
 		"outside 2000 to 2200":          {"--in", "73000d"},
 		"beyond the horizon of 87600h":  {"--in", "4000d"},
+		"in must be a duration with a unit, such as 90s, 1h or 7d, and not negative": {"--in", "-5s"},
 	} {
 		do(t, environ, append([]string{"schedule", "acme", "order-1"}, flags...)...).wants(t, exitUsage).says(t, says)
 	}

@@ -157,6 +157,20 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// A timeout is a duration that must be positive.
+type timeout duration
+
+// UnmarshalText reads a duration.
+func (t *timeout) UnmarshalText(text []byte) error { return (*duration)(t).UnmarshalText(text) }
+
+// Validate refuses one that would end before it began.
+func (t timeout) Validate() error {
+	if t <= 0 {
+		return errors.New("must be longer than 0, such as 5s")
+	}
+	return nil
+}
+
 // milliseconds returns the duration as the API takes it, rounded up.
 func (d *duration) milliseconds() string {
 	if d == nil {

@@ -19,8 +19,8 @@ import (
 )
 
 type healthCmd struct {
-	Live    bool          `help:"Ask whether the process works, not whether it is ready."`
-	Timeout time.Duration `default:"2s" help:"How long to wait for the answer."`
+	Live    bool    `help:"Ask whether the process works, not whether it is ready."`
+	Timeout timeout `default:"2s" help:"How long to wait for the answer."`
 }
 
 // Help is printed below the summary.
@@ -48,7 +48,7 @@ func (h *healthCmd) Run(ctx context.Context, e *env) error {
 	if e.out.json {
 		accept = "application/json"
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(h.Timeout))
 	defer cancel()
 	asked, err := e.service(ctx)
 	if errors.Is(err, errNoService) && e.cfg.Socket() != "" && e.cfg.LocalURL() != "" { // it may run without a socket

@@ -25,7 +25,7 @@ type scheduleCmd struct {
 	Data        string              `placeholder:"JSON" help:"A JSON value of at most 4 KiB, which the event will carry as it is."`
 	Wait        bool                `help:"Wait until the command took effect, and print that."`
 	UntilFired  bool                `help:"Wait until it fires, and print how late it was."`
-	Timeout     duration            `default:"30s" help:"How long to wait; with --until-fired after the due time."`
+	Timeout     timeout             `default:"30s" help:"How long to wait; with --until-fired after the due time."`
 }
 
 // Help is printed below the summary.

@@ -146,5 +146,5 @@ func (t *transfer) text() string {
 	if t.Result == "imported" {
 		file = "read back and verified, file"
 	}
-	return fmt.Sprintf("%s %s in %.1f s\n%s %s, sha256 %s", t.Result, store.Summary{Timers: timer.Counts(t.Counts), Messages: t.Messages}, t.Seconds, file, printable(t.File), t.SHA256)
+	return fmt.Sprintf("%s %s in %.1f s\n%s %s, sha256 of the lines between its first and its last %s", t.Result, store.Summary{Timers: timer.Counts(t.Counts), Messages: t.Messages}, t.Seconds, file, printable(t.File), t.SHA256)
 }

@@ -43,9 +43,9 @@ func TestExportAndImport(t *testing.T) {
 	t.Parallel()
 	from, first, second, copied := populated(t), beside(t, "timers.jsonl"), beside(t, "again.jsonl"), beside(t, "new.db")
 	exported := do(t, nil, "export", first, "--db-path", from).wants(t, exitOK).
-		prints(t, "exported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled) in ", "\nfile "+first+", sha256 ")
+		prints(t, "exported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled) in ", "\nfile "+first+", sha256 of the lines between its first and its last ")
 	imported := do(t, nil, "import", first, "--db-path", copied).wants(t, exitOK).
-		prints(t, "imported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled) in ", "\nread back and verified, file "+first+", sha256 ")
+		prints(t, "imported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled) in ", "\nread back and verified, file "+first+", sha256 of the lines between its first and its last ")
 	if last := func(s string) string { return s[len(s)-65:] }; last(exported.stdout) != last(imported.stdout) {
 		t.Errorf("checksums differ:\n%s%s", exported.stdout, imported.stdout)
 	}
@@ -81,10 +81,30 @@ func TestImportOfAChangedFileImportsNothing(t *testing.T) {
 	do(t, nil, "export", file, "--db-path", populated(t)).wants(t, exitOK)
 	used := populated(t)
 	do(t, nil, "import", file, "--db-path", used).wants(t, exitFailure).says(t, "sqlite "+used+" holds timers, events or messages already: import into a new database")
-	changed := strings.Replace("{}\n"+records(t, file), "command-2", "command-9", 1)
-	to := beside(t, "new.db")
-	do(t, nil, "import", fileOf(t, changed), "--db-path", to).wants(t, exitFailure).says(t, "line 1: ")
-	do(t, nil, "stats", "--db-path", to).wants(t, exitOK).prints(t, "scheduled      0\n")
+	whole := strings.SplitAfter("{}\n"+records(t, file), "\n")
+	header, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole[0], _, _ = strings.Cut(string(header), "\n")
+	whole[0] += "\n"
+	for says, changed := range map[string]string{
+		"line 1: ": strings.Join(append([]string{"{}\n"}, whole[1:]...), ""),
+		"the file ends here, without a trailer: it is incomplete": strings.Join(whole[:3], ""),
+		"line 7: ": strings.Replace(strings.Join(whole, ""), "command-2", "command-9", 1),
+	} {
+		to := beside(t, "new.db")
+		do(t, nil, "import", fileOf(t, changed), "--db-path", to).wants(t, exitFailure).says(t, says)
+		if files, _ := filepath.Glob(to + "*"); len(files) > 0 {
+			t.Errorf("%s: it leaves %v", says, files)
+		}
+	}
+}
+
+// TestBackupWritesNoStdout, where export does.
+func TestBackupWritesNoStdout(t *testing.T) {
+	t.Parallel()
+	do(t, nil, "backup", "-", "--db-path", populated(t)).wants(t, exitUsage).says(t, "name a file")
 }
 
 func TestBackup(t *testing.T) {

@@ -47,6 +47,14 @@ func TestUsageMistakes(t *testing.T) {
 		{"tail of no tenant", []string{"tail", "dlq", "--tenant", "*"}, []string{"--tenant", `"*"`}},
 		{"publish a file that is absent", []string{"publish", "/nowhere/commands.jsonl"}, []string{"/nowhere/commands.jsonl", "no such file"}},
 		{"publish at no rate", []string{"publish", "-", "--rate=-1"}, []string{"--rate: must not be negative"}},
+		{"publish at no rate, apart", []string{"publish", "-", "--rate", "-1"}, []string{"--rate: must not be negative"}},
+		{"tail fewer than none", []string{"tail", "events", "-n", "-1"}, []string{"-n", "must not be negative"}},
+		{"a setting below none", []string{"serve", "--batch-size", "-1"}, []string{`batch_size="-1" (--batch-size)`, "whole number"}},
+		{"fewer timers than none", []string{"list", "acme", "--limit", "-1"}, []string{"--limit must not be negative; 0 is all"}},
+		{"fewer dead letters than none", []string{"dlq", "replay", "--all", "--limit=-5"}, []string{"--limit must not be negative; 0 is all"}},
+		{"no time to wait", []string{"schedule", "acme", "x", "--in", "3s", "--timeout", "0"}, []string{"--timeout: must be longer than 0, such as 5s"}},
+		{"less than no time to wait", []string{"health", "--timeout", "-1s"}, []string{"--timeout: must be longer than 0, such as 5s"}},
+		{"a short wait without a unit", []string{"cancel", "acme", "x", "--timeout", "5"}, []string{"--timeout", "with a unit"}},
 		{"file that is absent", []string{"config", "--config", "/nowhere/timers.yaml"}, []string{"/nowhere/timers.yaml", "no such file"}},
 	}
 	for _, tt := range tests {

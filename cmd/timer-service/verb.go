@@ -190,6 +190,9 @@ func (v *verb) Validate() error {
 			return fmt.Errorf("%s and %s exclude each other; give one", v.shown(one), v.shown(other))
 		}
 	}
+	if limit := v.values("limit"); len(limit) > 0 && strings.HasPrefix(limit[0], "-") { // pages have limits of their own
+		return errors.New("--limit must not be negative; 0 is all")
+	}
 	c := v.which()
 	if len(c.Needs) > 0 && !slices.ContainsFunc(c.Needs, v.given) {
 		return errors.New(c.Say)

@@ -67,7 +67,7 @@ func beforeText(t *admin.Timer) string {
 type waitOptions struct {
 	wait       bool // until the command took effect
 	untilFired bool // and then until the timer fired
-	timeout    duration
+	timeout    timeout
 }
 
 // maxWait is the longest time that the service waits for a command to take effect.
