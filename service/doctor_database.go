@@ -19,7 +19,7 @@ type databaseFound struct {
 	store    closingStore // nil if it can't be used
 	handle   *sql.DB      // of the store
 	id, name string
-	empty    bool           // it has no schema yet
+	empty    bool           // like a new one: it has no schema yet, or nothing in it
 	skew     *time.Duration // how far its clock is ahead of ours; nil if it has none
 }
 
@@ -104,6 +104,11 @@ func (d *databaseFound) use(ctx context.Context, x *examination, name string) (e
 	if err := d.store.Check(ctx); err != nil {
 		return err
 	}
+	known, err := d.store.Recovery().Known(ctx)
+	if err != nil {
+		return err
+	}
+	d.empty = known.Empty
 	before := time.Now()
 	if shared := d.store.Shared(); shared != nil {
 		if now, err := shared.Now(ctx); err == nil {

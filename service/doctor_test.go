@@ -21,6 +21,8 @@ import (
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // States of checks.
@@ -294,6 +296,15 @@ func TestExamineTheBroker(t *testing.T) {
 		other := load(t, "TIMER_BROKER_URL="+cfg.BrokerURL.Reveal())
 		finds(t, examine(t, other), warning, "owner", cfg.DBPath, "--takeover")
 		migrated(t, other)
+		finds(t, examine(t, other), warning, "owner", cfg.DBPath, "takes them over and recovers")
+		s, err := sqlite.Open(t.Context(), other.DBPath, sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "x"}, Version: timer.Version{TimestampMS: 1, CommandID: "x"}, DueAt: time.Now().Add(time.Hour)}
+		if _, err := s.Schedule(t.Context(), time.Now(), c); err != nil || s.Close() != nil {
+			t.Fatal(err)
+		}
 		finds(t, examine(t, other), red, "owner", cfg.DBPath, other.DBPath, "--takeover")
 
 		schedule := func(call string, at int64) {
@@ -314,6 +325,15 @@ func TestExamineTheBroker(t *testing.T) {
 		schedule("b", time.Now().UnixMilli())
 		until(t, "another timer", func() bool { return waiting(t, cfg) == 2 })
 		finds(t, examine(t, cfg), warning, "backup", "only a backup", ": 1;", "timer-service backup")
+	})
+	t.Run("its commands belong to another database than this, which is of PostgreSQL and empty", func(t *testing.T) {
+		t.Parallel()
+		cfg, _ := elsewhere(t)
+		run(t, cfg).line("ready")
+		other := load(t, "TIMER_BROKER_URL="+cfg.BrokerURL.Reveal(), "TIMER_DB_URL="+pgtest.URL(t))
+		finds(t, examine(t, other), warning, "owner", cfg.DBPath, "takes them over and recovers")
+		migrated(t, other)
+		finds(t, examine(t, other), warning, "owner", cfg.DBPath, "takes them over and recovers")
 	})
 	for name, site := range map[string]func(*testing.T) site{"RabbitMQ": rabbitSite, "Kafka": kafkaSite} {
 		t.Run("it is "+name, func(t *testing.T) {
