@@ -31,7 +31,8 @@ func (x *examination) disk() []app.Check {
 	}
 	var s unix.Statfs_t
 	dir := filepath.Dir(x.cfg.DBPath)
-	if err := unix.Statfs(dir, &s); errors.Is(err, unix.ENOENT) { // the service makes it
+	absent := errors.Is(unix.Statfs(dir, &s), unix.ENOENT)
+	if absent { // the service makes it
 		_ = unix.Statfs(filepath.Dir(dir), &s)
 	}
 	free := uint64(s.Bavail) * uint64(s.Bsize) //nolint:gosec,unconvert // types differ between systems
@@ -43,6 +44,8 @@ func (x *examination) disk() []app.Check {
 		return []app.Check{found(symptom.InMemory, dir)}
 	case free < littleSpace:
 		return []app.Check{found(symptom.LittleSpace, dir, humanize.IBytes(free))}
+	case absent:
+		return []app.Check{ok("disk", "there is no folder %s: the service makes it when it starts, %s free", dir, humanize.IBytes(free))}
 	}
 	return []app.Check{ok("disk", "%s is writable, %s free", dir, humanize.IBytes(free))}
 }

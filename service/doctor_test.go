@@ -134,7 +134,7 @@ func TestExamineFiles(t *testing.T) {
 		"a folder that the service makes": {func(t *testing.T, cfg *config.Config) error {
 			cfg.DBPath = filepath.Join(t.TempDir(), "data", "timers.db")
 			return nil
-		}, "disk", fine, []string{"is writable"}},
+		}, "disk", fine, []string{"data: the service makes it when it starts"}},
 		"a folder that all may write to": {func(_ *testing.T, cfg *config.Config) error {
 			return os.Chmod(filepath.Dir(cfg.DBPath), 0o777)
 		}, "disk", red, []string{"all users may replace files", filepath.Join("timer-service", "timers.db"), "would not start"}},

@@ -116,10 +116,13 @@ func isSetting(f *kong.Flag) bool { return f.Group != nil && f.Group.Key == grou
 // verb asks a service.
 func matters(verb string, f *kong.Flag) bool {
 	shown, some := shownSettings[verb]
+	asksNone := verb == "config" || slices.Contains(localVerbs, verb)
 	key := strings.ReplaceAll(f.Name, "-", "_")
 	switch key {
 	case "token_file":
-		return !some || slices.Contains(shown, "server")
+		return !asksNone && (!some || slices.Contains(shown, "server"))
+	case "server":
+		return verb == "config" || !asksNone && (!some || slices.Contains(shown, key)) // config shows all settings
 	case "version": // there is a verb of this name
 		return false
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/alecthomas/kong"
 )
@@ -40,7 +39,7 @@ func (p *parsed) printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(opt, ctx); err != nil || p.all || !some {
 		return err
 	}
-	if elsewhere && verb != "" && !slices.Contains(localVerbs, verb) {
+	if elsewhere && verb != "" && verb != "config" {
 		fmt.Fprint(ctx.Stdout, "\n--server URL names a service elsewhere.") // the writer keeps the error
 	}
 	_, err := fmt.Fprintf(ctx.Stdout, "\nSettings with their variables: %s %s --help-all\n", program, verb)

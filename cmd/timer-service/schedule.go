@@ -18,9 +18,9 @@ type scheduleCmd struct {
 	Tenant      timer.TenantID      `arg:"" help:"Owner of the timer: a letter or digit, then up to 63 of A-Z a-z 0-9 _ -."`
 	Call        timer.ServiceCallID `arg:"" optional:"" help:"Service call: 1 to 128 of A-Z a-z 0-9 _ . : -. Default a new UUIDv7."`
 	In          *duration           `placeholder:"3s" xor:"when" help:"Due after this long: 3s, 90m, 7d. 0 is due at once."`
-	At          admin.Moment        `placeholder:"TIME" xor:"when" help:"Due at this time: RFC 3339 with a zone. A time in the past is due at once."`
+	At          admin.Moment        `placeholder:"TIME" xor:"when" help:"Due at this time: RFC 3339 with a zone, or how long from now. A time in the past is due at once."`
 	ExpiresIn   *duration           `placeholder:"1h" xor:"expires" help:"Expires if it has not fired this long from now."`
-	ExpiresAt   admin.Moment        `placeholder:"TIME" xor:"expires" help:"Expires if it has not fired at this time."`
+	ExpiresAt   admin.Moment        `placeholder:"TIME" xor:"expires" help:"Expires if it has not fired at this time, as for --at."`
 	Correlation string              `placeholder:"ID" help:"Correlation id, which the event will carry."`
 	Data        string              `placeholder:"JSON" help:"A JSON value of at most 4 KiB, which the event will carry as it is."`
 	Wait        bool                `help:"Wait until the command took effect, and print that."`
