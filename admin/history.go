@@ -127,6 +127,15 @@ func lateness(samples []sample, waiting int64) app.Lateness {
 	return l
 }
 
+// refused returns how many commands became dead letters since the start, as far as that is counted.
+func (h *History) refused() int64 {
+	if h == nil {
+		return 0
+	}
+	_, n := accepted(h.counters)
+	return n
+}
+
 // accepted returns how many commands had an effect, and refused how many became dead letters.
 func accepted(c *app.Counters) (accepted, refused int64) {
 	for result, count := range c.Commands() {

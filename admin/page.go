@@ -75,8 +75,9 @@ func (v view) Paused(tenant string) bool { return v.Firing[timer.TenantID(tenant
 // A link is a link of the navigation.
 type link struct {
 	Nav, Path, Text string
-	All             bool  // only for requests that may see all tenants
-	Count           int64 // of what waits for a person
+	All             bool   // only for requests that may see all tenants
+	Count           string // of what waits for a person; empty if nothing does
+	Means           string // what is counted
 }
 
 var links = []link{
@@ -160,6 +161,27 @@ func (p *pages) failed(ctx context.Context, asked page, err error) page {
 	return page{Name: "trouble.html", Title: cmp.Or(asked.Title, "Not shown"), Nav: asked.Nav, Code: code, Body: t}
 }
 
+// count adds to the links of the navigation how many things wait for a person, as far as that is
+// known: how many dead letters there are at the broker is not, without reading them all.
+func (p *pages) count(ctx context.Context, shown []link) {
+	stats, _ := p.opt.Timers.Stats(ctx, "") // the health shows if the database does not answer
+	waits, _ := waitingOf(ctx, p.opt.Waiting, "")
+	held, refused := int64(0), p.opt.History.refused()
+	if waits != nil {
+		held = waits.OverQuota + waits.Failed
+	}
+	for i := range shown {
+		switch l := &shown[i]; {
+		case l.Nav == "parked" && stats.Parked > 0:
+			l.Count, l.Means = num(stats.Parked), "events that the broker refused"
+		case l.Nav == "dead-letters" && refused > 0:
+			l.Count, l.Means = "+"+num(refused), "commands that "+instance()+" has refused since its start"
+		case l.Nav == "tenants" && held > 0:
+			l.Count, l.Means = num(held)+" held", "commands that wait in the inbox"
+		}
+	}
+}
+
 func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	writes := accessOf(r.Context()).mayChange() == nil
 	commands, operates := writes && (p.opt.Broker != nil || p.opt.Apply != nil), writes && p.opt.Service != nil
@@ -168,9 +190,8 @@ func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	defer cancel()
 	firing, _ := p.opt.Timers.Firing(ctx, now) // the health shows if the database does not answer
 	shown := slices.Clone(links)
-	if i := slices.IndexFunc(shown, func(l link) bool { return l.Nav == "parked" }); one == "" {
-		stats, _ := p.opt.Timers.Stats(ctx, "")
-		shown[i].Count = stats.Parked
+	if one == "" {
+		p.count(ctx, shown)
 	}
 	throttled := p.opt.Quotas.Throttled()
 	if one != "" {

@@ -1,10 +1,14 @@
 package admin_test
 
 import (
+	"context"
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -305,14 +309,42 @@ func TestResultIsShownOnce(t *testing.T) {
 	}
 }
 
-// TestNavigationCountsWhatIsParked.
-func TestNavigationCountsWhatIsParked(t *testing.T) {
+// TestNavigationCountsWhatWaitsForAPerson: parked events, commands in the inbox, and those that
+// became dead letters since the start.
+func TestNavigationCountsWhatWaitsForAPerson(t *testing.T) {
 	t.Parallel()
-	s, _ := operated(t, nil)
-	for token, want := range map[string]bool{"full": true, "acme": false} {
-		if _, body := get(s, "/parked", with(token)...); strings.Contains(body, `Parked events <b class="count">2</b>`) != want {
-			t.Errorf("as %s:\n%s", token, body)
+	counters, b := new(app.Counters), channel(t)
+	s, store := operated(t, func(o *admin.Options) {
+		o.History, o.Broker = admin.NewHistory(counters, nil), b
+		o.Waiting = func(context.Context, timer.TenantID) ([]timer.InboxCount, error) {
+			return []timer.InboxCount{{TenantID: "acme", Reason: timer.WaitQuota, Messages: 3}, {TenantID: "acme", Reason: timer.WaitFailed, Messages: 4}}, nil
 		}
+	})
+	a, err := app.New(store, b, quiet, app.Options{Counters: counters})
+	if err != nil {
+		t.Fatal(err)
+	}
+	during(t, a.Run)
+	<-a.Running()
+	counts := regexp.MustCompile(`>([A-Za-z ]+) <b class="count" title="[^"]+">([^<]+)</b>`)
+	says := func(token string) (all []string) {
+		_, body := get(s, "/parked", with(token)...)
+		for _, found := range counts.FindAllStringSubmatch(body, -1) {
+			all = append(all, found[1]+" "+html.UnescapeString(found[2]))
+		}
+		return all
+	}
+	want := []string{"Tenants 7 held", "Parked events 2"}
+	if got := says("full"); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if code, got, _ := send(t, s, "PUT", "/v1/tenants/acme/timers/far?wait=5s", `{"in":"9000d"}`, with("full")...); code != 422 {
+		t.Errorf("%d %v", code, got)
+	}
+	want = slices.Insert(want, 1, "Dead letters +1")
+	eventually(t, "a dead letter", func() bool { return slices.Equal(says("full"), want) })
+	if got := says("acme"); len(got) > 0 {
+		t.Errorf("a tenant sees %q", got)
 	}
 }
 
