@@ -23,14 +23,14 @@ var Operations = []Operation{
 	read("get-stats", "/v1/stats", adminToken, "How many timers and events there are, and how late they are", (*api).stats),
 	read("get-upcoming", "/v1/upcoming", filtered, "How many timers are due in each of the next intervals, and of whom", (*api).upcoming),
 
-	row(Operation{ID: "schedule-timer", Verb: "schedule", Method: http.MethodPut, Path: pathTimer, Summary: "Publish a ScheduleTimer", rule: tenantToken, tune: tuneSchedule}, (*api).schedule),
-	row(Operation{ID: "cancel-timer", Verb: "cancel", Method: http.MethodDelete, Path: pathTimer, Summary: "Publish a CancelTimer", rule: tenantToken, tune: tuneCommand}, (*api).cancel),
+	row(Operation{ID: "schedule-timer", Verb: "schedule", Method: http.MethodPut, Path: pathTimer, Summary: "Schedule a timer: publish a ScheduleTimer, or, in a program without a broker, apply it at once", rule: tenantToken, tune: tuneSchedule}, (*api).schedule),
+	row(Operation{ID: "cancel-timer", Verb: "cancel", Method: http.MethodDelete, Path: pathTimer, Summary: "Cancel a timer: publish a CancelTimer, or, in a program without a broker, apply it at once", rule: tenantToken, tune: tuneCommand}, (*api).cancel),
 	row(Operation{
 		ID: "cancel-timers", Verb: "cancel", Method: http.MethodDelete, Path: pathTimers, rule: tenantToken, tune: tuneCancelMany,
-		Summary: "Publish a CancelTimers: cancel the timers of a prefix, of a correlation id, or of service calls. Exactly one of the three must be given",
+		Summary: "Cancel the timers of a prefix, of a correlation id, or of service calls, by a CancelTimers. Exactly one of the three must be given",
 	}, (*api).cancelMany),
 	row(Operation{
-		ID: "publish-commands", Verb: "publish", Method: http.MethodPost, Path: commandsPath, Summary: "Publish many commands", rule: filtered, tune: tuneLines,
+		ID: "publish-commands", Verb: "publish", Method: http.MethodPost, Path: commandsPath, Summary: "Publish, or apply, many commands", rule: filtered, tune: tuneLines,
 		About: "A body of lines, at most 1000 in 1 MiB, each of which is the envelope of a ScheduleTimer, ScheduleTimers, CancelTimer or CancelTimers. With the control character RS before each (application/json-seq) they may have line breaks. The answer has a line for each that is not empty, in their order. " +
 			"Each command is published with an id of its own for the broker: one that is sent again is published again, and the service ignores its version, which it has.",
 	}, (*api).publishLines),
