@@ -37,7 +37,7 @@ type Timer struct {
 // An Event says where the event of a timer is.
 type Event struct {
 	ID          string              `json:"id"`
-	State       timer.DeliveryState `json:"state" enum:"waiting,deferred,parked,published,unknown"`
+	State       timer.DeliveryState `json:"state" enum:"waiting,deferred,snoozed,parked,published,unknown"`
 	Since       string              `json:"since,omitempty" format:"date-time"`
 	Attempts    int                 `json:"attempts,omitempty"`
 	Reason      string              `json:"reason,omitempty"`

@@ -90,6 +90,7 @@ var deliveries = map[timer.DeliveryState]step{
 	timer.Published: {What: "Published", Explained: "the broker has acknowledged the event", Tone: "done"},
 	timer.Waiting:   {What: "Waits for the broker", Explained: "the event is in the outbox", Tone: "bad"},
 	timer.Deferred:  {What: "Publish failed", Explained: "it is tried again now", Tone: "bad"},
+	timer.Snoozed:   {What: "Wanted later", Explained: "its handler has it again now", Tone: "next"},
 	timer.Parked:    {What: "Parked", Explained: "the broker refused the event for good: see Parked events", Tone: "bad"},
 }
 
@@ -100,7 +101,7 @@ func (l *life) deliver(now time.Time) {
 		s = step{What: "Unknown", Explained: "too many events wait to find this one among them", Tone: "next"}
 	}
 	if l.Delivery.RetryAt.After(now) {
-		s.Explained = "it is tried again " + ago(l.Delivery.RetryAt, now)
+		s.Explained = map[bool]string{true: "its handler has it again ", false: "it is tried again "}[l.Delivery.State == timer.Snoozed] + ago(l.Delivery.RetryAt, now)
 	}
 	if s.Tone == "bad" {
 		l.Late = span(now.Sub(l.DueAt))

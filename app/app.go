@@ -218,3 +218,7 @@ func (a *App) handled(r handlers.Result) {
 // Running is closed when commands are being taken, or will be as soon as the broker
 // is there.
 func (a *App) Running() <-chan struct{} { return a.running }
+
+// NextRetry returns when the next event is due that waits in the outbox of this instance since it
+// failed, or since its handler wants it later; the zero time if none does.
+func (a *App) NextRetry(ctx context.Context) (time.Time, error) { return a.forwarder.NextRetry(ctx) }

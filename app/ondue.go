@@ -157,7 +157,7 @@ func (a *App) onDue(
 			deleted, err := false, errors.New("panic") // unless it is known better
 			defer func() {
 				end(err)
-				if err != nil && !errors.Is(err, outbox.ErrNotBegun) {
+				if _, later := errors.AsType[*timer.LaterError](err); err != nil && !later && !errors.Is(err, outbox.ErrNotBegun) {
 					a.opt.Counters.handlerFailed(prefix, 1)
 				}
 			}()

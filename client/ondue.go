@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ThreeDotsLabs/watermill/components/delay"
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/internal/option"
@@ -71,6 +72,11 @@ func ByPrefix(handles map[string]func(ctx context.Context, e timer.DueTimeReache
 // middleware of the router and the subscriber say. Several events are handled at once
 // if the subscriber delivers so. The context is that of the message, with the trace of
 // the event. Messages of other types are acked. Give [ByPrefix] for several handlers.
+//
+// With [timer.Later] handle has the event again about then, and no middleware sees an error. Over
+// broker/nats the server keeps it until then, within the retention of the stream. The other
+// drivers can't wait: there the message comes again as after an error, after seconds. Other
+// subscribers find the delay as Watermill's package delay says.
 func OnDue(
 	router *message.Router, sub message.Subscriber, handle func(ctx context.Context, e timer.DueTimeReached) error, opt OnDueOptions,
 ) *message.Handler {
@@ -95,6 +101,12 @@ func OnDue(
 		if !ok || e.State() == timer.Expired && !opt.Expired {
 			return nil
 		}
-		return opt.Once(WithTrace(msg.Context(), e.Trace), e.ID, func(ctx context.Context) error { return handle(ctx, e) })
+		err = opt.Once(WithTrace(msg.Context(), e.Trace), e.ID, func(ctx context.Context) error { return handle(ctx, e) })
+		if later, ok := errors.AsType[*timer.LaterError](err); ok {
+			delay.Message(msg, delay.For(max(0, later.After)))
+			msg.Nack() // the router would log an error, and its middleware try again or dead-letter it
+			return nil
+		}
+		return err
 	})
 }

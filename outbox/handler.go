@@ -31,7 +31,8 @@ type Handler struct {
 	// Handle reacts to the event of a row. The row is deleted if it returns nil;
 	// deleted says that Handle has done so itself. After an error, or a panic, it is
 	// called again after a delay, unless the error wraps [timer.ErrInvalid]: then the
-	// row is parked at once, or [ErrNotBegun]: then that was no attempt. It is called by
+	// row is parked at once, or [ErrNotBegun]: then that was no attempt, or it is a
+	// [timer.Later], which says when. It is called by
 	// many goroutines at once, and again for the same row if the process ends before the
 	// row is deleted.
 	Handle func(ctx context.Context, row Row) (deleted bool, err error)
@@ -201,7 +202,7 @@ func (c call) handle() {
 			go next.handle()
 		}
 		now, o := p.clock.Now(), outcome{handled: true}
-		if err != nil && p.stopping.Err() != nil && (p.publishing.Err() != nil || errors.Is(err, context.Canceled)) {
+		if err != nil && later(err) == nil && p.stopping.Err() != nil && (p.publishing.Err() != nil || errors.Is(err, context.Canceled)) {
 			o.unsent = []Place{row.Place} // the next start hands it over again
 		} else {
 			p.note(&o, now, row, p.topic(row.Message), h, err)
@@ -218,9 +219,15 @@ func (c call) handle() {
 	}
 	done, failed := h.Handle(ctx, row)
 	if failed != nil { // an error that is a nil pointer panics here, if it does
-		_, _ = failed.Error(), errors.Is(failed, timer.ErrInvalid)
+		_, _, _ = failed.Error(), errors.Is(failed, timer.ErrInvalid), later(failed)
 	}
 	deleted, err = done && failed == nil, failed
+}
+
+// later returns the [timer.Later] in an error, or nil.
+func later(err error) *timer.LaterError {
+	e, _ := errors.AsType[*timer.LaterError](err)
+	return e
 }
 
 // maxReason is how much of an error is kept with a row.

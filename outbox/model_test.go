@@ -217,7 +217,7 @@ func (t *table) Hasten(_ context.Context, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range t.deferred {
-		if e.at.After(now) {
+		if e.at.After(now) && !strings.HasPrefix(e.Destination, outbox.Snoozed) {
 			e.at = now
 			heap.Fix(t.due[e.Destination], e.place)
 		}

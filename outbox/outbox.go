@@ -124,10 +124,14 @@ func ReadRow(scan func(columns ...any) error) (Row, error) {
 	return row, nil
 }
 
+// Snoozed begins the destination of a row that its handler wants later, see [timer.Later]. It
+// sorts behind all other destinations, so that statements find and skip such rows.
+const Snoozed = "~"
+
 // A Deferral says when a row is published again, and why not now.
 type Deferral struct {
 	Place
-	Destination string // topic, and partition if the broker names it: rows that fail together
+	Destination string // topic, and partition if the broker names it: rows that fail together; or see [Snoozed]
 	Reason      string
 	RetryAt     time.Time
 	Untried     bool // no attempt is counted
@@ -171,7 +175,7 @@ type Table interface {
 	Claim(ctx context.Context, prefix string, limit int) (claimed int, err error)
 
 	// Hasten makes all deferred rows due now, however long they were to wait, except
-	// Unclaimed rows.
+	// Unclaimed and [Snoozed] rows.
 	Hasten(ctx context.Context, now time.Time) error
 
 	// Park takes a row out of the outbox for good and keeps it, with the reason,
@@ -360,6 +364,15 @@ func (f *Forwarder) Waiting() int {
 		return s.backlog.waiting()
 	}
 	return math.MaxInt
+}
+
+// NextRetry returns when the next deferred row of the table, or of the own shard, is due; the zero
+// time if there is none.
+func (f *Forwarder) NextRetry(ctx context.Context) (next time.Time, err error) {
+	if s := f.own.Load(); s != nil {
+		return s.table.NextRetry(ctx)
+	}
+	return next, nil
 }
 
 // Drain waits until the table, or the own shard, is empty, except for deferred rows that have

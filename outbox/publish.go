@@ -161,6 +161,11 @@ func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Han
 		if h != nil {
 			p.logs.failed(row, h, "", readable(err))
 		}
+	case h != nil && later(err) != nil:
+		p.failing.note(now, now, row, nil)
+		o.deferred = append(o.deferred, Deferral{
+			Place: row.Place, Destination: Snoozed + h.destination(row), Reason: readable(err), RetryAt: timer.RoundUp(now.Add(max(0, later(err).After))), Untried: true,
+		})
 	case h != nil && (errors.Is(err, timer.ErrInvalid) || row.Attempts+1 >= h.Attempts),
 		h == nil && errors.Is(err, broker.ErrRefused) && p.refused(row.Seq) >= p.opt.MaxAttempts:
 		p.failing.note(now, now, row, nil) // its row is parked

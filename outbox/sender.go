@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -311,13 +312,14 @@ func (s *sender) left(ctx context.Context, limit int) (head bool, deferred []Row
 const awaitedAttempts = 8
 
 // awaited reports whether rows are left that a stop should wait for: rows at the head, and
-// deferred ones that have not failed for long, and were not refused by the broker.
+// deferred ones that have not failed for long, were not refused by the broker, and that no
+// handler wants later.
 func (s *sender) awaited(ctx context.Context) bool {
 	head, deferred := s.left(ctx, s.opt.Batch)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return head || slices.ContainsFunc(deferred, func(r Row) bool {
-		return r.Attempts <= awaitedAttempts && s.destinations.get(r.Destination).failures <= awaitedAttempts && s.refusals[r.Seq] == 0
+		return !strings.HasPrefix(r.Destination, Snoozed) && r.Attempts <= awaitedAttempts && s.destinations.get(r.Destination).failures <= awaitedAttempts && s.refusals[r.Seq] == 0
 	})
 }
 

@@ -3,6 +3,7 @@ package timer
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 var (
@@ -68,3 +69,19 @@ func (e *InvalidError) Error() string { return "invalid: " + e.Detail }
 
 // Is makes every InvalidError an [ErrInvalid].
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
+
+// A LaterError is the answer of a handler that wants its event again, see [Later].
+type LaterError struct {
+	After time.Duration // from the moment that the handler returned
+}
+
+// Later returns an error by which the handler of an event has it handed over again after a
+// time, under the same id, also if the process starts anew meanwhile. That is no failure: no
+// attempt is counted and nothing is reported. The error may be wrapped, with a reason for people.
+// With a time of zero or less the event comes again soon.
+func Later(after time.Duration) error { return &LaterError{After: after} }
+
+// Error says when the event is handed over again.
+func (e *LaterError) Error() string {
+	return "the handler wants the event again after " + e.After.String()
+}

@@ -218,6 +218,7 @@ type DeliveryState string
 const (
 	Waiting         DeliveryState = "waiting"   // in the outbox, to be published
 	Deferred        DeliveryState = "deferred"  // in the outbox, to be published again after a failure
+	Snoozed         DeliveryState = "snoozed"   // in the outbox, since its handler wants it [Later]
 	Parked          DeliveryState = "parked"    // not in the outbox any more: the broker refused it for good
 	Published       DeliveryState = "published" // the broker has acked it
 	DeliveryUnknown DeliveryState = "unknown"   // more than [DeliveryWalk] events wait, and it is not among the first
@@ -232,9 +233,9 @@ type Delivery struct {
 	State       DeliveryState
 	Since       time.Time // when it came to the outbox, or was parked; zero if Published or unknown
 	Attempts    int       // publishes that failed though the broker was available
-	Reason      string    // of the last failure; empty if there was none
-	Destination string    // of a Deferred: the topic, and partition, that failed
-	RetryAt     time.Time // of a Deferred: when the next attempt is
+	Reason      string    // of the last failure, or of a Snoozed; empty if there was none
+	Destination string    // of a Deferred: the topic, and partition, that failed; of a handler's event the tenant and the prefix
+	RetryAt     time.Time // of a Deferred or Snoozed: when the next attempt is
 }
 
 // Counts are numbers of timers.

@@ -1,6 +1,7 @@
 package timertest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing/synctest"
@@ -120,10 +121,11 @@ func (s *Service) left(p *process) string {
 		return fmt.Sprintf("%d commands are not acked", n)
 	}
 	stats, err := s.read().Stats(ctx, "")
+	retry, failed := p.app.NextRetry(ctx)
 	switch {
-	case err != nil:
-		return fmt.Sprintf("the database does not answer: %v", err)
-	case stats.Outbox > 0:
+	case err != nil || failed != nil:
+		return fmt.Sprintf("the database does not answer: %v", cmp.Or(err, failed))
+	case !stats.Oldest.IsZero() || !retry.IsZero() && !retry.After(time.Now()): // a handler may want the others later
 		return fmt.Sprintf("%d events are not published", stats.Outbox)
 	case !stats.NextDue.IsZero() && !stats.NextDue.After(time.Now()):
 		return fmt.Sprintf("the timer that is due at %v has not fired", stats.NextDue)

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/components/delay"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"golang.org/x/sync/semaphore"
 
@@ -63,6 +64,11 @@ type Options struct {
 	// the message after its delay, or after Hold if that is shorter, and the server delivers it
 	// again. With 0 the window itself delivers the message again after its delay.
 	Hold time.Duration
+
+	// Later has the server deliver a message again after a delay that its handler has named
+	// before the nack, by Watermill's package delay. The window does not hold it. With nil such
+	// a message is as any other that is nacked.
+	Later func(d Delivery, after time.Duration)
 }
 
 // A Window has the messages that one subscription has in flight. Make it with
@@ -75,7 +81,8 @@ type Window struct {
 	slots    *semaphore.Weighted   // a slot for each message in flight
 	bytes    *semaphore.Weighted   // bytes of the messages in flight
 	maxBytes int
-	maxHold  time.Duration  // see [Options.Hold]
+	maxHold  time.Duration // see [Options.Hold]
+	later    func(Delivery, time.Duration)
 	expired  chan struct{}  // closed when acks have no effect any more
 	work     sync.WaitGroup // goroutines that settle or hold messages
 
@@ -112,6 +119,7 @@ func (s *Subscriptions) Open(ctx context.Context, opt Options) (*Window, error) 
 		bytes:    semaphore.NewWeighted(int64(opt.Bytes)),
 		maxBytes: opt.Bytes,
 		maxHold:  opt.Hold,
+		later:    opt.Later,
 		expired:  make(chan struct{}),
 	}
 	w.ctx, w.cancel = pause.WhileBoth(ctx, s.ctx)
@@ -222,6 +230,7 @@ func (w *Window) deliver(d Delivery, deliveries int) bool {
 	}
 	msg := d.Message()
 	msg.Metadata[broker.MetaDelivery] = strconv.Itoa(deliveries)
+	delete(msg.Metadata, delay.DelayedForKey) // which is its handler's to set
 	ctx, end := context.WithCancel(w.ctx)
 	msg.SetContext(ctx)
 	w.mu.Lock()
@@ -306,8 +315,12 @@ func (w *Window) finish(f *flight) {
 	case isClosed(f.msg.Acked()):
 		f.delivery.Ack()
 	case isClosed(f.msg.Nacked()):
-		w.work.Go(func() { w.hold(f) })
-		return
+		after, err := time.ParseDuration(f.msg.Metadata[delay.DelayedForKey])
+		if err != nil || w.later == nil {
+			w.work.Go(func() { w.hold(f) })
+			return
+		}
+		w.later(f.delivery, after)
 	default:
 		w.mu.Lock()
 		w.left = append(w.left, f.delivery)
@@ -330,11 +343,11 @@ func isClosed(c <-chan struct{}) bool {
 // if the intake ends first, or if the server would not leave it with the window. A message
 // that gets stale meanwhile is dropped within a second, since its slot is needed.
 func (w *Window) hold(f *flight) {
-	delay := broker.RedeliveryDelay(f.deliveries)
+	wait := broker.RedeliveryDelay(f.deliveries)
 	if w.maxHold > 0 {
-		delay = min(delay, w.maxHold)
+		wait = min(wait, w.maxHold)
 	}
-	for ; delay > 0 && !f.delivery.Stale() && pause.For(w.ctx, min(delay, time.Second)); delay -= time.Second {
+	for ; wait > 0 && !f.delivery.Stale() && pause.For(w.ctx, min(wait, time.Second)); wait -= time.Second {
 	}
 	if w.maxHold > 0 || !w.deliver(f.delivery, f.deliveries+1) {
 		w.release(f.delivery)

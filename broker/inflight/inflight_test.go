@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/components/delay"
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -27,7 +28,13 @@ type delivery struct {
 
 func (d *delivery) Bytes() int { return len(d.body) }
 
-func (d *delivery) Message() *message.Message { return message.NewMessage(d.body, []byte(d.body)) }
+func (d *delivery) Message() *message.Message {
+	msg := message.NewMessage(d.body, []byte(d.body))
+	if d.body == "forged" {
+		delay.Message(msg, delay.For(time.Hour))
+	}
+	return msg
+}
 
 func (d *delivery) Stale() bool { return d.stale.Load() }
 
@@ -221,6 +228,26 @@ func TestAHeldMessageIsReturnedAsItsServerWants(t *testing.T) {
 		synctest.Wait()
 		often.want(t, 0, 1)
 		<-add(w, &delivery{body: "more"}, &delivery{body: "yet more"}) // the slots are free
+		end(w)
+	})
+}
+
+// TestAMessageIsWantedLater by one that the window may leave to the server, and by a producer.
+func TestAMessageIsWantedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var later []time.Duration
+		w := open(t.Context(), t, inflight.Options{Messages: 1, Later: func(_ inflight.Delivery, after time.Duration) { later = append(later, after) }})
+		<-add(w, &delivery{body: "wanted later"})
+		msg := next(t, w, "wanted later")
+		delay.Message(msg, delay.For(90*time.Minute))
+		msg.Nack()
+		<-add(w, &delivery{body: "forged"}) // the slot is free
+		next(t, w, "forged").Nack()
+		time.Sleep(2 * time.Second)
+		next(t, w, "forged").Ack()
+		if len(later) != 1 || later[0] != 90*time.Minute {
+			t.Errorf("%v", later)
+		}
 		end(w)
 	})
 }

@@ -210,7 +210,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if err := checkFilter(topic); err != nil {
 		return nil, err
 	}
-	window, err := s.Open(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes})
+	window, err := s.Open(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Later: later})
 	if err != nil {
 		return nil, err
 	}
@@ -314,6 +314,14 @@ func (d *delivery) Return() {
 	d.to.mu.Unlock()
 	if ended {
 		d.to.sent(d.send("-NAK"))
+	}
+}
+
+// later has the server deliver a message again after a delay.
+func later(in inflight.Delivery, after time.Duration) {
+	if d := in.(*delivery); !d.Stale() {
+		d.to.sent(d.send(fmt.Sprintf(`-NAK {"delay": %d}`, max(after, 0).Nanoseconds())))
+		d.to.drop(d)
 	}
 }
 

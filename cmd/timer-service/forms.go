@@ -87,6 +87,8 @@ func whereabouts(e admin.Event) string {
 		return "waits for the broker since " + when(e.Since)
 	case timer.Deferred:
 		return fmt.Sprintf("not published in %d tries, the next at %s: %s: %s", e.Attempts, when(e.RetryAt), e.Destination, e.Reason)
+	case timer.Snoozed:
+		return fmt.Sprintf("its handler has it again at %s: %s", when(e.RetryAt), e.Reason)
 	case timer.Parked:
 		return fmt.Sprintf("parked at %s, the broker refuses it: %s", when(e.Since), e.Reason)
 	case timer.DeliveryUnknown:

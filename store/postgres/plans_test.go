@@ -127,7 +127,7 @@ var plans = map[string]plan{
 	"reach_shares":        {[]any{later, texts, longs, noon}, []string{byPlace, byTenant, byAwaitedUntil, byAwaited}},
 	"take":                {[]any{int32(0), int64(7)}, []string{byNumber}},
 	"take_deferred":       {[]any{int32(0), int64(7)}, []string{byDeferred}},
-	"stats":               {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey"}},
+	"stats":               {nil, []string{byDue, folded, fresh, byNumber, "idx_timer_outbox_deferred_oldest", "timer_outbox_parked_pkey"}},
 	"tenant_counts":       {[]any{"tenant-1", int64(100)}, []string{folded, folded, fresh, fresh}},
 	"inbox_put":           {[]any{texts, texts, longs, texts, texts, texts, texts, bytes, ints, longs, texts, ints, texts, longs}, nil},
 	"inbox_due":           {[]any{noon, "tenant-1", int64(100), int64(10), texts}, []string{byInboxRetry, byInboxRetry}},

@@ -96,9 +96,9 @@ var plans = map[string][]string{
 	},
 	"failing": {
 		"MATERIALIZE waits", "CO-ROUTINE destinations", "SETUP", "SCALAR SUBQUERY 1",
-		"SEARCH timer_outbox_deferred USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination>?)",
+		"SEARCH timer_outbox_deferred USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination<?)",
 		"RECURSIVE STEP", "SCAN destinations", "CORRELATED SCALAR SUBQUERY 3",
-		"SEARCH d USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination>?)",
+		"SEARCH d USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination>? AND destination<?)",
 		"SCAN destinations", "CORRELATED SCALAR SUBQUERY 6", "CO-ROUTINE (subquery-5)",
 		"SEARCH d USING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination=?)",
 		"SCAN (subquery-5)", "SCAN waits",

@@ -290,6 +290,34 @@ func outboxHasten(s *suite) {
 	s.same("head", ids(s.head(0, 10)), []string{rows[2].Message.UUID})
 }
 
+// outboxSnoozed has an event that its handler has failed to handle, and then wants later.
+func outboxSnoozed(s *suite) {
+	snoozed, other := event(1), event(2)
+	other.ReachedAt = noon.Add(time.Second)
+	s.emit(snoozed, other)
+	rows := s.head(0, 10)
+	again := rows[0].Place
+	again.Deferred = true
+	s.deferRow(rows[0].Place, "acme", "failed", noon)
+	later := noon.Add(time.Hour)
+	s.must(s.store.Defer(s.Context(), outbox.Deferral{Place: again, Destination: outbox.Snoozed + "acme", Reason: "busy", RetryAt: later, Untried: true}))
+	s.must(s.store.Hasten(s.Context(), noon.Add(time.Minute)))
+	s.same("before its time", len(s.deferred(later.Add(-time.Millisecond), "", 10, 10)), 0)
+	s.nextRetry("at its time", later)
+	s.same("delivery", s.delivery(rows[0].Message.UUID), timer.Delivery{
+		State: timer.Snoozed, Since: snoozed.ReachedAt, Attempts: 1, Reason: "busy", Destination: "acme", RetryAt: later,
+	})
+	failing, err := s.store.Failing(s.Context())
+	s.must(err)
+	s.same("failing", len(failing), 0)
+	s.deferRow(rows[1].Place, "other", "failed", noon)
+	s.same("the oldest", s.stats().Oldest, other.ReachedAt)
+	s.same("in the outbox", s.stats().Outbox, int64(2))
+	s.same("at its time", ids(s.deferred(later, "z", 10, 10)), []string{rows[0].Message.UUID})
+	s.deferRow(again, "acme", "failed", later)
+	s.same("the oldest", s.stats().Oldest, snoozed.ReachedAt)
+}
+
 // outboxFailing has a destination that fails, one whose events go around it untried, one that
 // works again, and an event that no handler wants.
 func outboxFailing(s *suite) {

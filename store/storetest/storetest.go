@@ -117,6 +117,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Outbox: a deferred row leaves the head, and is due at its time", outboxDefer},
 		{"Outbox: due rows come from each destination in turn", outboxDeferMany},
 		{"Outbox: deferred rows can be due at once", outboxHasten},
+		{"Outbox: a row that its handler wants later is never due earlier, and neither old nor failing", outboxSnoozed},
 		{"Outbox: a destination that fails is counted, with its oldest event and the last reason", outboxFailing},
 		{"Outbox: an unclaimed row is due again when it is claimed by a prefix of its service call", outboxClaim},
 		{"Outbox: a parked row is out of the way and kept", outboxPark},

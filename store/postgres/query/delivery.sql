@@ -10,7 +10,7 @@ SELECT 'waiting', appended_at, attempts, coalesce(last_error, ''), '', NULL::tim
   FROM head
  WHERE id = $1
  UNION ALL
-SELECT 'deferred', appended_at, attempts, last_error, destination, retry_at
+SELECT CASE WHEN destination < '~' THEN 'deferred' ELSE 'snoozed' END, appended_at, attempts, last_error, ltrim(destination, '~'), retry_at
   FROM deferred
  WHERE id = $1
  UNION ALL

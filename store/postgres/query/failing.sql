@@ -1,5 +1,5 @@
 -- The first $1 destinations of a shard whose events have failed, and up to $2 deferred events of
--- each. Hops over idx_timer_outbox_deferred_retry with one seek for each. The reason is that of the
+-- each, but for those that their handler wants later. Hops over idx_timer_outbox_deferred_retry with one seek for each. The reason is that of the
 -- event that was tried most often, without a sort.
 WITH RECURSIVE destinations (shard, destination) AS (
      (SELECT shard::integer, destination
@@ -26,5 +26,5 @@ SELECT destinations.destination, waiting.events, waiting.oldest, waiting.reason
                 WHERE d.shard::integer = destinations.shard AND d.destination = destinations.destination
                 ORDER BY d.shard::integer, d.destination, d.retry_at
                 LIMIT $2) AS due) AS waiting
- WHERE waiting.attempts > 0
+ WHERE waiting.attempts > 0 AND destinations.destination < '~'
  LIMIT $1

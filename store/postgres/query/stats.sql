@@ -1,6 +1,7 @@
 -- Read the counts of all tenants and the oldest events. Adds the folded row of all tenants
 -- and the rows that are not folded yet. Reads the first entry of idx_timer_schedules_due_at,
--- and the first event of each shard, deferred and not. Parked events are counted one by one:
+-- and the first event of each shard, deferred and not, but for those that their handler wants
+-- later. Parked events are counted one by one:
 -- they are few, since an operator handles them.
 WITH RECURSIVE shards (shard, appended_at, id) AS (
      SELECT -1::smallint, NULL::timestamptz(3), NULL::text COLLATE "C"
@@ -21,7 +22,7 @@ WITH RECURSIVE shards (shard, appended_at, id) AS (
       CROSS JOIN LATERAL (
             SELECT o.shard, o.appended_at, o.id
               FROM timer_outbox_deferred AS o
-             WHERE o.shard > deferred.shard
+             WHERE o.shard > deferred.shard AND o.destination < '~'
              ORDER BY o.shard, o.seq
              LIMIT 1) AS first)
 SELECT coalesce(sum(scheduled), 0)::bigint, coalesce(sum(reached), 0)::bigint, coalesce(sum(expired), 0)::bigint,

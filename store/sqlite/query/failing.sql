@@ -1,15 +1,15 @@
--- The first ?1 destinations whose events have failed, and up to ?2 deferred events of each. Hops
+-- The first ?1 destinations whose events have failed, and up to ?2 deferred events of each, but for those that their handler wants later. Hops
 -- over idx_timer_outbox_deferred_retry with a seek a destination.
 WITH RECURSIVE destinations (destination) AS (
      SELECT (SELECT destination
                FROM timer_outbox_deferred
-              WHERE unclaimed = 0 AND destination >= ''
+              WHERE unclaimed = 0 AND destination < '~'
               ORDER BY destination
               LIMIT 1)
       UNION ALL
      SELECT (SELECT d.destination
                FROM timer_outbox_deferred AS d
-              WHERE d.unclaimed = 0 AND d.destination > destinations.destination
+              WHERE d.unclaimed = 0 AND d.destination > destinations.destination AND d.destination < '~'
               ORDER BY d.destination
               LIMIT 1)
        FROM destinations

@@ -399,6 +399,12 @@ CREATE INDEX idx_timer_awaited_until
     ON timer_awaited (until);
 
 COMMENT ON TABLE timer_schema IS 'schema 2, instances from 1 on may go on';
+
+-- The oldest deferred event, without those that a handler wants later, whose destinations begin
+-- with ~.
+CREATE INDEX idx_timer_outbox_deferred_oldest
+    ON timer_outbox_deferred (shard, seq)
+ WHERE destination < '~';
 INSERT INTO timer_schema (version_id, is_applied) VALUES (2, true);
 COMMIT;
 
