@@ -46,7 +46,7 @@ type Conflict struct {
 type TimerRequest struct {
 	DueAt         string          `json:"dueAt,omitempty" format:"date-time" doc:"When it is due: RFC 3339 with a zone. A time in the past is due at once."`
 	In            string          `json:"in,omitempty" doc:"How long from now it is due, instead of dueAt." example:"90m"`
-	ExpiresAt     string          `json:"expiresAt,omitempty" format:"date-time" doc:"From when on it must not fire any more, as after an outage: then its event is a TimerExpired. After dueAt. Default: it may fire at any time."`
+	ExpiresAt     string          `json:"expiresAt,omitempty" format:"date-time" doc:"From when on it must not fire any more, as after an outage: then its event is a TimerExpired. After dueAt. Default: as the quotas of the tenant say, or never."`
 	ExpiresIn     string          `json:"expiresIn,omitempty" doc:"How long from now that is, instead of expiresAt." example:"2h"`
 	CorrelationID string          `json:"correlationId,omitempty" maxLength:"128"`
 	Data          json.RawMessage `json:"data,omitempty" doc:"Any JSON value of at most 4 KiB, which the event will carry."`

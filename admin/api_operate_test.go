@@ -391,7 +391,7 @@ func TestQuotasSayWhatIsUsed(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	limits, err := quota.New(quota.Config{
-		Default: quota.Limits{Live: 10}, Tenants: map[timer.TenantID]quota.Limits{"globex": {Accept: quota.Rate{PerSecond: 5}, Horizon: time.Hour, Policy: quota.DeadLetter}, "zeta": {}},
+		Default: quota.Limits{Live: 10}, Tenants: map[timer.TenantID]quota.Limits{"globex": {Accept: quota.Rate{PerSecond: 5}, Horizon: time.Hour, Policy: quota.DeadLetter, ExpireAfter: time.Minute}, "zeta": {}},
 	}, timer.ClockFunc(time.Now), quota.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -409,7 +409,7 @@ func TestQuotasSayWhatIsUsed(t *testing.T) {
 		"limited": true, "next": "globex", "default": map[string]any{"liveTimers": 10.0, "overQuota": "delay"},
 		"tenants": []any{map[string]any{
 			"tenantId": "globex", "own": true, "liveTimers": 1.0,
-			"limits": map[string]any{"acceptRate": 5.0, "horizonMs": 3600000.0, "overQuota": "dead_letter"},
+			"limits": map[string]any{"acceptRate": 5.0, "horizonMs": 3600000.0, "expireAfterMs": 60000.0, "overQuota": "dead_letter"},
 		}},
 	}
 	if diff := cmp.Diff(want, ask("full", "?limit=1")); diff != "" {

@@ -290,7 +290,7 @@ Examples:
 		Cases: []Case{{
 			ID: "list-quotas", As: AsTable, List: "tenants", Empty: "no tenant was active, or has limits of its own: timer-service config prints the limits of all",
 			Columns: []string{
-				"tenant=tenantId", "live=liveTimers", "of=limits.liveTimers|some", "accept/s=limits.acceptRate|some", "fire/s=limits.fireRate|some",
+				"tenant=tenantId", "live=liveTimers", "of=limits.liveTimers|some", "accept/s=limits.acceptRate|some", "fire/s=limits.fireRate|some", "expires after=limits.expireAfterMs|late",
 				"over quota=limits.overQuota", "waiting=waiting|some", "exceeded at=exceededAt",
 			},
 		}},

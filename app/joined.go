@@ -192,6 +192,7 @@ func (j Joined) command(ctx context.Context, now time.Time, t client.Timer) (tim
 	if err := timer.ValidateTimestamp(c.TimestampMS, now, a.opt.MaxClockAhead); err != nil {
 		return c, err
 	}
+	a.opt.Quotas.Expire(&c)
 	return c, timer.ValidateHorizon("dueAt", c.DueAt, now, a.opt.Quotas.HorizonOr(c.TenantID, a.opt.Horizon))
 }
 

@@ -91,12 +91,13 @@ func quotaSettings(l *quota.Limits) []setting {
 		{"fire_rate", "", rate(&l.Fire.PerSecond), "How many timers fire, by all instances together."},
 		{"fire_burst", "", integer(&l.Fire.Burst, 1, 1e9), "How many may fire at once after a pause. Default: as many as in a second."},
 		{"horizon", "", between(&l.Horizon, "a duration", ", such as 365d", time.Minute, 73_000*day, ParseDuration, FormatDuration), "How far ahead a due time may lie. Default: the setting `horizon`."},
+		{"expire_after", "", limit(&l.ExpireAfter, "a duration from 1s to 3650d, such as 1h", parseExpiry, FormatDuration), "How long after its due time a timer expires whose command names no expiry. Default: never."},
 		{"over_quota", "", choice(&l.Policy, quota.Delay, quota.DeadLetter), "What happens to a command over `live_timers` or `accept_rate`: the broker delivers it again later, or it becomes a dead letter. Default: `delay`."},
 	}
 }
 
 // limit is a value for which zero is no limit.
-func limit[T int64 | float64](field *T, form string, parse func(string) (T, bool), show func(T) string) value {
+func limit[T ~int64 | float64](field *T, form string, parse func(string) (T, bool), show func(T) string) value {
 	return parsed(field, form+", or "+noLimit, "", func(text string) (T, bool) {
 		if text == noLimit {
 			return 0, true
@@ -108,6 +109,11 @@ func limit[T int64 | float64](field *T, form string, parse func(string) (T, bool
 func parseCount(text string) (int64, bool) {
 	n, err := strconv.ParseUint(text, 10, 63)
 	return int64(n), err == nil && n > 0
+}
+
+func parseExpiry(text string) (time.Duration, bool) {
+	after, err := ParseDuration(text)
+	return after, err == nil && after >= time.Second && after <= 3650*day
 }
 
 func formatCount(n int64) string { return strconv.FormatInt(n, 10) }

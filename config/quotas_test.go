@@ -33,7 +33,7 @@ func TestTheExampleOfQuotas(t *testing.T) {
 		"acme": acme, "batch-jobs": jobs, "internal": internal,
 		"free-tier": {
 			Live: 100, Accept: quota.Rate{PerSecond: 0.5, Burst: 10}, Fire: quota.Rate{PerSecond: 10},
-			Horizon: 7 * days, Policy: quota.DeadLetter,
+			Horizon: 7 * days, Policy: quota.DeadLetter, ExpireAfter: time.Hour,
 		},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -46,7 +46,7 @@ func TestTheExampleOfQuotas(t *testing.T) {
 		{Key: "quotas.default", Value: "live_timers: 100000, accept_rate: 2000/s, fire_rate: 1000/s, horizon: 365d, over_quota: delay"},
 		{Key: "quotas.tenants.acme", Value: "live_timers: 5000000, accept_rate: 2000/s, fire_rate: 5000/s, horizon: 365d, over_quota: delay"},
 		{Key: "quotas.tenants.batch-jobs", Value: "live_timers: 100000, accept_rate: 1000/s, accept_burst: 50000, fire_rate: 1000/s, horizon: 365d, over_quota: delay"},
-		{Key: "quotas.tenants.free-tier", Value: "live_timers: 100, accept_rate: 0.5/s, accept_burst: 10, fire_rate: 10/s, horizon: 7d, over_quota: dead_letter"},
+		{Key: "quotas.tenants.free-tier", Value: "live_timers: 100, accept_rate: 0.5/s, accept_burst: 10, fire_rate: 10/s, horizon: 7d, expire_after: 1h, over_quota: dead_letter"},
 		{Key: "quotas.tenants.internal", Value: "horizon: 365d, over_quota: delay"},
 	}
 	for i := range values {
@@ -60,12 +60,16 @@ func TestTheExampleOfQuotas(t *testing.T) {
 func TestQuotasThatAreNotGivenAreNoLimit(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]quota.Config{
-		"default:":                                {},
-		"default: {}\ntenants:":                   {},
-		"tenants: {acme: , \"0\": {}, null: {}}":  {Tenants: map[timer.TenantID]quota.Limits{"acme": {}, "0": {}, "null": {}}},
-		"default: {live_timers: unlimited}":       {},
-		"default: {fire_rate: unlimited}":         {},
-		"default:\n  horizon: 60000":              {Default: quota.Limits{Horizon: time.Minute}},
+		"default:":                               {},
+		"default: {}\ntenants:":                  {},
+		"tenants: {acme: , \"0\": {}, null: {}}": {Tenants: map[timer.TenantID]quota.Limits{"acme": {}, "0": {}, "null": {}}},
+		"default: {live_timers: unlimited}":      {},
+		"default: {fire_rate: unlimited}":        {},
+		"default:\n  horizon: 60000":             {Default: quota.Limits{Horizon: time.Minute}},
+		"default: {expire_after: 90m}":           {Default: quota.Limits{ExpireAfter: 90 * time.Minute}},
+		"default: {expire_after: 1h}\ntenants: {a: {expire_after: unlimited}}": {
+			Default: quota.Limits{ExpireAfter: time.Hour}, Tenants: map[timer.TenantID]quota.Limits{"a": {}},
+		},
 		"default: {accept_rate: '0.1/h'}":         {Default: quota.Limits{Accept: quota.Rate{PerSecond: 0.1 / 3600}}},
 		"tenants: {acme: {accept_rate: 5/h}}":     {Tenants: map[timer.TenantID]quota.Limits{"acme": {Accept: quota.Rate{PerSecond: 5.0 / 3600}}}},
 		"tenants: {a: {over_quota: dead_letter}}": {Tenants: map[timer.TenantID]quota.Limits{"a": {Policy: quota.DeadLetter}}},
@@ -90,6 +94,7 @@ func TestQuotasReportAllMistakesAtOnce(t *testing.T) {
   fire_rate: [1]
   fire_burst: 10
   horizon: 1s
+  expire_after: never
   over_quota: drop
 tenants:
   _: {live_timers: 5}
@@ -112,19 +117,20 @@ default.live_timers="0" (FILE:3): must be a whole number from 1, or unlimited
 default.accept_rate="2000" (FILE:4): must be a rate, such as 2000/s, 90/m or 5/h, or unlimited
 default.fire_rate (FILE:5): must be a rate, such as 2000/s, 90/m or 5/h, or unlimited
 default.horizon="1s" (FILE:7): must be a duration from 1m to 73000d, such as 365d
-default.over_quota="drop" (FILE:8): must be delay or dead_letter
+default.expire_after="never" (FILE:8): must be a duration from 1s to 3650d, such as 1h, or unlimited
+default.over_quota="drop" (FILE:9): must be delay or dead_letter
 default.fire_burst (FILE:6): needs fire_rate; set that too, or remove this
-tenants.acme (FILE:12): is given in line 11 already; remove one
-tennants (FILE:19): is no quota; did you mean tenants?
-tenants._ (FILE:10): is not a tenant id: 1 to 64 characters of A-Z a-z 0-9 _ -, beginning with a letter or a digit
-tenants.acme.live_timers="-1" (FILE:11): must be a whole number from 1, or unlimited
-tenants.acme.accept_burst="1.5" (FILE:11): must be a whole number from 1 to 1000000000
-tenants.acme.accept_rate="0/s" (FILE:11): must be a rate, such as 2000/s, 90/m or 5/h, or unlimited
-tenants.beta (FILE:13): must be keys and values
-tenants.gamma.fire_rate (FILE:16): is given in line 15 already; remove one
-tenants.gamma.fire_rate="1/d" (FILE:15): must be a rate, such as 2000/s, 90/m or 5/h, or unlimited
-tenants.gamma.horizon (FILE:17): must be a duration from 1m to 73000d, such as 365d
-tenants.delta.accept_burst (FILE:18): needs accept_rate; set that too, or remove this`, "FILE", name)
+tenants.acme (FILE:13): is given in line 12 already; remove one
+tennants (FILE:20): is no quota; did you mean tenants?
+tenants._ (FILE:11): is not a tenant id: 1 to 64 characters of A-Z a-z 0-9 _ -, beginning with a letter or a digit
+tenants.acme.live_timers="-1" (FILE:12): must be a whole number from 1, or unlimited
+tenants.acme.accept_burst="1.5" (FILE:12): must be a whole number from 1 to 1000000000
+tenants.acme.accept_rate="0/s" (FILE:12): must be a rate, such as 2000/s, 90/m or 5/h, or unlimited
+tenants.beta (FILE:14): must be keys and values
+tenants.gamma.fire_rate (FILE:17): is given in line 16 already; remove one
+tenants.gamma.fire_rate="1/d" (FILE:16): must be a rate, such as 2000/s, 90/m or 5/h, or unlimited
+tenants.gamma.horizon (FILE:18): must be a duration from 1m to 73000d, such as 365d
+tenants.delta.accept_burst (FILE:19): needs accept_rate; set that too, or remove this`, "FILE", name)
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(err.Error(), "\n")); diff != "" {
 		t.Errorf("mistakes (-want +got):\n%s", diff)
 	}

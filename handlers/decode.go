@@ -139,7 +139,8 @@ func (h *Handlers) checkTimestamp(m *envelope.Message, now time.Time) error {
 	return nil
 }
 
-// checkSchedules refuses timers that are due beyond the horizon of their tenant.
+// checkSchedules refuses timers that are due beyond the horizon of their tenant, and has others
+// expire as the quotas of the tenant say.
 func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
 	if len(d.schedules) == 0 {
 		d.cancel.Receipt = h.opt.Receipts != nil
@@ -149,6 +150,7 @@ func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
 	for i := range d.schedules {
 		c := &d.schedules[i]
 		c.Receipt = h.opt.Receipts != nil
+		h.opt.Quotas.Expire(c)
 		if err := timer.ValidateHorizon(itemName(d.schedules, i)+"dueAt", c.DueAt, now, horizon); err != nil {
 			return err
 		}

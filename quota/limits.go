@@ -33,6 +33,10 @@ type Limits struct {
 	Fire    Rate          // timers that fire
 	Horizon time.Duration // how far ahead a timer may be due; 0: the limit of the service
 	Policy  Policy        // for commands that exceed Live or Accept; default Delay
+
+	// ExpireAfter is how long after its due time a timer expires whose command names no expiry;
+	// 0: never.
+	ExpireAfter time.Duration
 }
 
 // A Config holds the limits of all tenants. It must not be changed once a
@@ -62,7 +66,7 @@ func (c *Config) Validate() error {
 // validate returns an error if one of the limits is not a limit.
 func (l Limits) validate(whose string) error {
 	rate := func(r Rate) bool { return r.PerSecond >= 0 && !math.IsInf(r.PerSecond, 0) && r.Burst >= 0 }
-	if rate(l.Accept) && rate(l.Fire) && l.Live >= 0 && l.Horizon >= 0 && slices.Contains([]Policy{"", Delay, DeadLetter}, l.Policy) {
+	if rate(l.Accept) && rate(l.Fire) && l.Live >= 0 && l.Horizon >= 0 && l.ExpireAfter >= 0 && slices.Contains([]Policy{"", Delay, DeadLetter}, l.Policy) {
 		return nil
 	}
 	return fmt.Errorf("%s: %+v are no limits: numbers must not be negative, and a policy is %s or %s", whose, l, Delay, DeadLetter)

@@ -118,6 +118,20 @@ func (l *Limiter) HorizonOr(tenant timer.TenantID, otherwise time.Duration) time
 	return cmp.Or(l.config.Of(tenant).Horizon, otherwise)
 }
 
+// Expire gives a command that names no expiry the one of the limits of its tenant. It does nothing
+// if the Limiter is nil, or if no timer may expire so late.
+func (l *Limiter) Expire(c *timer.ScheduleTimer) {
+	if l == nil || !c.ExpiresAt.IsZero() {
+		return
+	}
+	l.mu.Lock()
+	after := l.config.Of(c.TenantID).ExpireAfter
+	l.mu.Unlock()
+	if at := timer.RoundUp(c.DueAt).Add(after); after > 0 && timer.ValidateExpiresAt("", at, c.DueAt) == nil {
+		c.ExpiresAt = at
+	}
+}
+
 // instances returns how many instances share the tenants.
 func (l *Limiter) instances() int { return max(1, l.opt.Instances()) }
 
