@@ -93,6 +93,11 @@ export class TimerServiceDouble implements Transport {
     this.#paused = false;
   }
 
+  /** All timers, in any state. */
+  get timers(): Readonly<TimerState>[] {
+    return [...this.#timers.values()];
+  }
+
   timer(tenantId: string, serviceCallId: string): Readonly<TimerState> | undefined {
     return this.#timers.get(`${tenantId}.${serviceCallId}`);
   }

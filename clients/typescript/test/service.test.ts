@@ -56,18 +56,34 @@ test("the double does what the service does", { skip: program ? false : "NOTHING
   const client = new TimerClient(both);
   const call = `order-${process.pid}`;
   const dueAt = new Date(Date.now() + 1000);
+  // Commands are handled at once, and in no order: settled waits until both have the same timers.
+  const settled = async () => {
+    for (;;) {
+      const { timers } = (await (await fetch(`${api}/v1/tenants/acme/timers`)).json()) as { timers: { serviceCallId: string; state: string; dueAt: string }[] };
+      const differs = (t: (typeof timers)[0]) => {
+        const { state, dueAt } = double.timer("acme", t.serviceCallId) ?? {};
+        return t.state !== state || Date.parse(t.dueAt) !== Date.parse(dueAt!);
+      };
+      if (timers.length === double.timers.length && !timers.some(differs)) return;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  };
+  await fetch(`${api}/v1/firing:pause`, { method: "POST" });
   await client.schedule("acme", { serviceCallId: call, dueAt, data: { b: [1.5, "é"] } }, { correlationId: "req-1" });
   await client.schedule("acme", { serviceCallId: `${call}-paid`, dueAt });
   await client.cancel("acme", `${call}-paid`);
   await client.schedule("acme", { serviceCallId: `${call}-moved`, dueAt: new Date(Date.now() + 3_600_000) });
   await client.schedule("acme", { serviceCallId: `${call}-moved`, dueAt });
   await client.scheduleMany("acme", [1, 2].map((n) => ({ serviceCallId: `${call}.many.${n}`, dueAt })));
+  await settled();
   await client.cancelMany("acme", { prefix: `${call}.many.2` });
   await client.schedule("acme", { serviceCallId: `${call}-late`, dueAt: "2001-01-01T00:00:00Z", expiresAt: "2001-01-01T00:00:01Z" });
   const wrong = { id: "wrong", type: "CancelTimer", tenantId: "acme", timestampMs: Date.now() + 48 * 3_600_000, payload: { tenantId: "acme", serviceCallId: call } };
   await assert.rejects(both.publish("timer.commands", JSON.stringify(wrong), {}, ""), { name: "InvalidMessage", reason: "bad_time" });
   assert.deepEqual(double.deadLetters.map(({ headers }) => decodeDeadLetter(headers)?.reason), ["bad_time"]);
+  await settled();
   await double.advance(5000);
+  await fetch(`${api}/v1/firing:resume`, { method: "POST" });
 
   const same = (all: { body: string | object }[]) => all.map(({ body }) => {
     const { payload, timestampMs, ...rest } = decode(typeof body === "string" ? body : JSON.stringify(body))! as any;
