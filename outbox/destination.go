@@ -64,8 +64,9 @@ func (ds *destinations) change(name string, change func(*destination)) {
 	ds.byName[name] = d
 }
 
-// note notes the results of a publish. A destination that took one of the rows works.
-func (ds *destinations) note(now time.Time, timedOut bool, rows []Row, messages []broker.Message, errs []error) {
+// note notes the results of a publish. A destination that took one of the rows works. It reports
+// whether one did that had failed.
+func (ds *destinations) note(now time.Time, timedOut bool, rows []Row, messages []broker.Message, errs []error) (again bool) {
 	for i, err := range errs {
 		if err == nil || errors.Is(err, broker.ErrRefused) || errors.Is(err, broker.ErrUnavailable) {
 			continue
@@ -80,11 +81,15 @@ func (ds *destinations) note(now time.Time, timedOut bool, rows []Row, messages 
 			}
 		})
 	}
-	works := func(d *destination) { *d = destination{busy: d.busy} }
+	works := func(d *destination) {
+		again = again || d.failures > 0
+		*d = destination{busy: d.busy}
+	}
 	for i, err := range errs {
 		if err == nil {
 			ds.change(messages[i].Topic, works)
 			ds.change(rows[i].Destination, works)
 		}
 	}
+	return again
 }

@@ -101,14 +101,14 @@ func (t *table) Deferred(_ context.Context, now time.Time, from string, limit, e
 	return rows, nil
 }
 
-func (t *table) NextRetry(context.Context) (next time.Time, _ error) {
+func (t *table) NextRetry(_ context.Context, after time.Time) (next time.Time, _ error) {
 	if err := t.failing("next_retry"); err != nil {
 		return next, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range t.deferred {
-		if next.IsZero() || e.at.Before(next) {
+		if e.at.After(after) && (next.IsZero() || e.at.Before(next)) {
 			next = e.at
 		}
 	}

@@ -159,9 +159,9 @@ type Table interface {
 	// destination, those with the earliest RetryAt. It leaves out Unclaimed rows.
 	Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]Row, error)
 
-	// NextRetry returns the earliest RetryAt of the rows that Deferred returns, or the zero
-	// time if there is none.
-	NextRetry(ctx context.Context) (time.Time, error)
+	// NextRetry returns the earliest RetryAt after a time, of the rows that Deferred returns, or
+	// the zero time if there is none.
+	NextRetry(ctx context.Context, after time.Time) (time.Time, error)
 
 	// Delete removes rows.
 	Delete(ctx context.Context, rows ...Place) error
@@ -370,7 +370,7 @@ func (f *Forwarder) Waiting() int {
 // time if there is none.
 func (f *Forwarder) NextRetry(ctx context.Context) (next time.Time, err error) {
 	if s := f.own.Load(); s != nil {
-		return s.table.NextRetry(ctx)
+		return s.table.NextRetry(ctx, time.Time{})
 	}
 	return next, nil
 }

@@ -85,7 +85,9 @@ func (p *pipeline) publish(rows []Row, messages []broker.Message) bool {
 	defer cancel()
 	errs := p.pub.Publish(ctx, messages...)
 	now, o := p.clock.Now(), outcome{acked: make([]Place, 0, len(rows)), events: make([]*message.Message, 0, len(rows))}
-	p.destinations.note(now, errors.Is(ctx.Err(), context.DeadlineExceeded), rows, messages, errs)
+	if p.destinations.note(now, errors.Is(ctx.Err(), context.DeadlineExceeded), rows, messages, errs) {
+		notify(p.retry)
+	}
 	for i, row := range rows {
 		p.note(&o, now, row, messages[i].Topic, nil, errs[i])
 	}
@@ -176,6 +178,9 @@ func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Han
 			to, policy, at = h.destination(row), h.policy(), fmt.Errorf("%w, in %s", err, h)
 		}
 		d := deferral(now, row, to, readable(err), policy)
+		if rest := p.destinations.get(to); h == nil && rest.rests(now) && rest.failures > row.Attempts { // its destination is at fault
+			d.RetryAt = rest.next
+		}
 		p.failing.note(now, d.RetryAt, row, at)
 		p.logs.failed(row, h, to, d.Reason)
 		o.deferred = append(o.deferred, d)

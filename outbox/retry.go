@@ -26,36 +26,48 @@ var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 // sendDeferred looks for destinations that have rows which are due, and probes each with a few
 // of them. However many rows one destination has, it costs little and delays no other.
 func (s *sender) sendDeferred(ctx context.Context, p *pipeline) {
-	from := "" // the destination where the search begins
+	from := ""                 // the destination where the search begins; empty: a round of all begins
+	idle := false              // the round has taken nothing so far
+	var began, woken time.Time // when the round began, and when a destination that rests is tried again
 	failures := 0
 	var last time.Time // when a search began, by the wall clock
 	for free := p.vacancy(ctx); free > 0; free = p.vacancy(ctx) {
 		if p.away.Swap(false) {
 			pause.For(ctx, retry.Connection.Longest)
 		}
-		began := s.clock.Now()
+		now := s.clock.Now()
 		// This process may have a handler that does not fail. And rows that were deferred by
 		// a clock that was ahead would wait until it is as late again.
-		wall := began.Round(0)
+		wall := now.Round(0)
 		if last.IsZero() || last.Sub(wall) > retry.Publish.Longest {
-			if err := s.table.Hasten(ctx, began); err != nil {
+			if err := s.table.Hasten(ctx, now); err != nil {
 				s.pauseAfter(ctx, &failures, err)
 				continue
 			}
 		}
 		last = wall
+		if from == "" {
+			idle, began, woken = true, now, never
+			select {
+			case <-s.retry: // the round finds what it is about
+			default:
+			}
+		}
 		more := s.handlerRows()
 		limit := min(free, retryRows) + more
-		rows, taken, err := s.due(ctx, began, from, limit, retryEach+more, func(name string) bool {
+		rows, taken, err := s.due(ctx, now, from, limit, retryEach+more, func(name string) bool {
 			d := s.destinations.get(name)
-			return !d.busy && !d.rests(began)
+			if d.rests(now) && d.next.Before(woken) {
+				woken = d.next
+			}
+			return !d.busy && !d.rests(now)
 		})
 		if err != nil {
 			s.pauseAfter(ctx, &failures, err)
 			continue
 		}
 		failures = 0
-		all := from == "" // destinations were asked for
+		idle = idle && len(taken) == 0
 		from = ""
 		if len(rows) == limit {
 			from = rows[len(rows)-1].Destination + "\x01" // behind it, however much it has
@@ -67,9 +79,9 @@ func (s *sender) sendDeferred(ctx context.Context, p *pipeline) {
 		for name, rows := range byName {
 			p.probe(ctx, name, rows)
 		}
-		wait := min(max(retryPause*s.clock.Now().Sub(began), s.interval), maxRetryPause)
-		if len(rows) == 0 && all {
-			s.awaitDeferred(ctx, wait)
+		wait := min(max(retryPause*s.clock.Now().Sub(now), s.interval), maxRetryPause)
+		if idle && from == "" {
+			s.awaitDeferred(ctx, began, woken, wait)
 			continue
 		}
 		pause.For(ctx, wait)
@@ -85,7 +97,10 @@ func (p *pipeline) probe(ctx context.Context, name string, rows []Row) {
 	}
 	p.destinations.change(name, func(d *destination) { d.busy = true })
 	p.publishes.Go(func() {
-		defer p.destinations.change(name, func(d *destination) { d.busy = false })
+		defer func() { // rows that it left are for the next search
+			p.destinations.change(name, func(d *destination) { d.busy = false })
+			notify(p.retry)
+		}()
 		for size := 2 * retryEach; p.publish(rows, messages); size = min(2*size, p.opt.Batch) {
 			n := min(size, p.opt.Batch-int(p.rows.Load()))
 			if n <= 0 {
@@ -111,16 +126,17 @@ func (s *sender) due(ctx context.Context, now time.Time, from string, limit, eac
 	return all, taken, err
 }
 
-// awaitDeferred waits until the next row is due, at least for the time given. It returns that
-// time after rows were deferred, which may be due earlier.
-func (s *sender) awaitDeferred(ctx context.Context, least time.Duration) {
-	next, err := s.table.NextRetry(ctx)
+// awaitDeferred waits until a row that was not due yet is, or until a destination that rests is
+// tried again, at least for the time given. It returns that time after rows were deferred, or are
+// left to the next search.
+func (s *sender) awaitDeferred(ctx context.Context, after, woken time.Time, least time.Duration) {
+	next, err := s.table.NextRetry(ctx, after)
+	if next.IsZero() || woken.Before(next) {
+		next = woken
+	}
 	wait := min(next.Sub(s.clock.Now()), maxRetryWait)
-	switch {
-	case err != nil:
+	if err != nil {
 		wait = least
-	case next.IsZero():
-		wait = maxRetryWait
 	}
 	due := time.NewTimer(max(wait, least))
 	defer due.Stop()

@@ -99,6 +99,45 @@ func TestTableIsReadWhenARowIsDueAgain(t *testing.T) {
 	})
 }
 
+// TestTableIsReadWhenATopicIsTriedAgain counts the reads of an hour in which a topic takes nothing,
+// with one event or many, of which another topic works again after half an hour.
+func TestTableIsReadWhenATopicIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, events := range []int{1, 500} {
+		synctest.Test(t, func(t *testing.T) {
+			var reads, tries atomic.Int64
+			l := &table{fail: func(op string) error {
+				if op == "deferred" || op == "next_retry" {
+					reads.Add(1)
+				}
+				return nil
+			}}
+			began, last := time.Now(), time.Time{}
+			p := &model{publish: func(m broker.Message) error {
+				if m.Topic == "b" && time.Since(began) > 30*time.Minute {
+					return nil
+				}
+				if !last.Equal(time.Now()) { // a try has several events
+					tries.Add(1)
+				}
+				last = time.Now()
+				return errTopic
+			}}
+			f := forward(t, l, p, outbox.Options{})
+			l.append("b")
+			for range events {
+				l.append("a")
+			}
+			f.Appended(events + 1)
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if most := 5 * tries.Load(); reads.Load() > most || len(p.ids["b"]) != 1 {
+				t.Errorf("%d events: %d reads for %d tries, want at most %d; published %v", events, reads.Load(), tries.Load(), most, p.ids)
+			}
+		})
+	}
+}
+
 // TestRowIsDueEarlierThanItWas has a row that is to wait for hours. Then its time is changed in the
 // table, or the clock is.
 func TestRowIsDueEarlierThanItWas(t *testing.T) {

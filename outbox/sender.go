@@ -254,8 +254,12 @@ func (s *sender) read(again bool, from func() ([]Row, error)) (rows, taken []Row
 	return rows, taken, nil
 }
 
-// land notes that rows are no longer in flight.
+// land notes that rows are no longer in flight. Other deferred rows may be due for which a search
+// had no room, since it found these.
 func (s *sender) land(rows ...Place) {
+	if slices.ContainsFunc(rows, func(p Place) bool { return p.Deferred }) {
+		defer notify(s.retry)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.landed = s.clock.Now()

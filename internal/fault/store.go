@@ -251,8 +251,8 @@ func (t *Table) Deferred(ctx context.Context, now time.Time, from string, limit,
 }
 
 // NextRetry fails as "next_retry".
-func (t *Table) NextRetry(ctx context.Context) (time.Time, error) {
-	return get(t.Decide, "next_retry", func() (time.Time, error) { return t.Table.NextRetry(ctx) })
+func (t *Table) NextRetry(ctx context.Context, after time.Time) (time.Time, error) {
+	return get(t.Decide, "next_retry", func() (time.Time, error) { return t.Table.NextRetry(ctx, after) })
 }
 
 // Delete fails as "delete".

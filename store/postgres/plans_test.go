@@ -87,7 +87,7 @@ var plans = map[string]plan{
 	"defer":               {[]any{int32(0), longs, texts, texts, times, ints, shorts}, []string{byNumber}},
 	"defer_again":         {[]any{int32(0), longs, texts, texts, times, ints, shorts}, []string{byDeferred}},
 	"deferred":            {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
-	"next_retry":          {[]any{int32(0)}, []string{byRetry, byRetry}},
+	"next_retry":          {[]any{int32(0), noon}, []string{byRetry, byRetry, byRetry}},
 	"failing":             {[]any{int64(100), int64(1000)}, []string{byRetry, byRetry, byRetry}},
 	"unpublished":         {nil, []string{byNumber}},
 	"advance":             {[]any{texts, texts, texts, longs}, nil},

@@ -53,9 +53,9 @@ func (s shard) owned() error {
 	return s.readable()
 }
 
-// NextRetry returns when the next deferred row of the shard is due.
-func (s shard) NextRetry(ctx context.Context) (next time.Time, err error) {
-	err = s.store.rows(ctx, "find the next retry", sqlNextRetry, []any{s.number}, store.Scan((*store.Time)(&next)))
+// NextRetry returns when the next deferred row of the shard is due, after a time.
+func (s shard) NextRetry(ctx context.Context, after time.Time) (next time.Time, err error) {
+	err = s.store.rows(ctx, "find the next retry", sqlNextRetry, []any{s.number, after}, store.Scan((*store.Time)(&next)))
 	return next, err
 }
 

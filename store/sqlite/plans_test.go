@@ -92,7 +92,7 @@ var plans = map[string][]string{
 		"RECURSIVE STEP", "SCAN destinations", "CORRELATED SCALAR SUBQUERY 3",
 		"SEARCH d USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination>?)",
 		"SEARCH destinations", "CORRELATED SCALAR SUBQUERY 5",
-		"SEARCH due USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination=?)",
+		"SEARCH due USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination=? AND retry_at>?)",
 	},
 	"failing": {
 		"MATERIALIZE waits", "CO-ROUTINE destinations", "SETUP", "SCALAR SUBQUERY 1",

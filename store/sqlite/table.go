@@ -24,9 +24,9 @@ func (s *Store) Deferred(ctx context.Context, now time.Time, from string, limit,
 	return s.events(ctx, sqlDeferred, now.UnixMilli(), from, limit, each)
 }
 
-// NextRetry returns when the next deferred row is due.
-func (s *Store) NextRetry(ctx context.Context) (next time.Time, err error) {
-	err = each(ctx, pollQuerier{s}, store.Scan((*store.Time)(&next)), sqlNextRetry)
+// NextRetry returns when the next deferred row is due, after a time.
+func (s *Store) NextRetry(ctx context.Context, after time.Time) (next time.Time, err error) {
+	err = each(ctx, pollQuerier{s}, store.Scan((*store.Time)(&next)), sqlNextRetry, after.UnixMilli())
 	return next, classify("find the next retry", err)
 }
 

@@ -179,7 +179,7 @@ func (s *suite) deferred(now time.Time, from string, limit, each int) []outbox.R
 
 func (s *suite) nextRetry(of string, want time.Time) {
 	s.Helper()
-	next, err := s.store.NextRetry(s.Context())
+	next, err := s.store.NextRetry(s.Context(), time.Time{})
 	s.must(err)
 	s.same("next retry "+of, next.UTC(), want)
 }

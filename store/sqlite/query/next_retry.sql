@@ -1,4 +1,4 @@
--- When the next deferred event is due, null if there is none. Hops over
+-- When the next deferred event is due after ?1, null if there is none. Hops over
 -- idx_timer_outbox_deferred_retry with two seeks a destination.
 WITH RECURSIVE destinations (destination) AS (
      SELECT (SELECT destination
@@ -16,5 +16,5 @@ WITH RECURSIVE destinations (destination) AS (
       WHERE destination IS NOT NULL)
 SELECT min((SELECT min(due.retry_at)
               FROM timer_outbox_deferred AS due
-             WHERE due.unclaimed = 0 AND due.destination = destinations.destination))
+             WHERE due.unclaimed = 0 AND due.destination = destinations.destination AND due.retry_at > ?1))
   FROM destinations
