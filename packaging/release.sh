@@ -78,4 +78,13 @@ if command -v npm >/dev/null; then
 else
   echo "WARNING: no npm here, so the client for TypeScript is NOT PACKED" >&2
 fi
+
+# The chart, as helm package makes it, but for its times. It takes the image that publish.sh pushes.
+cp -rL packaging/helm/timer-service "$work/"
+sed -i "s/^version: .*/version: ${version#v}/; s/^appVersion: .*/appVersion: \"${version#v}\"/" "$work/timer-service/Chart.yaml"
+sed -i 's#^  repository: registry.example/timer-service$#  repository: ghcr.io/event-service-agent/timer-service#' "$work/timer-service/values.yaml"
+grep -q ghcr.io "$work/timer-service/values.yaml"
+tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --format=ustar --mode=u+rw,go=rX --mtime="@$SOURCE_DATE_EPOCH" \
+  -cf - timer-service/{Chart.yaml,values.yaml,values.schema.json,rules.yml,templates} |
+  gzip -9n >"$out/timer-service-${version#v}.tgz"
 (cd "$out" && sha256sum -- * >"$work/SHA256SUMS" && cp "$work/SHA256SUMS" .)
