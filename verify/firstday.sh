@@ -3,7 +3,7 @@
 # commands, and then the mistakes, outages and misunderstandings of the first
 # hours, all with the program alone. Every step prints its command, what was
 # printed, and "ok" or "FAILED"; the exit code is 1 if one failed. It takes about
-# two minutes after the build, and needs Go and git.
+# three minutes after the build, and needs Go, git and curl.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -71,6 +71,60 @@ for time in first second; do
 done
 kill -INT -- "-$group" # as Ctrl-C does
 check "Ctrl-C ends it" eventually 30 ended "$group"
+
+title "An operator's round"
+round=(--db-path "$tmp/round.db" --nats-port "$base" --http-addr "127.0.0.1:$((base + 2))")
+api=http://127.0.0.1:$((base + 2))
+verb() { run ./timer-service "$@" --db-path "$tmp/round.db"; }
+serve round "${round[@]}"
+service=$group
+verb schedule acme order-1 --at 1h --data '{"attempt":3}' --wait
+check "scheduled" eval 'exits 0 && prints "^scheduled +acme.order-1 +due "'
+verb schedule acme order-2 --in 1h --wait
+verb list acme
+check "both are listed" eval 'exits 0 && prints order-1 && prints order-2'
+verb pause acme --until 1h
+check "firing of acme is paused" eval 'exits 0 && prints "firing of acme is paused"'
+verb schedule acme order-3 --in 0 --until-fired --timeout 2s
+check "a wait says that it is paused" eval 'exits 1 && prints "no answer within 2s; firing of acme, or of all tenants, is paused since"'
+verb resume acme
+check "resumed" eval 'exits 0 && prints "timers fire"'
+check "and it fires" eventually 10 eval './timer-service get acme order-3 --db-path "$tmp/round.db" | grep -q Reached'
+verb cancel acme order-2 --wait
+check "canceled, and what it was" eval 'exits 0 && prints "^canceled +acme.order-2 .*was due at"'
+verb list acme --limit -1
+check "a negative limit is refused" eval 'exits 2 && prints "limit must not be negative; 0 is all"'
+verb schedule acme far --in 4000d
+check "a due time beyond the horizon is refused at once" eval 'exits 2 && prints "beyond the horizon of 87600h"'
+run curl -s -X PUT -H 'Content-Type: application/json' -d '{"in":"1h","timestampMs":'"$(now)"'000}' "$api/v1/tenants/acme/timers/order-4"
+check "and so are microseconds, over HTTP" prints '"status":422.*it looks like microseconds.*"reason":"bad_time"'
+verb dlq list
+check "there is no dead letter of either" eval 'exits 0 && prints "no dead letters"'
+run ./timer-service health --db-path "$tmp/other.db" --http-addr "127.0.0.1:$((base + 2))"
+check "health of another database is not that of this one" eval 'exits 1 && prints "is a timer service with the database .* is not made yet"'
+verb doctor "${round[@]:2}"
+check "doctor finds nothing bad while it runs" eval 'exits 0 && prints "^ok +http +a timer service answers" && ! prints ^bad'
+verb backup -
+check "a backup is a file" eval 'exits 2 && prints "name a file"'
+verb backup "$tmp/copy.db"
+check "a backup while it runs" eval 'exits 0 && prints "^backed up 3 timers \(1 Scheduled, 1 Reached, 0 Expired, 1 Canceled\)"'
+stop "$service"
+rm "$tmp"/round.db "$tmp"/round.db-* 2>/dev/null
+cp "$tmp/copy.db" "$tmp/round.db"
+serve restored "${round[@]}"
+verb get acme order-1 --data
+check "the timer is back, with its data" eval 'exits 0 && prints Scheduled && prints attempt'
+verb doctor "${round[@]:2}"
+check "doctor finds nothing bad after the restore" eval 'exits 0 && ! prints ^bad'
+run env API="$api" bash examples/clients/http.sh
+check "a program in a shell schedules over HTTP, and its timer fires" eval 'exits 0 && prints "^order-.* is due"'
+stop "$group"
+
+title "An embedder's examples"
+run timeout --signal INT 20 go run ./examples/monolith
+check "the monolith does what its README shows" eval 'prints "is due +acme.call-.*-1 +correlation request-1" && prints "succeeded +acme.call-.*-2 +200 OK" && ! prints "succeeded +acme.call-.*-3 "'
+run go test -count=1 ./examples/recipes ./examples/test ./examples/monolith
+check "the recipes and the examples of tests pass" exits 0
 
 title "A key that has fired; one service, its own broker"
 db=$tmp/own.db
