@@ -12,6 +12,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
@@ -30,6 +31,7 @@ type actions struct {
 	apply    func(context.Context, *message.Message) error // applies commands in place of the broker; nil: they need one
 	operator timer.Operator                                // nil: what needs it is refused
 	service  Service                                       // nil: what needs it is refused
+	clock    *app.TestClock                                // nil: the time is real
 	maxAhead time.Duration                                 // how far ahead of the clock a command may be
 	audit    *audit
 	log      *slog.Logger
@@ -41,7 +43,7 @@ type actions struct {
 
 func newActions(log *slog.Logger, opt Options) *actions {
 	return &actions{
-		timers: opt.Timers, broker: opt.Broker, apply: opt.Apply, operator: opt.Operator, service: opt.Service, maxAhead: option.Positive(opt.MaxClockAhead, 24*time.Hour),
+		timers: opt.Timers, broker: opt.Broker, apply: opt.Apply, operator: opt.Operator, service: opt.Service, clock: opt.Clock, maxAhead: option.Positive(opt.MaxClockAhead, 24*time.Hour),
 		audit: &audit{log: log}, log: log, failed: opt.Failed,
 		visits:  shares{most: 8, mostOfTenant: 1, full: errAllVisit, fullOfTenant: errTenantVisits},
 		streams: shares{most: 50, mostOfTenant: 10, full: errAllListen, fullOfTenant: errTenantListens},

@@ -22,6 +22,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/internal/option"
@@ -51,6 +52,7 @@ type Options struct {
 	Events   *Events        // source of /v1/events; default no events
 	Service  Service        // the running service to change; default it can't be changed
 	Quotas   *quota.Limiter // quotas of tenants; default none
+	Clock    *app.TestClock // the time of a service under test, which requests may move; default it is no test
 
 	Connections   int           // most over TCP, and eight more for probes; default 1000
 	MaxClockAhead time.Duration // how far ahead of the clock commands may be; default 24 hours

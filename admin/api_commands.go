@@ -85,7 +85,7 @@ type (
 )
 
 func (a *api) schedule(ctx context.Context, in *scheduleInput) (*commandOutput, error) {
-	due, expires, err := in.Body.times(time.Now())
+	due, expires, err := in.Body.times(a.actions.now())
 	if err != nil {
 		return nil, err
 	}

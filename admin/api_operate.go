@@ -163,7 +163,7 @@ func (a *api) firingOf(ctx context.Context, tenant timer.TenantID, more string) 
 }
 
 func (a *api) firing(ctx context.Context, _ *struct{}) (*reply[Firing], error) {
-	pauses, err := a.timers.Firing(ctx, time.Now())
+	pauses, err := a.timers.Firing(ctx, a.actions.now())
 	return &reply[Firing]{a.showFiring(pauses)}, err
 }
 

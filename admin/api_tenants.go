@@ -137,7 +137,7 @@ type tenantsInput struct {
 }
 
 func (a *api) tenants(ctx context.Context, in *tenantsInput) (*reply[Tenants], error) {
-	now := time.Now()
+	now := a.actions.now()
 	pauses, err := a.timers.Firing(ctx, now)
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func statsOf(ctx context.Context, timers timer.Reader, tenant timer.TenantID, no
 }
 
 func (a *api) stats(ctx context.Context, _ *struct{}) (*reply[Stats], error) {
-	now := time.Now()
+	now := a.actions.now()
 	s, o, err := statsOf(ctx, a.timers, "", now)
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (a *api) stats(ctx context.Context, _ *struct{}) (*reply[Stats], error) {
 }
 
 func (a *api) tenantStats(ctx context.Context, in *TenantPath) (*reply[TenantStats], error) {
-	tenant, now := in.Tenant, time.Now()
+	tenant, now := in.Tenant, a.actions.now()
 	s, o, err := statsOf(ctx, a.timers, tenant, now)
 	if err != nil {
 		return nil, err

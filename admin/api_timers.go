@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -180,6 +179,6 @@ func (a *api) find(ctx context.Context, in *findInput) (*reply[Timers], error) {
 	if err != nil || within < 0 {
 		return nil, huma.Error422UnprocessableEntity("dueWithin must be a duration with a unit, such as 90s, 1h or 7d; 0 finds overdue timers")
 	}
-	page, err := a.timers.List(ctx, timer.Filter{DueBefore: time.Now().Add(within), After: in.After, Limit: in.Limit})
+	page, err := a.timers.List(ctx, timer.Filter{DueBefore: a.actions.now().Add(within), After: in.After, Limit: in.Limit})
 	return in.page(page.Entries, page.Next), err
 }

@@ -44,7 +44,7 @@ func (a *api) upcoming(ctx context.Context, in *upcomingInput) (*reply[Upcoming]
 	if err != nil || width <= 0 || width > timer.MaxIntervalWidth {
 		return nil, timer.Invalid(timer.ReasonBadField, "width must be a duration with a unit, such as 1m, and at most %s", config.FormatDuration(timer.MaxIntervalWidth))
 	}
-	u, err := upcoming(ctx, a.timers, in.Tenant, time.Now(), width, in.Intervals)
+	u, err := upcoming(ctx, a.timers, in.Tenant, a.actions.now(), width, in.Intervals)
 	return &reply[Upcoming]{u}, err
 }
 

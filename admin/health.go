@@ -24,6 +24,7 @@ func (s *Server) livez(w http.ResponseWriter, _ *http.Request) {
 // A Readiness says whether commands are handled and timers fire, and how each part is.
 type Readiness struct {
 	Ready    bool            `json:"ready"`
+	Test     bool            `json:"testClock,omitempty"` // the time is that of a test
 	Parts    []ReadinessPart `json:"parts"`
 	Database string          `json:"database,omitempty"` // its id
 }
@@ -50,13 +51,18 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 		code = http.StatusServiceUnavailable
 	}
 	if strings.Contains(r.Header.Get("Accept"), "application/json") {
-		is := Readiness{h.Ready(), all(h.Parts, func(p Part) ReadinessPart { return ReadinessPart{p.Part, !p.Red, p.Since.UTC(), p.Reason, p.Advice} }), s.opt.Database}
+		parts := all(h.Parts, func(p Part) ReadinessPart { return ReadinessPart{p.Part, !p.Red, p.Since.UTC(), p.Reason, p.Advice} })
+		is := Readiness{h.Ready(), s.opt.Clock != nil, parts, s.opt.Database}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(is)
 		return
 	}
-	writeText(w, code, h.text(r.URL.Query().Has("verbose"), time.Now()))
+	text := h.text(r.URL.Query().Has("verbose"), time.Now())
+	if s.opt.Clock != nil {
+		text += "TEST CLOCK: it is " + stamp(s.opt.Clock.Now()) + "\n"
+	}
+	writeText(w, code, text)
 }
 
 // text describes the parts, one on each line: all of them, or only the red ones.

@@ -43,6 +43,12 @@ var Operations = []Operation{
 	row(Operation{ID: "retry-parked-events", Method: http.MethodPost, Path: "/v1/parked:retry", Summary: "Put parked events back into the outbox, as if they were new", rule: filtered}, (*api).retryParked),
 	row(Operation{ID: "discard-parked-events", Method: http.MethodPost, Path: "/v1/parked:discard", Summary: "Delete parked events for good: their timers stay Reached or Expired", rule: filtered}, (*api).discardParked),
 
+	live(read("get-clock", "/v1/clock", filtered, "The time by which timers fire", (*api).clock)),
+	row(Operation{
+		ID: "advance-clock", Method: http.MethodPost, Path: "/v1/clock:advance", rule: adminToken,
+		Summary: "Move the clock of a service under test on, from one due time to the next, and answer when all that became due was published",
+	}, (*api).advance),
+
 	read("get-firing", "/v1/firing", adminToken, "Whether timers fire, or firing is paused of all tenants or of some", (*api).firing),
 	row(Operation{ID: "pause-firing", Method: http.MethodPost, Path: "/v1/firing:pause", Summary: "Fire no timer of any tenant, or of one, until a time or until firing is resumed. A pause that there is gets the new end", rule: adminToken}, (*api).pause),
 	row(Operation{ID: "resume-firing", Method: http.MethodPost, Path: "/v1/firing:resume", Summary: "Fire again, overdue timers first. A tenant that was paused by name is resumed by name", rule: adminToken}, (*api).resume),

@@ -60,6 +60,7 @@ type view struct {
 	One       bool   // the request may see one tenant only
 	Session   bool   // the request can log out
 	Now       time.Time
+	Test      bool // Now is the time of a test
 	Health    Health
 	Firing    timer.Pauses     // of all and of tenants, as far as the request may see them
 	Throttled []timer.TenantID // over a quota, as far as the request may see them
@@ -185,7 +186,7 @@ func (p *pages) count(ctx context.Context, shown []link) {
 func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	writes := accessOf(r.Context()).mayChange() == nil
 	commands, operates := writes && (p.opt.Broker != nil || p.opt.Apply != nil), writes && p.opt.Service != nil
-	one, now := accessOf(r.Context()).tenant, time.Now()
+	one, now := accessOf(r.Context()).tenant, p.actions.now()
 	ctx, cancel := context.WithTimeout(r.Context(), firingTimeout)
 	defer cancel()
 	firing, _ := p.opt.Timers.Firing(ctx, now) // the health shows if the database does not answer
@@ -201,7 +202,7 @@ func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	v := view{
 		page: found, Prefix: p.opt.Prefix, Self: p.opt.Prefix + r.URL.RequestURI(), Search: r.URL.Query().Get("q"),
 		ReadOnly: !commands && !operates, Commands: commands, Operates: operates,
-		One: one != "", Session: p.opt.Token != "", Now: now, Health: p.opt.Monitor.Health(), Firing: firing, Throttled: throttled, Links: shown,
+		One: one != "", Session: p.opt.Token != "", Now: now, Test: p.opt.Clock != nil, Health: p.opt.Monitor.Health(), Firing: firing, Throttled: throttled, Links: shown,
 		Instance: instance(),
 	}
 	v.Did, v.InPart = takeResult(w, r, p.opt.Prefix)

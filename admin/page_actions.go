@@ -73,7 +73,7 @@ var deeds = map[string]deed{
 				if err != nil {
 					return "", huma.Error400BadRequest("the length of the pause is no duration")
 				}
-				until = time.Now().Add(length)
+				until = a.now().Add(length)
 			}
 			return "No timer of " + cmp.Or(string(tenant), allTenants) + " fires until " + cmp.Or(stamp(until), "firing is resumed") + ".", a.pause(ctx, tenant, until)
 		},
@@ -94,7 +94,7 @@ var deeds = map[string]deed{
 			if err != nil {
 				return "", huma.Error400BadRequest("choose how far back the events are wanted")
 			}
-			did, err := a.refire(ctx, timer.Refire{TenantID: tenant, Since: time.Now().Add(-length)})
+			did, err := a.refire(ctx, timer.Refire{TenantID: tenant, Since: a.now().Add(-length)})
 			line := count(int64(did.Events), "event") + " published again"
 			if did.Next != "" {
 				return line + ", not all: the verb refire goes on until the end.", errMore

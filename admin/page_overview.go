@@ -64,7 +64,7 @@ type backlog struct {
 }
 
 func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
-	now := time.Now()
+	now := p.actions.now()
 	o := &overview{}
 	found := page{Name: "overview.html", Title: "Overview", Nav: "overview", Live: true, Body: o}
 	if accessOf(ctx).tenant != "" { // the overview is about all tenants

@@ -41,7 +41,7 @@ func (p *pages) timer(ctx context.Context, r *http.Request) (page, error) {
 	found.Body, found.Title = l, string(key.TenantID)+"/"+string(key.ServiceCallID)
 	l.Entry, l.EventID, l.Delivery, err = timerOf(ctx, p.opt.Timers, key)
 	l.Word = stateWords[l.State]
-	l.list(time.Now())
+	l.list(p.actions.now())
 	return found, err
 }
 

@@ -262,6 +262,26 @@ Examples:
 		Cases: []Case{{ID: "resume-firing", As: AsFields, Columns: []string{"=.|firing"}}},
 	},
 	{
+		Name: "clock show", Help: "Show the time by which timers fire.",
+		About: `It is the machine's, except of a service that was started with serve --test-clock.
+
+Examples:
+
+    timer-service clock show
+    timer-service clock show -o json`,
+		Cases: []Case{{ID: "get-clock", As: AsFields, Columns: []string{"now=now", "test clock=test"}}},
+	},
+	{
+		Name: "clock advance", Help: "Move the clock of a service that was started with serve --test-clock.", Xor: []string{"by to"},
+		About: `Goes from one due time to the next, and ends when all that became due was published.
+
+Examples:
+
+    timer-service clock advance --by 3h
+    timer-service clock advance --to 2030-01-31T12:00:00Z -o json`,
+		Cases: []Case{{ID: "advance-clock", As: AsFields, Columns: []string{"now=now", "reached=reached", "expired=expired", "published=published"}}},
+	},
+	{
 		Name: "refire", Help: "Publish events again that consumers or the broker lost.", Args: []string{"tenant?"}, Omit: []string{"after"},
 		About: `For consumers that lost events, or a broker that lost what it had stored, such as a NATS
 server after a power cut. Each event keeps its id and its times: a consumer that

@@ -40,6 +40,7 @@ type Options struct {
 	DrainTimeout    time.Duration               // how long a stop waits for messages in flight and for the outbox, together; default 10s
 	CatchUpTimeout  time.Duration               // how long firing waits at most, once the broker is there, for commands that wait there; default 10s
 	Clock           timer.Clock                 // default time.Now
+	TestClock       *TestClock                  // takes the place of Clock and Elapsed: time stands still until a test moves it; default none
 	Elapsed         func() time.Duration        // since any fixed time, by a clock that is never set; a Clock that runs ahead of it has jumped; default the monotonic clock
 	Counters        *Counters                   // counts what happens; default none
 	Hooks           []Hooks                     // are called when something happens
@@ -122,6 +123,9 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 		store: s, broker: b, log: log,
 		opt: opt, running: make(chan struct{}),
 	}
+	if opt.TestClock != nil {
+		opt.TestClock.app = a
+	}
 	a.hooks = append(allHooks{opt.Counters.hooks()}, opt.Hooks...)
 	a.forwarder = a.newForwarder()
 	behind := &catchUp{
@@ -196,6 +200,9 @@ func (o Options) withDefaults() Options {
 	o.PollingInterval = option.Positive(o.PollingInterval, defaultPollingInterval)
 	o.Horizon = option.Positive(o.Horizon, defaultHorizon)
 	o.MaxClockAhead = option.Positive(o.MaxClockAhead, defaultMaxClockAhead)
+	if c := o.TestClock; c != nil {
+		o.Clock, o.Elapsed = c, func() time.Duration { return c.Now().Sub(c.began) }
+	}
 	o.Clock = cmp.Or[timer.Clock](o.Clock, timer.ClockFunc(time.Now))
 	if began := time.Now(); o.Elapsed == nil {
 		o.Elapsed = func() time.Duration { return time.Since(began) } // whatever the Clock returns
@@ -219,6 +226,6 @@ func (a *App) handled(r handlers.Result) {
 // is there.
 func (a *App) Running() <-chan struct{} { return a.running }
 
-// NextRetry returns when the next event is due that waits in the outbox of this instance since it
-// failed, or since its handler wants it later; the zero time if none does.
-func (a *App) NextRetry(ctx context.Context) (time.Time, error) { return a.forwarder.NextRetry(ctx) }
+// NextEvent returns when the first event in the outbox of this instance is to be published or
+// handled: later than now if all have failed, or are wanted later; the zero time if there is none.
+func (a *App) NextEvent(ctx context.Context) (time.Time, error) { return a.forwarder.Next(ctx) }

@@ -121,12 +121,13 @@ func (t *Timers) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	return Tx(ctx, t, ofSQL{t.app.store}, func(tx *sql.Tx, _ Joined) error { return fn(tx) })
 }
 
-// Wake makes the app look now for timers that are due, and for events to be handled again. A
+// Wake makes the app look now for timers that are due, and for events and messages to be handled again. A
 // host calls it after a commit of its own that scheduled timers, and a test after it has moved
 // the [Options].Clock.
 func (t *Timers) Wake() {
 	t.app.poller.Refresh()
 	t.app.forwarder.Wake()
+	t.app.handlers.Wake()
 }
 
 // Counts are numbers of timers and events of a tenant.

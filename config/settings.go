@@ -85,8 +85,9 @@ type Config struct {
 	RabbitMQExchange  string    // exchange that events are published to
 	RabbitMQQueueType QueueType // of queues that the service creates
 
-	Takeover bool   // own the commands, whichever database owns them; a flag of serve
-	Version  string // of the program; not a setting
+	Takeover  bool   // own the commands, whichever database owns them; a flag of serve
+	TestClock bool   // time stands still until a test moves it; a flag of serve
+	Version   string // of the program; not a setting
 
 	origins map[string]origin // where each setting came from, by key
 	file    string            // that was read; empty if none was

@@ -221,6 +221,14 @@ func New(
 // Running is closed when the handlers have subscribed.
 func (h *Handlers) Running() <-chan struct{} { return h.running }
 
+// Wake has messages of the inbox looked at that are due by the clock, after that was moved.
+func (h *Handlers) Wake() {
+	select {
+	case h.inbox.wake <- struct{}{}:
+	default:
+	}
+}
+
 // Paused reports whether the circuit breaker is open: commands wait because the
 // store fails.
 func (h *Handlers) Paused() bool { return h.breaker.isOpen() }

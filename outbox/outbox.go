@@ -366,13 +366,17 @@ func (f *Forwarder) Waiting() int {
 	return math.MaxInt
 }
 
-// NextRetry returns when the next deferred row of the table, or of the own shard, is due; the zero
-// time if there is none.
-func (f *Forwarder) NextRetry(ctx context.Context) (next time.Time, err error) {
-	if s := f.own.Load(); s != nil {
-		return s.table.NextRetry(ctx, time.Time{})
+// Next returns when the first row of the table, or of the own shard, is due: now if there is one
+// at the head, the zero time if there is none at all.
+func (f *Forwarder) Next(ctx context.Context) (time.Time, error) {
+	s := f.own.Load()
+	if s == nil {
+		return time.Time{}, nil
 	}
-	return next, nil
+	if rows, err := s.table.Head(ctx, 0, 1); err != nil || len(rows) > 0 {
+		return s.clock.Now(), err
+	}
+	return s.table.NextRetry(ctx, time.Time{})
 }
 
 // Drain waits until the table, or the own shard, is empty, except for deferred rows that have

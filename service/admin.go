@@ -79,6 +79,7 @@ type servedParts struct {
 	Traces      *telemetry.Traces
 	Events      *admin.Events
 	Quotas      *quotas
+	Clock       *app.TestClock // nil: the time is real
 }
 
 // openAdmin serves HTTP, if the configuration has an address or a socket for it.
@@ -98,7 +99,7 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 		Addr: addr, Moves: !chosen, Socket: cfg.Socket(), Prefix: cfg.HTTPPrefix, Origin: cfg.HTTPOrigin, Proxies: cfg.HTTPTrustedProxies, Token: token, ReadOnly: cfg.HTTPReadOnly,
 		Monitor: what.Monitor, History: what.History, Metrics: what.Telemetry.Handler(), Events: what.Events,
 		Timers: what.App.Reader(), Operator: what.Store.Operator(), Service: what.App, Broker: what.Broker, MaxClockAhead: cfg.MaxClockAhead,
-		Waiting: what.Store.Inbox().InboxCounts, Unprotected: what.Unprotected.Last, Traced: what.Traces.Handler, Quotas: what.Quotas.limiter,
+		Waiting: what.Store.Inbox().InboxCounts, Unprotected: what.Unprotected.Last, Traced: what.Traces.Handler, Quotas: what.Quotas.limiter, Clock: what.Clock,
 	}
 	if opt.Database, _, err = what.Store.Identity(context.Background()); err != nil {
 		return err

@@ -17,7 +17,8 @@ type quotas struct {
 	limiter *quota.Limiter // nil if there are no quotas
 	summary string         // of the file at the start, for people
 
-	instances func() int // how many instances share the database
+	instances func() int       // how many instances share the database
+	now       func() time.Time // by the clock of a test, if there is one
 }
 
 // loadQuotas returns the quotas of the configuration. The error has all mistakes of the file.
@@ -25,7 +26,7 @@ func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (*q
 	if cfg.QuotasFile == "" {
 		return new(quotas), nil
 	}
-	q := &quotas{instances: func() int { return 1 }, watchedFile: watchedFile{file: cfg.QuotasFile, log: log, is: "new quotas are in force", wrong: "the quotas file is wrong, the old quotas stay in force"}}
+	q := &quotas{instances: func() int { return 1 }, now: time.Now, watchedFile: watchedFile{file: cfg.QuotasFile, log: log, is: "new quotas are in force", wrong: "the quotas file is wrong, the old quotas stay in force"}}
 	q.load = func() (string, error) {
 		limits, err := config.LoadQuotas(q.file)
 		if err == nil {
@@ -36,7 +37,7 @@ func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (*q
 		}
 		return describe(limits), err
 	}
-	limiter, err := quota.New(quota.Config{}, timer.ClockFunc(time.Now), quota.Options{Instances: func() int { return q.instances() }})
+	limiter, err := quota.New(quota.Config{}, timer.ClockFunc(func() time.Time { return q.now() }), quota.Options{Instances: func() int { return q.instances() }})
 	if err != nil {
 		return nil, err
 	}

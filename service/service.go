@@ -31,9 +31,14 @@ const startTimeout = 5 * time.Minute
 // Run serves until ctx is done, then stops cleanly and returns nil. It prints a line for each
 // part to out, and "ready" when commands are handled and timers fire. It returns an error if
 // something can't start, or if a part dies.
-func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger) error {
+func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger) (err error) {
 	log = slog.New(telemetry.LogHandler(log.Handler()))
 	signal.Ignore(syscall.SIGHUP) // tools send it after a change; the files are watched
+	cfg, clock, remove, err := withTestClock(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
 	counters := new(app.Counters)
 	limits, err := loadQuotas(cfg, counters, log)
 	if err != nil {
@@ -56,13 +61,17 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 	}()
 	opt := options(cfg, counters, limits)
 	events := admin.NewEvents()
+	if opt.TestClock = clock; clock != nil {
+		limits.now = clock.Now
+		log.WarnContext(ctx, "TEST CLOCK: time stands still until a test advances it, and the database is deleted at the end", "now", clock.Now(), "db_path", cfg.DBPath)
+	}
 	opt.Hooks = []app.Hooks{metrics.Hooks(), events.Hooks()}
 	opt.Tracing = traces.Tracing(string(cfg.Broker))
 	service := fx.New(
 		fx.NopLogger,
 		fx.StartTimeout(startTimeout),
 		fx.StopTimeout(stopTimeout(cfg)),
-		fx.Supply(cfg, log, counters, limits, metrics, traces, events, fx.Annotate(out, fx.As(new(io.Writer)))),
+		fx.Supply(cfg, log, clock, counters, limits, metrics, traces, events, fx.Annotate(out, fx.As(new(io.Writer)))),
 		fx.Provide(
 			func(lc fx.Lifecycle) (closingStore, error) { return openStore(ctx, lc, cfg, log) },
 			func(s closingStore) app.Store { return s },
@@ -175,6 +184,7 @@ func announce(
 				is   bool // the service has this part
 				text string
 			}{
+				{"TEST CLOCK", cfg.TestClock, "time stands still until POST /v1/clock:advance; the database is deleted at the end"},
 				{"dashboard", d.http != "", d.http + "/"},
 				{"store", true, storeName(cfg) + ", " + string(cfg.Durability)},
 				{"backups", cfg.BackupEvery > 0, fmt.Sprintf("every %s into %s, the newest %d are kept", config.FormatDuration(cfg.BackupEvery), cfg.BackupDir, cfg.BackupKeep)},

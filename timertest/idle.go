@@ -121,7 +121,7 @@ func (s *Service) left(p *process) string {
 		return fmt.Sprintf("%d commands are not acked", n)
 	}
 	stats, err := s.read().Stats(ctx, "")
-	retry, failed := p.app.NextRetry(ctx)
+	retry, failed := p.app.NextEvent(ctx)
 	switch {
 	case err != nil || failed != nil:
 		return fmt.Sprintf("the database does not answer: %v", cmp.Or(err, failed))

@@ -12,7 +12,8 @@ import (
 )
 
 type serveCmd struct {
-	Takeover bool `help:"Take over the commands at the broker from another database. A service that runs on that one ends within 10s."`
+	Takeover  bool `help:"Take over the commands at the broker from another database. A service that runs on that one ends within 10s."`
+	TestClock bool `help:"For tests: time stands still until POST /v1/clock:advance, on a database of its own that is deleted at the end."`
 }
 
 // Help is printed below the summary.
@@ -45,7 +46,7 @@ const gcPercent = 250
 
 // Run serves until ctx is done.
 func (s serveCmd) Run(ctx context.Context, e *env) error {
-	e.cfg.Takeover = s.Takeover
+	e.cfg.Takeover, e.cfg.TestClock = s.Takeover, s.TestClock
 	if os.Getenv("GOGC") == "" && !e.cfg.Embedded() {
 		debug.SetGCPercent(gcPercent)
 	}
