@@ -135,7 +135,9 @@ check "the configuration is for root and the service alone" [ "$(stat -c %a /etc
 chgrp timer-service /etc/timer-service/timer-service.yaml && chmod 640 /etc/timer-service/timer-service.yaml
 step provision
 each step start
-doctor() { "$@" "$(type -P timer-service)" doctor --config /etc/timer-service/timer-service.yaml | grep -q '^ok *files'; }
+doctor() { # grep -q would end before it, and so end it
+  "$@" "$(type -P timer-service)" doctor --config /etc/timer-service/timer-service.yaml >"$tmp/out" 2>&1 && prints '^ok *files' || { show "$tmp/out" >&2 && false; }
+}
 check "the doctor finds the files of this page good, as root" doctor env
 check "and as the user of the service" doctor setpriv --reuid timer-service --regid timer-service --clear-groups
 query "SELECT usename, ssl, version FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'timers' LIMIT 1" >"$tmp/out"
