@@ -221,6 +221,35 @@ func TestShell(t *testing.T) {
 	awaitState(t, dir, string(call[1]), "Reached")
 }
 
+// TestTestsOfTheDocs runs the tests to which docs/testing.md leads. Each starts a service with a
+// test clock, and has three hours pass.
+func TestTestsOfTheDocs(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(t *testing.T) (command []string){
+		"TypeScript": func(t *testing.T) []string {
+			return typeScript(t, filepath.Join("..", "..", "..", "examples", "testclock", "reminder.test.mts"))
+		},
+		"Python": func(t *testing.T) []string {
+			return []string{need(t, "python3"), filepath.Join("..", "..", "examples", "testclock", "test_reminder.py")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command := prepare(t)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+			cmd.Env = append(crash.Environ(), "SERVICE="+binary(t))
+			cmd.WaitDelay = time.Second
+			out, err := cmd.CombinedOutput()
+			took := regexp.MustCompile(`three hours took \d+ ms`).Find(out)
+			if err != nil || took == nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Log(string(took))
+		})
+	}
+}
+
 // java compiles and runs one file, with the libraries of pom.xml, which Maven gets once.
 func java(t *testing.T, file string) []string {
 	t.Helper()
