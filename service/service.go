@@ -184,7 +184,7 @@ func announce(
 				is   bool // the service has this part
 				text string
 			}{
-				{"TEST CLOCK", cfg.TestClock, "time stands still until POST /v1/clock:advance; the database is deleted at the end"},
+				{"test", cfg.TestClock, "TEST CLOCK: time stands still until POST /v1/clock:advance; the database is deleted at the end"},
 				{"dashboard", d.http != "", d.http + "/"},
 				{"store", true, storeName(cfg) + ", " + string(cfg.Durability)},
 				{"backups", cfg.BackupEvery > 0, fmt.Sprintf("every %s into %s, the newest %d are kept", config.FormatDuration(cfg.BackupEvery), cfg.BackupDir, cfg.BackupKeep)},

@@ -17,6 +17,9 @@ func TestServeWithATestClock(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "timers.db")
 	p := startIn(t, []string{"TIMER_HTTP_ADDR=127.0.0.1:0", "TIMER_NATS_PORT=0", "TIMER_DB_PATH=" + db}, "main", "serve", "--test-clock")
+	if said := p.announces(t, "test"); !strings.HasPrefix(said, "TEST CLOCK: ") {
+		t.Error(said)
+	}
 	server := p.announces(t, "http")
 	p.prints(t, "ready")
 	environ := []string{"TIMER_DB_PATH=" + db}
