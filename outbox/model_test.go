@@ -2,10 +2,10 @@ package outbox_test
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,8 +41,7 @@ type table struct {
 // An entry is a deferred row.
 type entry struct {
 	outbox.Row
-	at    time.Time
-	place int
+	at time.Time
 }
 
 // append adds a row for each payload, which is its tenant, and its topic in most tests.
@@ -87,12 +86,7 @@ func (t *table) Deferred(_ context.Context, now time.Time, from string, limit, e
 		if destination < from {
 			continue
 		}
-		var taken []*entry
-		for len(*q) > 0 && len(taken) < each && !(*q)[0].at.After(now) {
-			taken = append(taken, heap.Pop(q).(*entry))
-		}
-		for _, e := range taken {
-			heap.Push(q, e)
+		for _, e := range (*q)[:min(each, q.until(now))] {
 			if len(rows) < limit {
 				rows = append(rows, e.Row)
 			}
@@ -107,9 +101,9 @@ func (t *table) NextRetry(_ context.Context, after time.Time) (next time.Time, _
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, e := range t.deferred {
-		if e.at.After(after) && (next.IsZero() || e.at.Before(next)) {
-			next = e.at
+	for _, q := range t.due {
+		if i := q.until(after); i < len(*q) && (next.IsZero() || (*q)[i].at.Before(next)) {
+			next = (*q)[i].at
 		}
 	}
 	return next, nil
@@ -139,7 +133,7 @@ func (t *table) remove(rows ...outbox.Place) {
 		if !row.Deferred {
 			gone[row.Seq] = true
 		} else if e := t.deferred[row.Seq]; e != nil {
-			heap.Remove(t.due[e.Destination], e.place)
+			t.due[e.Destination].remove(e)
 			delete(t.deferred, row.Seq)
 		}
 	}
@@ -184,7 +178,7 @@ func (t *table) Defer(_ context.Context, rows ...outbox.Deferral) error {
 		if t.due[d.Destination] == nil {
 			t.due[d.Destination] = new(queue)
 		}
-		heap.Push(t.due[d.Destination], e)
+		t.due[d.Destination].add(e)
 	}
 	return nil
 }
@@ -218,8 +212,9 @@ func (t *table) Hasten(_ context.Context, now time.Time) error {
 	defer t.mu.Unlock()
 	for _, e := range t.deferred {
 		if e.at.After(now) && !strings.HasPrefix(e.Destination, outbox.Snoozed) {
+			t.due[e.Destination].remove(e)
 			e.at = now
-			heap.Fix(t.due[e.Destination], e.place)
+			t.due[e.Destination].add(e)
 		}
 	}
 	return nil
@@ -262,24 +257,23 @@ func (t *table) emptied() {
 // A queue has the earliest entry first.
 type queue []*entry
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
-func (q queue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
+func (q queue) find(e *entry) (place int) {
+	place, _ = slices.BinarySearchFunc(q, e, func(a, b *entry) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Seq, b.Seq)) })
+	return place
 }
 
-func (q *queue) Push(x any) {
-	e := x.(*entry)
-	e.place = len(*q)
-	*q = append(*q, e)
+// until returns how many entries are not after a time.
+func (q *queue) until(at time.Time) int {
+	return q.find(&entry{Row: outbox.Row{Place: outbox.Place{Seq: math.MaxInt64}}, at: at})
 }
 
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	e := (*q)[last]
-	*q = (*q)[:last]
-	return e
+func (q *queue) add(e *entry) { *q = slices.Insert(*q, q.find(e), e) }
+
+func (q *queue) remove(e *entry) {
+	place := q.find(e) // near the beginning: those before it move
+	copy((*q)[1:], (*q)[:place])
+	(*q)[0] = nil
+	*q = (*q)[1:]
 }
 
 // A model is a publisher that remembers what it took, and when.
