@@ -80,60 +80,89 @@ func (j Joined) Cancel(ctx context.Context, keys ...timer.Key) error {
 	if err := errors.Join(wrong...); err != nil || len(keys) == 0 {
 		return err
 	}
-	results, err := j.cancel(ctx, now, commands...)
+	results, err := j.apply(ctx, now, timer.SelectionStep{Cancels: commands})
 	for i, r := range results {
 		wrong[i] = about("cancel", keys[i], without(r))
 	}
 	return errors.Join(append(wrong, err)...)
 }
 
-// maxCanceled is how many timers one transaction of a host cancels at most.
-const maxCanceled = 10_000
+// maxSelected is how many timers one transaction of a host cancels or moves at most.
+const maxSelected = 10_000
 
 // CancelWhere cancels timers, as [Timers.CancelWhereTx].
 func (j Joined) CancelWhere(ctx context.Context, tenant timer.TenantID, of timer.Selection) (timer.CancelCounts, error) {
+	n, err := j.where(ctx, "cancel", timer.CancelTimers{TenantID: tenant, Of: of}.Command())
+	return n.Canceled(), err
+}
+
+// RescheduleWhere moves timers, as [Timers.RescheduleWhereTx].
+func (j Joined) RescheduleWhere(ctx context.Context, tenant timer.TenantID, of timer.Selection, move timer.Move) (timer.SelectionCounts, error) {
+	a := j.timers.app
+	c := timer.SelectionCommand{
+		CancelTimers: timer.CancelTimers{TenantID: tenant, Of: of}, Move: move, NotAfter: a.opt.Clock.Now().Add(a.opt.Quotas.HorizonOr(tenant, a.opt.Horizon)),
+	}
+	err := move.Validate()
+	if err == nil && c.To.After(c.NotAfter) {
+		err = timer.Invalid(timer.ReasonBeyondHorizon, "%s is beyond the horizon, %s", c.To.Format(time.RFC3339), c.NotAfter.Format(time.RFC3339))
+	}
+	if err != nil {
+		return timer.SelectionCounts{}, fmt.Errorf("reschedule timers of %s: %w", tenant, err)
+	}
+	return j.where(ctx, "reschedule", c)
+}
+
+// where applies a command to the timers that it selects, and to what waits in the inbox, which
+// has no timer yet that could be read and moved by a duration.
+func (j Joined) where(ctx context.Context, doing string, c timer.SelectionCommand) (timer.SelectionCounts, error) {
 	a := j.timers.app
 	now := a.opt.Clock.Now()
-	c := timer.CancelTimers{TenantID: tenant, Version: j.timers.versions.Complete(timer.Version{}, now), Of: of, Trace: a.opt.Tracing.Context(ctx), Latest: true}
+	c.Version, c.Trace, c.Latest = j.timers.versions.Complete(timer.Version{}, now), a.opt.Tracing.Context(ctx), true
 	if err := c.Validate(); err != nil {
-		return timer.CancelCounts{}, fmt.Errorf("cancel timers of %s: %w", tenant, err)
+		return timer.SelectionCounts{}, fmt.Errorf("%s timers of %s: %w", doing, c.TenantID, err)
 	}
-	left := maxCanceled
-	cancel := func() (timer.CancelCounts, error) {
-		return timer.CancelSelected(ctx, c, j.list, func(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Result, error) {
-			if left -= len(commands); j.joins && left < 0 {
-				return nil, fmt.Errorf("cancel timers of %s: %w", tenant, timer.Invalid(timer.ReasonRefused, "there are more than %d, which one transaction cancels: call CancelWhere", maxCanceled))
+	left := maxSelected
+	apply := func() (timer.SelectionCounts, error) {
+		return timer.ApplySelected(ctx, c, j.list, func(ctx context.Context, step timer.SelectionStep) ([]timer.Result, error) {
+			if left -= step.Len(); j.joins && left < 0 {
+				return nil, fmt.Errorf("%s timers of %s: %w", doing, c.TenantID, timer.Invalid(timer.ReasonRefused, "there are more than %d, which is the most for one transaction: call it without one", maxSelected))
 			}
-			return j.cancel(ctx, now, commands...)
+			return j.apply(ctx, now, step)
 		})
 	}
-	n, err := cancel()
-	if err != nil || len(of.Calls) > 0 || a.broker == (noBroker{}) {
+	n, err := apply()
+	if err != nil || isLasting(c) || c.By != 0 || n.Decides(c) || a.broker == (noBroker{}) {
 		return n, err
 	}
 	if err := j.putInbox(ctx, handlers.Applied(c, a.opt.Clock.Now())); err != nil || j.joins {
 		return n, err
 	}
-	late, err := cancel() // as the handler of a CancelTimers does
-	return timer.CancelCounts{Canceled: n.Canceled + late.Canceled, Stale: late.Stale}, err
+	late, err := apply() // as the handler of a message does
+	late.Changed += n.Changed
+	return late, err
 }
 
-// cancel applies commands, and says what became of them.
-func (j Joined) cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
-	results, err := j.commands.Cancel(ctx, now, commands...)
+// apply applies commands, and says what became of them.
+func (j Joined) apply(ctx context.Context, now time.Time, step timer.SelectionStep) ([]timer.Result, error) {
+	kind := envelope.TypeCancelTimer
+	if len(step.Moves) > 0 {
+		kind = envelope.TypeRescheduleTimers
+	}
+	results, err := step.Apply(ctx, now, j.commands)
 	if err != nil {
-		return nil, about("cancel", commands[0].Key, j.waited(err))
+		key, _, _ := step.At(0)
+		return nil, about(step.Doing(), key, j.waited(err))
 	}
 	quotas := j.timers.app.opt.Quotas
 	decided := make([]handlers.Decision, len(results))
 	for i, r := range results {
-		c := &commands[i]
+		key, version, due := step.At(i)
 		if r.Outcome == timer.DidCancel && quotas != nil {
-			quotas.Decremented(c.TenantID)
+			quotas.Decremented(key.TenantID)
 		}
-		decided[i] = decision(envelope.TypeCancelTimer, c.Key, c.Version, "", time.Time{}, r)
+		decided[i] = decision(kind, key, version, "", due, r)
 	}
-	j.applied(time.Time{}, decided)
+	j.applied(step.Soonest(results), decided)
 	return results, nil
 }
 

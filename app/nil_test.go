@@ -38,6 +38,10 @@ func TestNilIsNamed(t *testing.T) {
 			"app.Tx needs a Transactor":  func() error { return app.Tx(b.Context(), timers, nil, func(*sql.Tx, app.Joined) error { return nil }) },
 			"Timers.ScheduleTx needs":    func() error { return timers.ScheduleTx(b.Context(), nil, client.Timer{}) },
 			"Timers.CancelTx needs":      func() error { return timers.CancelTx(b.Context(), nil, keyOf("x")) },
+			"Timers.RescheduleWhereTx needs": func() error {
+				_, err := timers.RescheduleWhereTx(b.Context(), nil, "acme", timer.Selection{}, timer.Move{})
+				return err
+			},
 			"Timers.CancelWhereTx needs": func() error { _, err := timers.CancelWhereTx(b.Context(), nil, "acme", timer.Selection{}); return err },
 		} {
 			if err := call(); err == nil || !strings.Contains(err.Error(), name) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
@@ -77,7 +78,7 @@ func TestARecoveryIsWhole(t *testing.T) {
 				for i := range calls {
 					calls[i] = fmt.Sprint("call-", i)
 				}
-				want := b.states(mine, calls...)
+				want, timers := b.states(mine, calls...), b.timersOf(mine)
 				b.replace(with)
 				if got := b.recover(true); len(got.Spans) == 0 || got.Commands > 0 {
 					b.Errorf("a dry run: %+v", got)
@@ -88,6 +89,9 @@ func TestARecoveryIsWhole(t *testing.T) {
 				}
 				if got := b.states(mine, calls...); got != want {
 					b.Errorf("recovered:\n%s\nwant\n%s", got, want)
+				}
+				if diff := cmp.Diff(timers, b.timersOf(mine)); diff != "" {
+					b.Errorf("timers (-want +got):\n%s", diff)
 				}
 				if again := b.recover(false); again.Timers > 0 || again.Reached > 0 {
 					b.Errorf("again: %+v", again)
@@ -111,12 +115,18 @@ func (b *server) traffic(commands int) {
 			ahead.TimestampMS += (25 * time.Hour).Milliseconds()
 			b.send(timer.ScheduleTimer{Key: keyOf(call), Version: ahead, DueAt: time.Now().Add(time.Hour)})
 		case 2, 3, 4:
-			if random.IntN(10) > 0 {
+			if random.IntN(5) > 0 {
 				b.cancel(call)
 				continue
 			}
-			c := timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: timer.Selection{Prefix: call}} // of call-1, call-10 and so on
-			b.publish("acme", c.CommandID, envelope.CancelMany(c))
+			of := timer.Selection{Prefix: call} // of call-1, call-10 and so on
+			if random.IntN(2) == 0 {
+				c := timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: of}
+				b.publish("acme", c.CommandID, envelope.CancelMany(c))
+				continue
+			}
+			c := timer.RescheduleTimers{TenantID: "acme", Version: b.version(), Of: of, DueAt: time.Now().Add(2 * time.Hour)}
+			b.publish("acme", c.CommandID, envelope.RescheduleMany(c))
 		case 5, 6:
 			b.schedule(call, time.Now().Add(time.Second))
 		default:

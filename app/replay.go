@@ -89,7 +89,7 @@ func (c *commandReplay) apply(ctx context.Context, batch []broker.Stored) (lost 
 			continue
 		}
 		original := asReceived(stored)
-		schedules, cancel, err := c.decode(ctx, stored)
+		schedules, command, err := c.decode(ctx, stored)
 		if err != nil {
 			return lost, err
 		}
@@ -106,28 +106,28 @@ func (c *commandReplay) apply(ctx context.Context, batch []broker.Stored) (lost 
 			}
 			continue
 		}
-		if cancel.CommandID == "" {
+		if command.CommandID == "" {
 			continue
 		}
-		c.taken[cancel.Version] = taken
-		cancel.Receipt = c.routing.Receipts != "" && !taken
-		if len(cancel.Of.Calls) > 0 {
-			c.cancels = append(c.cancels, cancel.Commands()...)
+		c.taken[command.Version] = taken
+		command.Receipt = c.routing.Receipts != "" && !taken
+		if isLasting(command) {
+			c.cancels = append(c.cancels, command.Commands()...)
 			continue
 		}
-		if err := flush(); err != nil { // a prefix or a correlation id concerns the timers that are there then
+		if err := flush(); err != nil { // it concerns the timers that are there then
 			return lost, err
 		}
-		n, err := timer.CancelSelected(ctx, cancel, c.db.List, func(ctx context.Context, cancels ...timer.CancelTimer) ([]timer.Result, error) {
-			return c.db.Cancel(ctx, stored.At, cancels...)
+		n, err := timer.ApplySelected(ctx, command, c.db.List, func(ctx context.Context, step timer.SelectionStep) ([]timer.Result, error) {
+			return step.Apply(ctx, stored.At, c.db)
 		})
 		if taken {
-			lost += int64(n.Canceled)
+			lost += int64(n.Changed)
 		}
 		if err != nil {
 			return lost, err
 		}
-		original.TenantID, original.Reason = cancel.TenantID, timer.WaitApplied
+		original.TenantID, original.Reason = command.TenantID, timer.WaitApplied
 		c.waiting = append(c.waiting, original)
 	}
 	return lost, flush()
@@ -137,6 +137,10 @@ func (c *commandReplay) begin() {
 	c.schedules, c.cancels, c.waiting = nil, nil, nil
 	c.taken, c.allowed = make(map[timer.Version]bool), make(map[timer.TenantID]int)
 }
+
+// isLasting reports whether a command has the same effect whatever commands come before or after
+// it: it cancels service calls by name, and leaves tombstones.
+func isLasting(c timer.SelectionCommand) bool { return len(c.Of.Calls) > 0 && !c.IsMove() }
 
 // schedule adds schedules to those that are applied, or their message to those that wait,
 // since it exceeds a quota of its tenant. A message that was taken before had its share of the
@@ -259,12 +263,12 @@ func asReceived(stored broker.Stored) timer.InboxMessage {
 
 // decode returns the commands of a message. It returns none if they are invalid, or are of a
 // tenant that was forgotten later.
-func (c *commandReplay) decode(ctx context.Context, stored broker.Stored) (schedules []timer.ScheduleTimer, cancel timer.CancelTimers, err error) {
-	schedules, cancel, err = c.handlers.Decode(ctx, stored.Message, stored.At)
-	if err != nil || len(schedules) > 0 && c.marks.forgot(schedules[0].TenantID, stored.At) || c.marks.forgot(cancel.TenantID, stored.At) {
-		return nil, timer.CancelTimers{}, ignore(err, timer.ErrInvalid)
+func (c *commandReplay) decode(ctx context.Context, stored broker.Stored) (schedules []timer.ScheduleTimer, selection timer.SelectionCommand, err error) {
+	schedules, selection, err = c.handlers.Decode(ctx, stored.Message, stored.At)
+	if err != nil || len(schedules) > 0 && c.marks.forgot(schedules[0].TenantID, stored.At) || c.marks.forgot(selection.TenantID, stored.At) {
+		return nil, timer.SelectionCommand{}, ignore(err, timer.ErrInvalid)
 	}
-	return schedules, cancel, nil
+	return schedules, selection, nil
 }
 
 // verify returns an error that wraps [timer.ErrFatal] and [errAsk] if a command that was taken
@@ -298,7 +302,7 @@ func (r *recovery) verify(ctx context.Context, p reading) error {
 			if inInbox[place{stored.Log, fmt.Sprint(stored.Number)}] || m.isDead(stored) {
 				continue
 			}
-			schedules, cancel, err := c.decode(ctx, stored)
+			schedules, command, err := c.decode(ctx, stored)
 			if err != nil {
 				return err
 			}
@@ -308,11 +312,27 @@ func (r *recovery) verify(ctx context.Context, p reading) error {
 					return errors.Join(err, lost("commands that it had", s.Key))
 				}
 			}
-			for _, s := range cancel.Commands() {
-				before, err := status(s.Key)
-				if after, _ := before.Cancel(s.Version); err != nil || after != before {
-					return errors.Join(err, lost("commands that it had", s.Key))
+			if command.CommandID == "" {
+				continue
+			}
+			if _, err := timer.ApplySelected(ctx, command, r.db.List, func(_ context.Context, step timer.SelectionStep) ([]timer.Result, error) {
+				results := make([]timer.Result, step.Len())
+				for _, s := range step.Cancels {
+					before, err := status(s.Key)
+					if after, _ := before.Cancel(s.Version); err != nil || after != before {
+						return nil, errors.Join(err, lost("commands that it had", s.Key))
+					}
 				}
+				for i := range step.Moves {
+					before, err := status(step.Moves[i].Key)
+					after, outcome := before.Move(&step.Moves[i])
+					if results[i].Outcome = outcome; err != nil || after != before {
+						return nil, errors.Join(err, lost("commands that it had", step.Moves[i].Key))
+					}
+				}
+				return results, nil
+			}); err != nil {
+				return err
 			}
 		}
 		return nil

@@ -134,7 +134,7 @@ func TestSelectionsAreForgottenAsFastAsTheyCome(t *testing.T) {
 		b.serve(app.Options{})
 		applied := make([]timer.InboxMessage, 5000)
 		for i := range applied {
-			applied[i] = handlers.Applied(timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: timer.Selection{Prefix: "order-"}}, time.Now())
+			applied[i] = handlers.Applied(timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: timer.Selection{Prefix: "order-"}}.Command(), time.Now())
 		}
 		must(b, b.store.Inbox().PutInbox(b.Context(), applied...))
 		b.wait(90 * time.Minute)

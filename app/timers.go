@@ -71,6 +71,20 @@ func (t *Timers) CancelWhere(ctx context.Context, tenant timer.TenantID, of time
 	return t.direct().CancelWhere(ctx, tenant, of)
 }
 
+// RescheduleWhere moves many timers of a tenant that wait, whatever their versions, to a time or
+// by a duration, and those of older commands from the broker that wait for a quota, but by no
+// duration. It selects them as CancelWhere does, of a list of service calls those that have a
+// timer. Their data, expiry and correlation id stay. A timer that would be due after it expires,
+// or beyond the horizon, is refused and stays as it is; the counts name the first. It moves
+// thousands in steps, each durable by itself: after an error the counts say how many were
+// moved, and to move to a time again changes nothing.
+func (t *Timers) RescheduleWhere(ctx context.Context, tenant timer.TenantID, of timer.Selection, move timer.Move) (timer.SelectionCounts, error) {
+	if err := t.beside(ctx); err != nil {
+		return timer.SelectionCounts{}, fmt.Errorf("reschedule timers: %w", err)
+	}
+	return t.direct().RescheduleWhere(ctx, tenant, of, move)
+}
+
 // ScheduleTx schedules timers in a transaction of the host's on the same database:
 // they are there if it commits, and never were if it does not. An error of the
 // database has changed nothing, and the transaction can go on. In a transaction of
@@ -99,6 +113,15 @@ func (t *Timers) CancelWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.Ten
 		return timer.CancelCounts{}, err
 	}
 	return t.in(tx).CancelWhere(ctx, tenant, of)
+}
+
+// RescheduleWhereTx moves many timers in a transaction of the host's, as RescheduleWhere does: at
+// most 10,000, also of those that the transaction has scheduled.
+func (t *Timers) RescheduleWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.TenantID, of timer.Selection, move timer.Move) (timer.SelectionCounts, error) {
+	if err := option.Missing("Timers.RescheduleWhereTx", "*sql.Tx", tx); err != nil {
+		return timer.SelectionCounts{}, err
+	}
+	return t.in(tx).RescheduleWhere(ctx, tenant, of, move)
 }
 
 // In returns a [Joined] that schedules and cancels in a transaction that a store has joined,

@@ -106,6 +106,9 @@ func (d *decoder) message() (m Message) {
 		m.Payload = timer.CancelTimer{Key: d.key(&m), Version: version(&m), CorrelationID: m.CorrelationID, Trace: d.trace()}
 	case TypeCancelTimers:
 		m.Payload = d.cancelMany(&m)
+	case TypeRescheduleTimers:
+		c := timer.SelectionCommand{CancelTimers: d.cancelMany(&m), Move: timer.Move{To: d.instant(d.names.dueAt, d.Payload.DueAt)}}
+		m.Payload = c.Reschedule()
 	case TypeDueTimeReached:
 		m.Payload = d.event(&m, timer.Reached, d.names.reachedAt, d.Payload.ReachedAt)
 	case TypeTimerExpired:
@@ -178,6 +181,7 @@ func (d *decoder) scheduleMany(m *Message) timer.ScheduleTimers {
 	return c
 }
 
+// cancelMany reads a CancelTimers, or what a RescheduleTimers has in common with it.
 func (d *decoder) cancelMany(m *Message) timer.CancelTimers {
 	d.many(m)
 	c := timer.CancelTimers{TenantID: m.TenantID, Version: version(m), CorrelationID: m.CorrelationID, Trace: d.trace()}

@@ -124,10 +124,28 @@ func Cancel(c timer.CancelTimer) []byte {
 
 // CancelMany encodes a command, which must be valid by [timer.CancelTimers.Validate];
 // [Decode] refuses the result if it is not.
-func CancelMany(c timer.CancelTimers) []byte {
-	body := newBody(TypeCancelTimers, timer.Key{TenantID: c.TenantID}, c.Version, c.CorrelationID)
-	body.Payload.ServiceCallIDs, body.Payload.Prefix, body.Payload.CorrelationID = c.Of.Calls, c.Of.Prefix, c.Of.CorrelationID
+func CancelMany(c timer.CancelTimers) []byte { return encode(selectionBody(TypeCancelTimers, c)) }
+
+// RescheduleMany encodes a command, which must be valid by [timer.RescheduleTimers.Validate];
+// [Decode] refuses the result if it is not. The due time is rounded up to the millisecond.
+func RescheduleMany(c timer.RescheduleTimers) []byte {
+	body := selectionBody(TypeRescheduleTimers, c.Command().CancelTimers)
+	body.Payload.DueAt = FormatTime(timer.RoundUp(c.DueAt))
 	return encode(body)
+}
+
+// Selection encodes a CancelTimers or a RescheduleTimers.
+func Selection(c timer.SelectionCommand) []byte {
+	if c.IsMove() {
+		return RescheduleMany(c.Reschedule())
+	}
+	return CancelMany(c.CancelTimers)
+}
+
+func selectionBody(kind string, c timer.CancelTimers) envelopeBody {
+	body := newBody(kind, timer.Key{TenantID: c.TenantID}, c.Version, c.CorrelationID)
+	body.Payload.ServiceCallIDs, body.Payload.Prefix, body.Payload.CorrelationID = c.Of.Calls, c.Of.Prefix, c.Of.CorrelationID
+	return body
 }
 
 // formatExpiry returns an expiry as messages carry it, "" if there is none.

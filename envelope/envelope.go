@@ -41,12 +41,13 @@ import (
 
 // Types of messages, in the envelope and in [HeaderType].
 const (
-	TypeScheduleTimer  = "ScheduleTimer"
-	TypeScheduleTimers = "ScheduleTimers"
-	TypeCancelTimer    = "CancelTimer"
-	TypeCancelTimers   = "CancelTimers"
-	TypeDueTimeReached = "DueTimeReached"
-	TypeTimerExpired   = "TimerExpired"
+	TypeScheduleTimer    = "ScheduleTimer"
+	TypeScheduleTimers   = "ScheduleTimers"
+	TypeRescheduleTimers = "RescheduleTimers"
+	TypeCancelTimer      = "CancelTimer"
+	TypeCancelTimers     = "CancelTimers"
+	TypeDueTimeReached   = "DueTimeReached"
+	TypeTimerExpired     = "TimerExpired"
 )
 
 // Limits of a message body.
@@ -66,7 +67,7 @@ type Message struct {
 	CausationID   string // empty if absent
 
 	// Payload is a timer.ScheduleTimer, a timer.ScheduleTimers, a timer.CancelTimer, a
-	// timer.CancelTimers, a timer.DueTimeReached, a timer.TimerExpired or a timer.Receipt,
+	// timer.CancelTimers, a timer.RescheduleTimers, a timer.DueTimeReached, a timer.TimerExpired or a timer.Receipt,
 	// complete and valid. It is nil if Type is unknown; then Type is not empty, ID and
 	// TenantID are valid or empty, and the other fields are not set.
 	Payload any

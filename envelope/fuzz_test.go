@@ -105,6 +105,13 @@ func checkSurvivesEncoding(t *testing.T, m envelope.Message) {
 		if body = envelope.CancelMany(payload); len(body) > envelope.MaxBytes {
 			return
 		}
+	case timer.RescheduleTimers:
+		if err := payload.Validate(); err != nil {
+			t.Fatalf("decodes to an invalid command: %v", err)
+		}
+		if body = envelope.RescheduleMany(payload); len(body) > envelope.MaxBytes {
+			return
+		}
 	case timer.Receipt:
 		body = envelope.Format{}.Receipt(payload)
 		if len(body) > envelope.MaxBytes {

@@ -55,6 +55,9 @@ var (
 		TenantID: "acme", Version: timer.Version{TimestampMS: 1893456000002, CommandID: "0190b5a2-8000-7000-8000-000000000002"},
 		Of: timer.Selection{Prefix: "order:42."}, CorrelationID: "req-7f3a",
 	}
+	goldenRescheduleMany = timer.RescheduleTimers{
+		TenantID: "acme", Version: goldenCancelMany.Version, Of: goldenCancelMany.Of, DueAt: goldenSchedule.DueAt, CorrelationID: "req-7f3a",
+	}
 )
 
 // goldenMany returns the commands of schedule_timers.json, with a trace.
@@ -114,20 +117,24 @@ func TestGoldenFiles(t *testing.T) {
 
 	named := goldenCancelMany
 	named.Of, named.CorrelationID = timer.Selection{Calls: []timer.ServiceCallID{"order:42.pay", "order:42.ship"}}, ""
+	moved := goldenRescheduleMany
+	moved.Of, moved.CorrelationID = named.Of, ""
 	for name, file := range map[string]goldenFile{
-		"schedule_timer.json":              {envelope.Schedule(goldenSchedule), messageOf("ScheduleTimer", call, goldenSchedule.Version, "req-7f3a", goldenSchedule)},
-		"schedule_timer_expires.json":      {envelope.Schedule(goldenExpiring), messageOf("ScheduleTimer", call, goldenSchedule.Version, "req-7f3a", goldenExpiring)},
-		"cloudevent_schedule_timer.json":   {nil, caused},
-		"schedule_timers.json":             {envelope.ScheduleMany(goldenMany(goldenTrace)), messageOf("ScheduleTimers", "", goldenSchedule.Version, "req-7f3a", goldenMany(timer.Trace{}))},
-		"cloudevent_schedule_timers.json":  {nil, messageOf("ScheduleTimers", "", goldenSchedule.Version, "req-7f3a", goldenMany(goldenTrace))},
-		"cancel_timer.json":                {envelope.Cancel(goldenCancel), messageOf("CancelTimer", call, goldenCancel.Version, "", goldenCancel)},
-		"cloudevent_cancel_timer.json":     {nil, messageOf("CancelTimer", "", goldenCancel.Version, "", goldenCancel)},
-		"cancel_timers.json":               {envelope.CancelMany(goldenCancelMany), messageOf("CancelTimers", "", goldenCancelMany.Version, "req-7f3a", goldenCancelMany)},
-		"cloudevent_cancel_timers.json":    {nil, messageOf("CancelTimers", "", named.Version, "", named)},
-		"due_time_reached.json":            {envelope.Reached(goldenReached), messageOf("DueTimeReached", call, reachedAt, "req-7f3a", received)},
-		"cloudevent_due_time_reached.json": {cloudEvents.Reached(event), messageOf("DueTimeReached", call, reachedAt, "req-7f3a", receivedTraced)},
-		"timer_expired.json":               {envelope.Reached(goldenExpired.Event()), messageOf("TimerExpired", call, expiredAt, "req-7f3a", gone)},
-		"cloudevent_timer_expired.json":    {cloudEvents.Reached(expired), messageOf("TimerExpired", call, expiredAt, "req-7f3a", goneTraced)},
+		"schedule_timer.json":               {envelope.Schedule(goldenSchedule), messageOf("ScheduleTimer", call, goldenSchedule.Version, "req-7f3a", goldenSchedule)},
+		"schedule_timer_expires.json":       {envelope.Schedule(goldenExpiring), messageOf("ScheduleTimer", call, goldenSchedule.Version, "req-7f3a", goldenExpiring)},
+		"cloudevent_schedule_timer.json":    {nil, caused},
+		"schedule_timers.json":              {envelope.ScheduleMany(goldenMany(goldenTrace)), messageOf("ScheduleTimers", "", goldenSchedule.Version, "req-7f3a", goldenMany(timer.Trace{}))},
+		"cloudevent_schedule_timers.json":   {nil, messageOf("ScheduleTimers", "", goldenSchedule.Version, "req-7f3a", goldenMany(goldenTrace))},
+		"cancel_timer.json":                 {envelope.Cancel(goldenCancel), messageOf("CancelTimer", call, goldenCancel.Version, "", goldenCancel)},
+		"cloudevent_cancel_timer.json":      {nil, messageOf("CancelTimer", "", goldenCancel.Version, "", goldenCancel)},
+		"cancel_timers.json":                {envelope.CancelMany(goldenCancelMany), messageOf("CancelTimers", "", goldenCancelMany.Version, "req-7f3a", goldenCancelMany)},
+		"cloudevent_cancel_timers.json":     {nil, messageOf("CancelTimers", "", named.Version, "", named)},
+		"reschedule_timers.json":            {envelope.RescheduleMany(goldenRescheduleMany), messageOf("RescheduleTimers", "", goldenRescheduleMany.Version, "req-7f3a", goldenRescheduleMany)},
+		"cloudevent_reschedule_timers.json": {nil, messageOf("RescheduleTimers", "", moved.Version, "", moved)},
+		"due_time_reached.json":             {envelope.Reached(goldenReached), messageOf("DueTimeReached", call, reachedAt, "req-7f3a", received)},
+		"cloudevent_due_time_reached.json":  {cloudEvents.Reached(event), messageOf("DueTimeReached", call, reachedAt, "req-7f3a", receivedTraced)},
+		"timer_expired.json":                {envelope.Reached(goldenExpired.Event()), messageOf("TimerExpired", call, expiredAt, "req-7f3a", gone)},
+		"cloudevent_timer_expired.json":     {cloudEvents.Reached(expired), messageOf("TimerExpired", call, expiredAt, "req-7f3a", goneTraced)},
 	} {
 		body := golden(t, name)
 		if file.body != nil && !bytes.Equal(file.body, body) {

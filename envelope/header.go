@@ -69,6 +69,12 @@ func CancelManyHeaders(c timer.CancelTimers) map[string]string {
 	return headers(TypeCancelTimers, c.CommandID, timer.Key{TenantID: c.TenantID}, c.CorrelationID, c.Trace)
 }
 
+// RescheduleManyHeaders returns the headers of a command encoded by [RescheduleMany]. They name
+// no service call.
+func RescheduleManyHeaders(c timer.RescheduleTimers) map[string]string {
+	return headers(TypeRescheduleTimers, c.CommandID, timer.Key{TenantID: c.TenantID}, c.CorrelationID, c.Trace)
+}
+
 func headers(kind, id string, key timer.Key, correlationID string, trace timer.Trace) map[string]string {
 	if trace.Parent == "" {
 		trace.State = "" // it has no meaning without a parent

@@ -37,6 +37,7 @@ func TestHeaders(t *testing.T) {
 		"ScheduleTimers":              {envelope.ScheduleManyHeaders(goldenMany(goldenTrace)), "ScheduleTimers", "", command.CommandID, "req-7f3a", parent, "vendor=1", ""},
 		"CancelTimer":                 {envelope.CancelHeaders(goldenCancel), "CancelTimer", call, goldenCancel.CommandID, "", "", "", ""},
 		"CancelTimers":                {envelope.CancelManyHeaders(goldenCancelMany), "CancelTimers", "", goldenCancelMany.CommandID, "req-7f3a", "", "", ""},
+		"RescheduleTimers":            {envelope.RescheduleManyHeaders(goldenRescheduleMany), "RescheduleTimers", "", goldenRescheduleMany.CommandID, "req-7f3a", "", "", ""},
 		"event":                       {envelope.HeadersOf(event), "DueTimeReached", call, eventID, "req-7f3a", parent, "vendor=1", ""},
 		"event in the format":         {envelope.Format{}.HeadersOf(event), "DueTimeReached", call, eventID, "req-7f3a", parent, "vendor=1", ""},
 		"CloudEvent":                  {cloudEvents.HeadersOf(event), "DueTimeReached", call, eventID, "req-7f3a", parent, "vendor=1", "application/cloudevents+json"},

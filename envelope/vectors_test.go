@@ -186,6 +186,8 @@ func encodeAgain(payload any) ([]byte, timer.Trace) {
 		return envelope.Cancel(p), p.Trace
 	case timer.CancelTimers:
 		return envelope.CancelMany(p), p.Trace
+	case timer.RescheduleTimers:
+		return envelope.RescheduleMany(p), p.Trace
 	case timer.DueTimeReached:
 		return envelope.Reached(p), p.Trace
 	case timer.TimerExpired:

@@ -21,11 +21,11 @@ type delivery struct {
 	store Store
 	row   *row // of the inbox; nil if the message came from the broker
 
-	origin    envelope.Origin       // ids of the message, as far as they can be read
-	invalid   error                 // why the message becomes a dead letter; nil if it does not
-	schedules []timer.ScheduleTimer // commands of the message
-	cancel    timer.CancelTimers    // the command, if schedules is empty; a CancelTimer becomes one with a single service call
-	canceled  []timer.ServiceCallID // service calls of the results, if the command was applied
+	origin    envelope.Origin        // ids of the message, as far as they can be read
+	invalid   error                  // why the message becomes a dead letter; nil if it does not
+	schedules []timer.ScheduleTimer  // commands of the message
+	selection timer.SelectionCommand // the command, if schedules is empty; a CancelTimer becomes one with a single service call
+	calls     []timer.ServiceCallID  // service calls of the results, if the selection was applied
 
 	carried  timer.Trace // by the commands, from the delivery's span
 	result   Result
@@ -42,7 +42,7 @@ func deliveryOf(msg *message.Message) *delivery {
 }
 
 // commands returns how many timers the message names.
-func (d *delivery) commands() int { return len(d.schedules) + len(d.cancel.Of.Calls) }
+func (d *delivery) commands() int { return len(d.schedules) + len(d.selection.Of.Calls) }
 
 // onlyCall returns the service call of a message about one timer.
 func (d *delivery) onlyCall() timer.ServiceCallID {
@@ -52,7 +52,7 @@ func (d *delivery) onlyCall() timer.ServiceCallID {
 	case len(d.schedules) == 1:
 		return d.schedules[0].ServiceCallID
 	}
-	return d.cancel.Of.Calls[0]
+	return d.selection.Of.Calls[0]
 }
 
 // why returns the reason why the message becomes a dead letter, or the zero value.
@@ -95,16 +95,18 @@ func (h *Handlers) decodeCommands(d *delivery, now time.Time) error {
 	case timer.ScheduleTimers:
 		d.schedules = command.Commands
 	case timer.CancelTimer:
-		d.cancel = timer.CancelTimers{
+		d.selection = timer.CancelTimers{
 			TenantID: command.TenantID, Version: command.Version, Of: timer.Selection{Calls: []timer.ServiceCallID{command.ServiceCallID}},
 			CorrelationID: command.CorrelationID, Trace: command.Trace,
-		}
+		}.Command()
 	case timer.CancelTimers:
-		d.cancel = command
+		d.selection = command.Command()
+	case timer.RescheduleTimers:
+		d.selection = command.Command()
 	default:
 		if !h.opt.IgnoreOthers {
-			return timer.Invalid(timer.ReasonUnknownType, "type %s is not a command; send %s, %s, %s or %s",
-				timer.Quote(m.Type), envelope.TypeScheduleTimer, envelope.TypeScheduleTimers, envelope.TypeCancelTimer, envelope.TypeCancelTimers)
+			return timer.Invalid(timer.ReasonUnknownType, "type %s is not a command; send %s, %s, %s, %s or %s",
+				timer.Quote(m.Type), envelope.TypeScheduleTimer, envelope.TypeScheduleTimers, envelope.TypeRescheduleTimers, envelope.TypeCancelTimer, envelope.TypeCancelTimers)
 		}
 		d.result.Outcome = OutcomeIgnored
 		if kind := timer.Quote(m.Type); h.others.Add(kind) {
@@ -142,11 +144,7 @@ func (h *Handlers) checkTimestamp(m *envelope.Message, now time.Time) error {
 // checkSchedules refuses timers that are due beyond the horizon of their tenant, and has others
 // expire as the quotas of the tenant say.
 func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
-	if len(d.schedules) == 0 {
-		d.cancel.Receipt = h.opt.Receipts != nil
-		return nil
-	}
-	horizon := h.opt.Quotas.HorizonOr(d.schedules[0].TenantID, h.opt.Horizon)
+	horizon := h.opt.Quotas.HorizonOr(d.origin.TenantID, h.opt.Horizon)
 	for i := range d.schedules {
 		c := &d.schedules[i]
 		c.Receipt = h.opt.Receipts != nil
@@ -155,7 +153,8 @@ func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
 			return err
 		}
 	}
-	return nil
+	d.selection.Receipt = h.opt.Receipts != nil
+	return timer.ValidateHorizon("dueAt", d.selection.To, now, horizon)
 }
 
 // Validate returns why the handlers would make a message a dead letter if it came now, or nil:
@@ -169,12 +168,12 @@ func (h *Handlers) Validate(msg *message.Message) error {
 }
 
 // Decode returns the commands of a message that a broker has stored at a time, by the rules
-// that applied then: the commands of a ScheduleTimer or ScheduleTimers, or a CancelTimer or
-// CancelTimers, which has an id then. None asks for a receipt. The message passes the host's
+// that applied then: the commands of a ScheduleTimer or ScheduleTimers, or a CancelTimer,
+// CancelTimers or RescheduleTimers, which has an id then. None asks for a receipt. The message passes the host's
 // middleware, as it did then. An error that wraps [timer.ErrInvalid] says why the message is
 // invalid. For a message that is not a command and may be ignored, Decode returns neither
 // commands nor an error.
-func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time.Time) (schedules []timer.ScheduleTimer, cancel timer.CancelTimers, err error) {
+func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time.Time) (schedules []timer.ScheduleTimer, selection timer.SelectionCommand, err error) {
 	msg.SetContext(ctx)
 	decode := func(msg *message.Message) ([]*message.Message, error) {
 		d := &delivery{ctx: ctx, msg: msg}
@@ -185,13 +184,13 @@ func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time
 		for i := range schedules {
 			schedules[i].Receipt = false
 		}
-		cancel = d.cancel
-		cancel.Receipt = false
+		selection = d.selection
+		selection.Receipt = false
 		return nil, nil
 	}
 	for _, m := range slices.Backward(h.opt.Middleware) {
 		decode = m(decode)
 	}
 	_, err = decode(msg)
-	return schedules, cancel, err
+	return schedules, selection, err
 }

@@ -4,7 +4,7 @@
 //
 //	broker ─► router: begin, the host's middleware, CorrelationID, receive (decode, trace, count),
 //	           ▲      poison queue, refuse (invalid, quota), retry, circuit breaker, recoverer
-//	           │      ─► ScheduleTimer, ScheduleTimers, CancelTimer, CancelTimers ─► group commit
+//	           │      ─► ScheduleTimer(s), RescheduleTimers, CancelTimer(s) ─► group commit
 //	inbox ─────┘
 //
 // Thousands of messages are in flight at once, in no order: the version of a command decides
@@ -76,7 +76,7 @@ type Options struct {
 	// Place returns the log of a message and its number there, by its topic and position, and
 	// false if the broker keeps no log. By default no message is in a log.
 	Place func(topic, position string) (log string, number int64, ok bool)
-	// Timers counts timers, with Quotas, and finds the timers that a CancelTimers selects.
+	// Timers counts timers, with Quotas, and finds the timers that a CancelTimers or RescheduleTimers selects.
 	Timers timer.Reader
 	// StoreWorks asks the store something before a failed message is put into the inbox:
 	// while the store fails, the message waits here. By default it is put there at once.
@@ -107,7 +107,7 @@ type Result struct {
 	Type string // type of the message, or "other" if it is not one of ours
 	// Outcome is a timer.Outcome or "invalid"; "ignored" (no command of ours, see
 	// IgnoreOthers); "over_quota" or "failed" (both are handled again); or "none" (a
-	// CancelTimers that selects no timer).
+	// CancelTimers or RescheduleTimers that selects no timer).
 	Outcome string
 }
 

@@ -63,7 +63,7 @@ func TestACommandThatWaitedIsCanceledBehindItsCommit(t *testing.T) {
 		c.TimestampMS++
 		d.apply = func(applied any) error {
 			if s, ok := applied.(timer.ScheduleTimer); ok && s.ServiceCallID == "order-3" {
-				return d.inbox.PutInbox(t.Context(), handlers.Applied(c, noon.Add(time.Minute)))
+				return d.inbox.PutInbox(t.Context(), handlers.Applied(c.Command(), noon.Add(time.Minute)))
 			}
 			return nil
 		}

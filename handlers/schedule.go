@@ -15,7 +15,7 @@ import (
 func (h *Handlers) apply(d *delivery) (err error) {
 	var results []timer.Result
 	if len(d.schedules) == 0 {
-		results, err = h.cancel(d)
+		results, err = h.applySelection(d)
 	} else {
 		results, err = h.schedule(d)
 	}
@@ -54,8 +54,12 @@ func (h *Handlers) schedule(d *delivery) ([]timer.Result, error) {
 	}
 	applied = true
 	h.allowed(d, results...)
-	if _, _, err := h.cancelWaiting(d); err != nil { // another instance may have canceled them since
-		return nil, err
+	_, _, moves, err := h.selectWaiting(d) // another instance may have canceled or moved them since
+	if err == nil && len(moves) > 0 {
+		_, err = d.store.Schedule(d.ctx, h.clock.Now(), moves...) // a timer that has changed since is as its newer command says
+	}
+	if err != nil {
+		return nil, fmt.Errorf("apply selections to %s: %w", d.schedules[0].Key, err)
 	}
 	var first time.Time
 	for i, r := range results {
@@ -78,33 +82,40 @@ func itemName(commands []timer.ScheduleTimer, i int) string {
 	return fmt.Sprintf("timers[%d].", i)
 }
 
-// cancel applies a CancelTimer or a CancelTimers.
-func (h *Handlers) cancel(d *delivery) ([]timer.Result, error) {
-	d.canceled = nil
-	if len(d.cancel.Of.Calls) > 0 {
-		return h.cancelSelected(d)
+// applySelection applies a CancelTimer, a CancelTimers or a RescheduleTimers.
+func (h *Handlers) applySelection(d *delivery) ([]timer.Result, error) {
+	d.calls = nil
+	if len(d.selection.Of.Calls) > 0 && !d.selection.IsMove() { // a tombstone is all that the timers need
+		results, _, err := h.applySelected(d)
+		return results, err
 	}
-	return h.cancelSelection(d)
+	return h.applyOnce(d)
 }
 
-// cancelSelected cancels timers that a delivery selects. A retry selects all timers once more,
-// and does not change a timer that it has canceled.
-func (h *Handlers) cancelSelected(d *delivery) ([]timer.Result, error) {
+// applySelected cancels or moves timers that a delivery selects. A retry selects all timers once
+// more, and does not change a timer that it has changed.
+func (h *Handlers) applySelected(d *delivery) ([]timer.Result, timer.SelectionCounts, error) {
 	all := []timer.Result{}
-	_, err := timer.CancelSelected(d.ctx, d.cancel, h.list, func(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Result, error) {
-		results, err := d.store.Cancel(ctx, h.clock.Now(), commands...)
+	n, err := timer.ApplySelected(d.ctx, d.selection, h.list, func(ctx context.Context, step timer.SelectionStep) ([]timer.Result, error) {
+		results, err := step.Apply(ctx, h.clock.Now(), d.store)
 		if err != nil {
-			return nil, fmt.Errorf("cancel %s: %w", commands[0].Key, err)
+			key, _, _ := step.At(0)
+			return nil, fmt.Errorf("%s %s: %w", step.Doing(), key, err)
 		}
 		for i, r := range results {
-			if r.Outcome == timer.DidCancel {
-				h.decremented(d.cancel.TenantID)
+			if key, _, _ := step.At(i); r.Outcome != timer.WasChanged { // otherwise it is read again
+				d.calls, all = append(d.calls, key.ServiceCallID), append(all, r)
 			}
-			d.canceled, all = append(d.canceled, commands[i].ServiceCallID), append(all, r)
+			if r.Outcome == timer.DidCancel {
+				h.decremented(d.selection.TenantID)
+			}
+		}
+		if due := step.Soonest(results); !due.IsZero() {
+			h.opt.Scheduled(due)
 		}
 		return results, nil
 	})
-	return all, err
+	return all, n, err
 }
 
 func (h *Handlers) list(ctx context.Context, f timer.Filter) (timer.Page, error) {
@@ -117,7 +128,7 @@ type Decision struct {
 	timer.Key               // of the command; if that is invalid, the part of the key that can be read
 	ID            string    // of the message
 	CorrelationID string    // of the command; may be empty
-	DueAt         time.Time // of a ScheduleTimer
+	DueAt         time.Time // of a ScheduleTimer, or of a RescheduleTimers
 	Reason        string    // why the command is invalid
 	Detail        string    // the same in more words, for people
 }
@@ -138,14 +149,14 @@ func (d *delivery) decisions(watch func(Decision)) {
 	for i, c := range d.schedules {
 		decided(i, c.ServiceCallID, c.DueAt)
 	}
-	calls := d.canceled
+	calls := d.calls
 	if d.results == nil {
-		calls = d.cancel.Of.Calls
+		calls = d.selection.Of.Calls
 	}
 	for i, call := range calls {
-		decided(i, call, time.Time{})
+		decided(i, call, d.selection.To)
 	}
 	if d.results == nil && d.commands() == 0 { // the timers of the message are not known
-		decided(0, d.origin.ServiceCallID, time.Time{})
+		decided(0, d.origin.ServiceCallID, d.selection.To)
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// selections knows which cancellations by a prefix or a correlation id were applied. Such a
-// cancellation finds only the timers that there are. The commands that wait in the inbox are
-// compared with it when they are handled.
+// selections knows which commands by selection were applied: cancellations by a prefix or a
+// correlation id, and moves. Such a command finds only the timers that there are. The commands
+// that wait in the inbox are compared with it when they are handled.
 type selections struct {
 	inbox timer.Inbox
 	clock timer.Clock
 
 	mu       sync.Mutex
-	underWay map[timer.TenantID][]*timer.CancelTimers
+	underWay map[timer.TenantID][]*timer.SelectionCommand
 	known    map[timer.TenantID]knownSelections
 }
 
@@ -32,10 +32,10 @@ type knownSelections struct {
 	applied []appliedSelection
 }
 
-// An appliedSelection is a cancellation, and the message in the inbox that says that it was
-// applied.
+// An appliedSelection is a command by selection, and the message in the inbox that says that it
+// was applied.
 type appliedSelection struct {
-	timer.CancelTimers
+	timer.SelectionCommand
 	message timer.InboxMessage
 }
 
@@ -47,27 +47,27 @@ const (
 )
 
 func newSelections(in timer.Inbox, clock timer.Clock) selections {
-	return selections{inbox: in, clock: clock, underWay: make(map[timer.TenantID][]*timer.CancelTimers), known: make(map[timer.TenantID]knownSelections)}
+	return selections{inbox: in, clock: clock, underWay: make(map[timer.TenantID][]*timer.SelectionCommand), known: make(map[timer.TenantID]knownSelections)}
 }
 
-// begin says that a cancellation is being applied, until end is called.
-func (s *selections) begin(c *timer.CancelTimers) (end func()) {
+// begin says that a command is being applied, until end is called.
+func (s *selections) begin(c *timer.SelectionCommand) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.underWay[c.TenantID] = append(s.underWay[c.TenantID], c)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		others := slices.DeleteFunc(s.underWay[c.TenantID], func(other *timer.CancelTimers) bool { return other == c })
+		others := slices.DeleteFunc(s.underWay[c.TenantID], func(other *timer.SelectionCommand) bool { return other == c })
 		if s.underWay[c.TenantID] = others; len(others) == 0 {
 			delete(s.underWay, c.TenantID)
 		}
 	}
 }
 
-// errUnderWay is the error of a command that waited, and that a newer cancellation selects
-// which is being applied.
-var errUnderWay = errors.New("a cancellation that selects the timer is being applied")
+// errUnderWay is the error of a command that waited, and that a newer command selects which is
+// being applied.
+var errUnderWay = errors.New("a command that selects the timer is being applied")
 
 // of returns the selections that were applied to timers of a tenant.
 func (s *selections) of(ctx context.Context, tenant timer.TenantID) ([]appliedSelection, error) {
@@ -85,9 +85,12 @@ func (s *selections) of(ctx context.Context, tenant timer.TenantID) ([]appliedSe
 	}
 	known.applied = slices.Grow(slices.Clip(known.applied), len(rows))
 	for _, m := range rows {
-		decoded, _ := envelope.DecodeWith(m.Body, func(string) string { return "" }) // which cancelSelection has encoded
-		if c, ok := decoded.Payload.(timer.CancelTimers); ok {
-			known.applied = append(known.applied, appliedSelection{c, m})
+		decoded, _ := envelope.DecodeWith(m.Body, func(string) string { return "" }) // which applyOnce has encoded
+		switch c := decoded.Payload.(type) {
+		case timer.CancelTimers:
+			known.applied = append(known.applied, appliedSelection{c.Command(), m})
+		case timer.RescheduleTimers:
+			known.applied = append(known.applied, appliedSelection{c.Command(), m})
 		}
 	}
 	if isKnown {
@@ -106,41 +109,51 @@ func (s *selections) of(ctx context.Context, tenant timer.TenantID) ([]appliedSe
 	return known.applied, nil
 }
 
-// canceledBy returns the version of the newest cancellation that has canceled a command which
-// has waited since a time; zero if none has.
-func canceledBy(applied []appliedSelection, c timer.ScheduleTimer, since time.Time) (newest timer.Version) {
+// selectedBy returns a command that has waited since a time as the selections left it that were
+// applied meanwhile, in their order, and whether one of them canceled it. The version is that of
+// the last one that had an effect.
+func selectedBy(applied []appliedSelection, c timer.ScheduleTimer, since time.Time) (_ timer.ScheduleTimer, canceled bool) {
 	for _, a := range applied {
-		if !since.After(a.message.ArrivedAt) && selects(&a.CancelTimers, c) && newest.Compare(a.Version) < 0 {
-			newest = a.Version
+		switch {
+		case since.After(a.message.ArrivedAt) || !selects(&a.SelectionCommand, c):
+		case !a.IsMove():
+			c.Version, canceled = a.Version, true
+		case !canceled && timer.ValidateExpiresAt("", c.ExpiresAt, a.To) == nil:
+			c.Version, c.DueAt = a.Version, a.To
 		}
 	}
-	return newest
+	return c, canceled
 }
 
-// isUnderWay reports whether a cancellation that selects a command is being applied.
+// isUnderWay reports whether a command that selects another one is being applied.
 func (s *selections) isUnderWay(c timer.ScheduleTimer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.underWay[c.TenantID], func(cancel *timer.CancelTimers) bool { return selects(cancel, c) })
+	return slices.ContainsFunc(s.underWay[c.TenantID], func(by *timer.SelectionCommand) bool { return selects(by, c) })
 }
 
-func selects(cancel *timer.CancelTimers, c timer.ScheduleTimer) bool {
-	return c.Version.Compare(cancel.Version) < 0 && cancel.Of.Selects(c.ServiceCallID, c.CorrelationID)
+func selects(by *timer.SelectionCommand, c timer.ScheduleTimer) bool {
+	return c.Version.Compare(by.Version) < 0 && by.Of.Selects(c.ServiceCallID, c.CorrelationID)
 }
 
-// leaveCanceled removes from a row the commands that were canceled while they waited.
+// leaveCanceled removes from a row the commands that were canceled while they waited, and gives
+// those that were moved their new due time.
 func (h *Handlers) leaveCanceled(d *delivery) error {
 	if d.row == nil {
 		return nil
 	}
-	for _, c := range d.schedules { // before the store is asked: a cancellation ends after it is known
+	for _, c := range d.schedules { // before the store is asked: a selection ends after it is known
 		if h.selections.isUnderWay(c) {
 			return errUnderWay
 		}
 	}
-	canceled, others, err := h.cancelWaiting(d)
-	if err != nil || len(canceled) == 0 {
+	canceled, others, _, err := h.selectWaiting(d)
+	if err != nil {
 		return err
+	}
+	d.schedules = others
+	if len(canceled) == 0 {
+		return nil
 	}
 	if h.opt.Receipts != nil {
 		results := make([]timer.Result, len(canceled))
@@ -151,40 +164,46 @@ func (h *Handlers) leaveCanceled(d *delivery) error {
 			return fmt.Errorf("write receipts of %s: %w", canceled[0].Key, err)
 		}
 	}
-	if d.schedules = others; len(others) == 0 {
+	if len(others) == 0 {
 		d.result.Outcome = timer.WasStale.String()
 	}
 	return nil
 }
 
-// cancelWaiting cancels the timers of a row that were canceled while their commands waited. They
-// get tombstones: the broker may deliver the commands again.
-func (h *Handlers) cancelWaiting(d *delivery) (canceled, others []timer.ScheduleTimer, err error) {
+// selectWaiting cancels the timers of a row that were canceled while their commands waited. They
+// get tombstones: the broker may deliver the commands again. The others have the due times to
+// which they were moved, and the version of their message, as whose commands they are applied
+// together. After that moves give them the versions of what moved them.
+func (h *Handlers) selectWaiting(d *delivery) (canceled, others, moves []timer.ScheduleTimer, err error) {
 	if d.row == nil {
-		return nil, d.schedules, nil
+		return nil, d.schedules, nil, nil
 	}
 	tenant := d.schedules[0].TenantID
 	applied, err := h.selections.of(d.ctx, tenant)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	var cancels []timer.CancelTimer
 	for _, c := range d.schedules {
-		v := canceledBy(applied, c, d.row.ArrivedAt)
-		if v.CommandID == "" {
-			others = append(others, c)
+		after, isCanceled := selectedBy(applied, c, d.row.ArrivedAt)
+		switch {
+		case isCanceled:
+			canceled, cancels = append(canceled, c), append(cancels, timer.CancelTimer{Key: c.Key, Version: after.Version})
 			continue
+		case after.Version != c.Version:
+			after.Moves, c.DueAt = c.Version, after.DueAt
+			moves = append(moves, after)
 		}
-		canceled, cancels = append(canceled, c), append(cancels, timer.CancelTimer{Key: c.Key, Version: v})
+		others = append(others, c)
 	}
 	if len(cancels) == 0 {
-		return nil, others, nil
+		return nil, others, moves, nil
 	}
 	if _, err := d.store.Cancel(d.ctx, h.clock.Now(), cancels...); err != nil {
-		return nil, nil, fmt.Errorf("cancel %s: %w", cancels[0].Key, err)
+		return nil, nil, nil, fmt.Errorf("cancel %s: %w", cancels[0].Key, err)
 	}
 	h.decremented(tenant)
-	return canceled, others, nil
+	return canceled, others, moves, nil
 }
 
 // decremented says that fewer timers of a tenant wait.
@@ -195,22 +214,23 @@ func (h *Handlers) decremented(tenant timer.TenantID) {
 	}
 }
 
-// Applied returns the message in the inbox that says that a cancellation by a prefix or a
-// correlation id was applied. Commands that waited before are compared with it.
-func Applied(c timer.CancelTimers, at time.Time) timer.InboxMessage {
-	return timer.InboxMessage{TenantID: c.TenantID, MessageID: c.CommandID, Body: envelope.CancelMany(c), ArrivedAt: timer.RoundDown(at), Reason: timer.WaitApplied}
+// Applied returns the message in the inbox that says that a command was applied to the timers
+// that it selects. Commands that waited before are compared with it.
+func Applied(c timer.SelectionCommand, at time.Time) timer.InboxMessage {
+	return timer.InboxMessage{TenantID: c.TenantID, MessageID: c.CommandID, Body: envelope.Selection(c), ArrivedAt: timer.RoundDown(at), Reason: timer.WaitApplied}
 }
 
-// cancelSelection applies a cancellation by a prefix or a correlation id, unless it was applied
-// before, and notes that it was.
-func (h *Handlers) cancelSelection(d *delivery) ([]timer.Result, error) {
-	defer h.selections.begin(&d.cancel)()
+// applyOnce applies a command to the timers that it selects, unless it was applied before, and
+// notes that it was. A move of service calls needs no note if no older command can have an effect
+// on their timers any more: then it changes nothing when it is applied again.
+func (h *Handlers) applyOnce(d *delivery) ([]timer.Result, error) {
+	defer h.selections.begin(&d.selection)()
 	m := h.inboxMessage(d.msg)
 	if d.row != nil {
 		m.Log, m.Number = d.row.Log, d.row.Number
 	}
-	m.TenantID, m.MessageID, m.Reason = d.cancel.TenantID, d.origin.ID, timer.WaitApplied
-	m.Headers, m.Body = nil, envelope.CancelMany(d.cancel)
+	m.TenantID, m.MessageID, m.Reason = d.selection.TenantID, d.origin.ID, timer.WaitApplied
+	m.Headers, m.Body = nil, envelope.Selection(d.selection)
 	applied, err := h.selections.of(d.ctx, m.TenantID)
 	switch {
 	case err != nil:
@@ -218,11 +238,11 @@ func (h *Handlers) cancelSelection(d *delivery) ([]timer.Result, error) {
 	case slices.ContainsFunc(applied, func(a appliedSelection) bool { return sameMessage(&a.message, &m) }):
 		return nil, nil
 	case int64(len(applied)) >= h.inbox.limit.Messages:
-		return nil, fmt.Errorf("%d cancellations of tenant %s wait for commands that are older", len(applied), m.TenantID)
+		return nil, fmt.Errorf("%d commands by selection of tenant %s wait for commands that are older", len(applied), m.TenantID)
 	}
-	results, err := h.cancelSelected(d)
-	if err != nil {
-		return nil, err
+	results, n, err := h.applySelected(d)
+	if err != nil || n.Decides(d.selection) {
+		return results, err
 	}
 	m.ArrivedAt = timer.RoundDown(h.clock.Now())
 	if err := h.store.PutInbox(d.ctx, m.ArrivedAt, m); err != nil {
@@ -230,7 +250,7 @@ func (h *Handlers) cancelSelection(d *delivery) ([]timer.Result, error) {
 	}
 	// A command that waited may have been handled since the timers were listed. One that is
 	// handled later sees that the selection was applied: it looks again behind its commit.
-	late, err := h.cancelSelected(d)
+	late, _, err := h.applySelected(d)
 	return append(results, late...), err
 }
 

@@ -39,7 +39,7 @@ func (h *Handlers) trace(d *delivery) (end func(Handled)) {
 	for i := range d.schedules {
 		d.schedules[i].Trace = d.carried
 	}
-	d.cancel.Trace = d.carried
+	d.selection.Trace = d.carried
 	return end
 }
 
@@ -48,7 +48,7 @@ func (d *delivery) trace() timer.Trace {
 	if len(d.schedules) > 0 {
 		return d.schedules[0].Trace
 	}
-	return d.cancel.Trace
+	return d.selection.Trace
 }
 
 func (d *delivery) received() Received {

@@ -110,13 +110,13 @@ func (s vectorStore) take(bodies ...string) {
 	_, err := s.DB().ExecContext(s.Context(), `DELETE FROM timer_schedules`)
 	s.must(err)
 	for _, body := range bodies {
-		schedules, cancel, err := s.Decode(s.Context(), message.NewMessage("id", []byte(body)), now)
+		schedules, selection, err := s.Decode(s.Context(), message.NewMessage("id", []byte(body)), now)
 		s.must(err)
 		if len(schedules) > 0 {
 			_, err = s.Schedule(s.Context(), now, schedules...)
 		} else {
-			_, err = timer.CancelSelected(s.Context(), cancel, s.List, func(ctx context.Context, c ...timer.CancelTimer) ([]timer.Result, error) {
-				return s.Cancel(ctx, now, c...)
+			_, err = timer.ApplySelected(s.Context(), selection, s.List, func(ctx context.Context, step timer.SelectionStep) ([]timer.Result, error) {
+				return step.Apply(ctx, now, s)
 			})
 		}
 		s.must(err)

@@ -86,7 +86,11 @@ func Schedule(now time.Time, commands []timer.ScheduleTimer) *Application {
 		Kind: Schedules, Doing: "schedule", Now: now, Results: make([]timer.Result, len(commands)),
 		key: func(i int) timer.Key { return commands[i].Key },
 		apply: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
-			return before.Schedule(version(before, commands[i].Version, commands[i].Latest))
+			c := &commands[i]
+			if c.Moves != (timer.Version{}) {
+				return before.Move(c)
+			}
+			return before.Schedule(version(before, c.Version, c.Latest))
 		},
 		row: func(r *Row, i int) {
 			c := &commands[i]

@@ -2,11 +2,7 @@ package timer
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -71,186 +67,6 @@ func MessageLen(commands []ScheduleTimer) int {
 	return n
 }
 
-// MaxCancelTimers is the most service calls that one [CancelTimers] may name.
-const MaxCancelTimers = 500
-
-// cancelStep is the most timers of a selection that are canceled in one transaction. Other
-// commands do not wait long for a transaction of this size.
-const cancelStep = 500
-
-// A CancelTimers cancels many timers of a tenant with one message.
-type CancelTimers struct {
-	TenantID      TenantID
-	Version                 // of the message
-	Of            Selection // which timers
-	CorrelationID string    // trace of the request; may be empty
-	Trace         Trace     // where the command came from; may be empty
-	Receipt       bool      // whether each timer gets a [Receipt]; not on the wire
-	Latest        bool      // an older Version is replaced by one that follows the timer's; not on the wire
-}
-
-// A Selection selects timers of a tenant. Exactly one field is set.
-type Selection struct {
-	Calls         []ServiceCallID // timers of these service calls; each without a timer leaves a tombstone, as by [CancelTimer]
-	Prefix        string          // timers whose service call begins with it
-	CorrelationID string          // timers that carry it
-}
-
-// Validate returns an [InvalidError] unless every field is well formed.
-func (c CancelTimers) Validate() error {
-	return cmp.Or(c.TenantID.Validate(), c.Version.Validate(), validateOptional("correlationId", c.CorrelationID), c.Of.Validate(""))
-}
-
-// Selects reports whether the selection has the timer of a service call, which carries a
-// correlation id or none.
-func (s Selection) Selects(call ServiceCallID, correlationID string) bool {
-	switch {
-	case s.Prefix != "":
-		return strings.HasPrefix(string(call), s.Prefix)
-	case s.CorrelationID != "":
-		return correlationID == s.CorrelationID
-	}
-	return slices.Contains(s.Calls, call)
-}
-
-// Validate returns an [InvalidError] unless exactly one field is set, and well formed. In the
-// detail the names of fields begin with in, for example "payload.".
-func (s Selection) Validate(in string) error {
-	set := 0
-	for _, is := range []bool{len(s.Calls) > 0, s.Prefix != "", s.CorrelationID != ""} {
-		if is {
-			set++
-		}
-	}
-	switch {
-	case set != 1:
-		return Invalid(ReasonMissingField, "give exactly one of %[1]sserviceCallIds, %[1]sprefix and %[1]scorrelationId", in)
-	case s.CorrelationID != "":
-		return ValidateID(in+"correlationId", s.CorrelationID)
-	case s.Prefix != "":
-		return ValidatePrefix(in+"prefix", s.Prefix)
-	case len(s.Calls) > MaxCancelTimers:
-		return Invalid(ReasonBadField, "%sserviceCallIds has more than %d items; send the rest in another message", in, MaxCancelTimers)
-	}
-	seen := make(map[ServiceCallID]int, len(s.Calls))
-	for i, call := range s.Calls {
-		if err := call.Validate(); err != nil {
-			return Invalid(ReasonBadField, "%sserviceCallIds[%d] is %s, which is no service call id", in, i, Quote(string(call)))
-		}
-		if before, again := seen[call]; again {
-			return Invalid(ReasonBadField, "%sserviceCallIds[%d] is also in [%d]; name each service call once", in, i, before)
-		}
-		seen[call] = i
-	}
-	return nil
-}
-
-// ValidatePrefix returns an [InvalidError] unless a service call id may begin with a prefix.
-func ValidatePrefix(field, prefix string) error {
-	return validateName(field, prefix, maxServiceCallIDBytes, "_.:-", "", "_ . : -")
-}
-
-// optionalPrefix validates a prefix that may be empty.
-func optionalPrefix(field, prefix string) error {
-	if prefix == "" {
-		return nil
-	}
-	return ValidatePrefix(field, prefix)
-}
-
-// Commands returns a command for each service call that the message names.
-func (c CancelTimers) Commands() []CancelTimer {
-	commands := make([]CancelTimer, len(c.Of.Calls))
-	for i, call := range c.Of.Calls {
-		commands[i] = c.of(call)
-	}
-	return commands
-}
-
-func (c CancelTimers) of(call ServiceCallID) CancelTimer {
-	return CancelTimer{Key: Key{c.TenantID, call}, Version: c.Version, CorrelationID: c.CorrelationID, Trace: c.Trace, Receipt: c.Receipt, Latest: c.Latest}
-}
-
-// Filter returns which timers a prefix or a correlation id selects.
-func (c CancelTimers) Filter() Filter {
-	return Filter{TenantID: c.TenantID, State: Scheduled, Prefix: c.Of.Prefix, CorrelationID: c.Of.CorrelationID}
-}
-
-// CancelCounts count the timers of a [CancelTimers] by its effect on them.
-type CancelCounts struct {
-	Canceled int // timers that are Canceled now
-	Stale    int // timers that a newer command has set
-	Reached  int // timers that have fired
-	Expired  int // timers that have expired
-}
-
-// add counts the results of commands, and returns the first error.
-func (n *CancelCounts) add(results []Result) error {
-	for _, r := range results {
-		switch {
-		case r.Err != nil:
-			return r.Err
-		case r.Outcome == WasStale, r.Outcome == WasTied:
-			n.Stale++
-		case r.Outcome == WasReached:
-			n.Reached++
-		case r.Outcome == WasExpired:
-			n.Expired++
-		default:
-			n.Canceled++
-		}
-	}
-	return nil
-}
-
-// CancelSelected cancels the timers that a command selects. If it selects them by a prefix or
-// a correlation id, that takes several transactions. List returns a page of a filter, and
-// cancel applies commands in one transaction. After an error CancelSelected may be called
-// again with the same command.
-func CancelSelected(
-	ctx context.Context, c CancelTimers, list func(context.Context, Filter) (Page, error), cancel func(context.Context, ...CancelTimer) ([]Result, error),
-) (n CancelCounts, err error) {
-	if len(c.Of.Calls) > 0 {
-		results, err := cancel(ctx, c.Commands()...)
-		return n, cmp.Or(err, n.add(results))
-	}
-	f := c.Filter()
-	f.Limit = cancelStep
-	err = EachPage(ctx, &f, list, func(entries []Entry) error {
-		var older []CancelTimer
-		for _, e := range entries {
-			if c.Latest || e.Version.Compare(c.Version) < 0 {
-				older = append(older, c.of(e.ServiceCallID))
-			} else {
-				n.Stale++
-			}
-		}
-		if len(older) == 0 {
-			return nil
-		}
-		results, err := cancel(ctx, older...)
-		return cmp.Or(err, n.add(results))
-	})
-	return n, err
-}
-
-// EachPage calls yield with the timers of each page of a filter, beginning at its After. It
-// ends with the first error of yield or list, and then After names the page where it ended.
-func EachPage(ctx context.Context, f *Filter, list func(context.Context, Filter) (Page, error), yield func([]Entry) error) error {
-	for {
-		page, err := list(ctx, *f)
-		if err != nil {
-			return fmt.Errorf("list timers of %s: %w", f.TenantID, err)
-		}
-		if err := yield(page.Entries); err != nil {
-			return err
-		}
-		if f.After = page.Next; f.After == "" {
-			return nil
-		}
-	}
-}
-
 // A ReceiptType is the result of a command, and the type of the receipt's message.
 type ReceiptType string
 
@@ -267,6 +83,8 @@ const (
 	IgnoredStale   Reason = "stale"   // a newer command was accepted before
 	IgnoredReached Reason = "reached" // the timer has fired
 	IgnoredExpired Reason = "expired" // the timer has expired
+
+	IgnoredPastExpiry Reason = "past_expiry" // the timer would be due after it expires
 )
 
 // A Receipt tells the producer of a command its result. TimerScheduled and TimerCanceled are
@@ -296,6 +114,7 @@ var receiptsOf = [outcomeSentinel]Receipt{
 	WasTied:       {Type: TimerIgnored, Reason: IgnoredStale},
 	WasReached:    {Type: TimerIgnored, Reason: IgnoredReached},
 	WasExpired:    {Type: TimerIgnored, Reason: IgnoredExpired},
+	WasPastExpiry: {Type: TimerIgnored, Reason: IgnoredPastExpiry},
 }
 
 // receipt returns the receipt of a command, and whether the command wants one. The type is

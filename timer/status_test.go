@@ -2,6 +2,7 @@ package timer_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -50,6 +51,39 @@ func TestStatus(t *testing.T) {
 		check("schedule", after, got, c.schedule, c.scheduled)
 		after, got = before.Cancel(version(c.age))
 		check("cancel", after, got, c.cancel, c.canceled)
+	}
+}
+
+// TestStatusOfAMove is the table of a timer of version 5 that is moved as it was read, with a
+// command of version 7.
+func TestStatusOfAMove(t *testing.T) {
+	t.Parallel()
+	version := func(age int64) timer.Version { return timer.Version{TimestampMS: age, CommandID: "command"} }
+	for _, c := range []struct {
+		before    timer.Status
+		expiresAt time.Time
+		want      timer.Outcome
+	}{
+		{timer.Status{}, time.Time{}, timer.WasChanged},
+		{timer.Status{State: timer.Scheduled, Version: version(5)}, time.Time{}, timer.DidReschedule},
+		{timer.Status{State: timer.Scheduled, Version: version(5)}, noon.Add(time.Millisecond), timer.DidReschedule},
+		{timer.Status{State: timer.Scheduled, Version: version(5)}, noon, timer.WasPastExpiry},
+		{timer.Status{State: timer.Scheduled, Version: version(6)}, noon, timer.WasChanged},
+		{timer.Status{State: timer.Scheduled, Version: version(7)}, time.Time{}, timer.WasSame},
+		{timer.Status{State: timer.Scheduled, Version: version(8)}, time.Time{}, timer.WasStale},
+		{timer.Status{State: timer.Canceled, Version: version(5)}, time.Time{}, timer.WasChanged},
+		{timer.Status{State: timer.Canceled, Version: version(8)}, time.Time{}, timer.WasStale},
+		{timer.Status{State: timer.Reached, Version: version(5)}, time.Time{}, timer.WasReached},
+		{timer.Status{State: timer.Expired, Version: version(5)}, time.Time{}, timer.WasExpired},
+	} {
+		want := c.before
+		if c.want == timer.DidReschedule {
+			want.Version = version(7)
+		}
+		after, got := c.before.Move(&timer.ScheduleTimer{Version: version(7), Moves: version(5), DueAt: noon, ExpiresAt: c.expiresAt})
+		if got != c.want || after != want {
+			t.Errorf("%+v, expires %s: %s, %+v, want %s, %+v", c.before, c.expiresAt, got, after, c.want, want)
+		}
 	}
 }
 

@@ -17,6 +17,10 @@ type ScheduleTimer struct {
 	Data          string    // a JSON value as it was written, for the event; empty if there is none
 	Receipt       bool      // whether a [Receipt] is wanted; not on the wire
 	Latest        bool      // an older Version is replaced by one that follows the timer's; not on the wire
+	// Moves is the version of the Scheduled timer that the command moves. On another version,
+	// or if there is no timer, the command has no effect. It has the other fields of that
+	// timer. Zero: the command is an ordinary one. It is not on the wire.
+	Moves Version
 }
 
 // Validate returns an [InvalidError] unless every field is well formed. It does not check that
@@ -196,6 +200,8 @@ const (
 	WasCanceled                        // the timer was Canceled already; only its version moved
 	WasExpired                         // the timer has expired; Expired is final
 	WasTied                            // as WasStale, but the newer command has the same millisecond: the ids decided
+	WasPastExpiry                      // a move would make the timer due after it expires; it stays as it is
+	WasChanged                         // the timer is not as it was when the move of it was made; the move is made again
 	outcomeSentinel                    // one more than the last outcome
 )
 
@@ -210,6 +216,8 @@ var outcomeNames = [outcomeSentinel]string{
 	WasCanceled:   "already_canceled",
 	WasExpired:    "already_expired",
 	WasTied:       "stale_same_time",
+	WasPastExpiry: "past_expiry",
+	WasChanged:    "changed",
 }
 
 // String returns the outcome as metrics and logs spell it.
@@ -256,6 +264,21 @@ func (s Status) Cancel(v Version) (Status, Outcome) {
 		outcome = DidCancel
 	}
 	return Status{State: Canceled, Version: v}, outcome
+}
+
+// Move returns the status after a [ScheduleTimer] that moves a timer, and the outcome of that
+// command.
+func (s Status) Move(c *ScheduleTimer) (Status, Outcome) {
+	outcome := s.unchanged(c.Version)
+	switch {
+	case outcome != 0:
+		return s, outcome
+	case s != Status{Scheduled, c.Moves}:
+		return s, WasChanged
+	case ValidateExpiresAt("expiresAt", c.ExpiresAt, c.DueAt) != nil:
+		return s, WasPastExpiry
+	}
+	return Status{Scheduled, c.Version}, DidReschedule
 }
 
 // Follow returns a version for a command that must take effect: v if it is newer than the

@@ -52,17 +52,19 @@ func TestCommandsValidateEveryField(t *testing.T) {
 func TestOutcomesHaveStableNames(t *testing.T) {
 	t.Parallel()
 	for outcome, want := range map[timer.Outcome]string{
-		timer.DidSchedule:   "scheduled",
-		timer.DidReschedule: "rescheduled",
-		timer.DidCancel:     "canceled",
-		timer.WasSame:       "duplicate",
-		timer.WasStale:      "stale",
-		timer.WasReached:    "already_reached",
-		timer.WasCanceled:   "already_canceled",
-		timer.WasTied:       "stale_same_time",
-		0:                   "unknown",
-		timer.WasTied + 1:   "unknown",
-		255:                 "unknown",
+		timer.DidSchedule:    "scheduled",
+		timer.DidReschedule:  "rescheduled",
+		timer.DidCancel:      "canceled",
+		timer.WasSame:        "duplicate",
+		timer.WasStale:       "stale",
+		timer.WasReached:     "already_reached",
+		timer.WasCanceled:    "already_canceled",
+		timer.WasTied:        "stale_same_time",
+		0:                    "unknown",
+		timer.WasPastExpiry:  "past_expiry",
+		timer.WasChanged:     "changed",
+		timer.WasChanged + 1: "unknown",
+		255:                  "unknown",
 	} {
 		if got := outcome.String(); got != want {
 			t.Errorf("%d: got %s, want %s", outcome, got, want)

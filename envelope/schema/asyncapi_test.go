@@ -39,7 +39,7 @@ func asyncAPI(t *testing.T) object {
 			name, action, address, about string
 			messages                     []string
 		}{
-			{"Commands", "receive", b.routing.Commands, "Commands to the service.", both(envelope.TypeScheduleTimer, envelope.TypeScheduleTimers, envelope.TypeCancelTimer, envelope.TypeCancelTimers)},
+			{"Commands", "receive", b.routing.Commands, "Commands to the service.", both(envelope.TypeScheduleTimer, envelope.TypeScheduleTimers, envelope.TypeRescheduleTimers, envelope.TypeCancelTimer, envelope.TypeCancelTimers)},
 			{"Events", "send", b.routing.Events, "Events of the service.", both(envelope.TypeDueTimeReached, envelope.TypeTimerExpired)},
 			{"Receipts", "send", b.receipts, "What became of commands, if the setting receipts is on.", both(string(timer.TimerScheduled), string(timer.TimerCanceled), string(timer.TimerIgnored), string(timer.TimerRejected))},
 			{"DeadLetters", "send", b.routing.DeadLetters, "Messages that were refused.", []string{envelope.TypeDeadLetter}},

@@ -79,6 +79,7 @@ type kind struct {
 var kinds = []kind{
 	{envelope.TypeScheduleTimer, "schedule_timer.json", "Asks for one DueTimeReached at dueAt, or a TimerExpired in its place.", []string{"serviceCallId", "dueAt", "expiresAt", "data"}, []rule{ruleCall, ruleDate, ruleExpiry, ruleData}},
 	{envelope.TypeScheduleTimers, "schedule_timers.json", "Asks for many timers of one tenant.", []string{"timers"}, []rule{ruleDate, ruleExpiry, ruleData, ruleDistinct}},
+	{envelope.TypeRescheduleTimers, "reschedule_timers.json", "Moves many timers of one tenant that have not fired.", []string{"dueAt"}, []rule{ruleDate, ruleDistinct}},
 	{envelope.TypeCancelTimer, "cancel_timer.json", "Takes a timer back that has not fired.", []string{"serviceCallId"}, []rule{ruleCall}},
 	{envelope.TypeCancelTimers, "cancel_timers.json", "Takes many timers of one tenant back that have not fired.", nil, []rule{ruleDistinct}},
 	{envelope.TypeDueTimeReached, "due_time_reached.json", "Says that the time of a timer has come.", []string{"serviceCallId", "dueAt", "expiresAt", "reachedAt", "data"}, []rule{ruleCall, ruleDate, ruleExpiry, ruleData}},
@@ -94,7 +95,12 @@ func (k kind) isEvent() bool {
 }
 func (k kind) isReceipt() bool { return envelope.IsReceipt(k.name) }
 func (k kind) isMany() bool {
-	return k.name == envelope.TypeScheduleTimers || k.name == envelope.TypeCancelTimers
+	return k.name == envelope.TypeScheduleTimers || k.selects()
+}
+
+// selects reports whether the message selects timers.
+func (k kind) selects() bool {
+	return k.name == envelope.TypeRescheduleTimers || k.name == envelope.TypeCancelTimers
 }
 
 func (k kind) payload() object {
@@ -107,19 +113,21 @@ func (k kind) payload() object {
 		s["required"] = append(s["required"].([]string), "expiresAt")
 		s["properties"].(object)["expiresAt"] = text(timeForm, aboutExpiresAt)
 	}
-	if k.name == envelope.TypeCancelTimers {
-		addSelection(s)
+	if k.selects() {
+		addSelection(s, map[string]string{
+			envelope.TypeCancelTimers: "leaves a tombstone", envelope.TypeRescheduleTimers: "is left out",
+		}[k.name])
 	}
 	return s
 }
 
 // addSelection adds the fields that say which timers, of which a payload has one. The others
 // are absent or null.
-func addSelection(payload object) {
+func addSelection(payload object, absent string) {
 	fields := payload["properties"].(object)
 	fields["serviceCallIds"] = orNull(object{
 		"type": "array", "minItems": 1, "maxItems": timer.MaxCancelTimers, "items": call("One of the service calls."),
-		"description": "The timers of these service calls, each named once. One that has no timer leaves a tombstone.",
+		"description": "The timers of these service calls, each named once. One that has no timer " + absent + ".",
 	})
 	fields["prefix"] = orNull(text(callForm, "The timers whose service call begins so."))
 	fields["correlationId"] = orNull(text(idForm, "The timers that carry it."))
@@ -142,7 +150,7 @@ func values() map[string]any {
 		"expiresAt":     orNull(text(timeForm, aboutExpiresAt)),
 		"expiredAt":     text(timeForm, "When it expired, by the clock of the service. Never before expiresAt."),
 		"reachedAt":     text(timeForm, "When it fired, by the clock of the service. Never before dueAt."),
-		"reason":        object{"type": "string", "description": "Of a TimerIgnored stale (a newer command was accepted before) reached (the timer has fired) or expired (the timer has expired); of a TimerRejected the reason of its dead letter. More words may come."},
+		"reason":        object{"type": "string", "description": "Of a TimerIgnored stale (a newer command was accepted before) reached (the timer has fired) expired (the timer has expired) or past_expiry (it would be due after it expires); of a TimerRejected the reason of its dead letter. More words may come."},
 		"detail":        object{"type": "string", "description": "The reason for people."},
 		"data":          object{"type": anyType, "description": fmt.Sprintf("Any JSON value of at most %d bytes as written. The event has it byte for byte.", timer.MaxDataBytes)},
 	}

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -106,36 +105,6 @@ func listFilters(s *suite) {
 	if !errors.Is(err, timer.ErrInvalid) {
 		s.Errorf("a prefix with a space: %v", err)
 	}
-}
-
-// cancelSelected cancels many timers, and leaves alone what is newer, what has fired, and
-// what is another's.
-func cancelSelected(s *suite) {
-	s.timers("acme", 1200, noon)
-	s.timers("other", 2, noon)
-	newer := schedule(key("acme", "call-000007"), 9, noon)
-	s.schedule(newer)
-	related := schedule(key("acme", "related"), 1, noon)
-	related.CorrelationID = "request-7"
-	s.schedule(related)
-	do := func(c timer.CancelTimers) timer.CancelCounts {
-		c.TenantID, c.Version = "acme", version(5)
-		n, err := timer.CancelSelected(s.Context(), c, s.store.List, func(ctx context.Context, all ...timer.CancelTimer) ([]timer.Result, error) {
-			return s.store.Cancel(ctx, noon, all...)
-		})
-		if err != nil {
-			s.Fatal(err)
-		}
-		return n
-	}
-	s.same("correlation", do(timer.CancelTimers{Of: timer.Selection{CorrelationID: "request-7"}}), timer.CancelCounts{Canceled: 1})
-	prefix := timer.CancelTimers{Of: timer.Selection{Prefix: "call-"}}
-	s.same("prefix", do(prefix), timer.CancelCounts{Canceled: 1199, Stale: 1})
-	s.same("again", do(prefix), timer.CancelCounts{Stale: 1})
-	s.same("calls", do(timer.CancelTimers{Of: timer.Selection{Calls: []timer.ServiceCallID{"call-000007", "none"}}}), timer.CancelCounts{Canceled: 1, Stale: 1})
-	s.same("newer", s.get(key("acme", "call-000007")).State, timer.Scheduled)
-	s.same("tombstone", s.get(key("acme", "none")).State, timer.Canceled)
-	s.same("other", len(s.list("other", timer.Filter{State: timer.Scheduled}).Entries), 2)
 }
 
 // listWalks lists two timers among many of another state.

@@ -4,6 +4,7 @@ package main
 var (
 	intake   = test{"./handlers", ".", ""}
 	bounds   = test{"./app", "^TestATenantAtItsBound$|^TestHostileTenantsFillTheInbox|^TestMessagesWaitNoLonger", ""}
+	moved    = test{"./app", "^TestAScheduleThatWaitsIsMoved$|^TestAMoveIsAppliedOnce$", ""}
 	selected = test{"./app", "^TestTheHostCancels|^TestAnotherInstanceCancels|^TestASelectionIsAppliedOnce", ""}
 	limiting = test{"./quota", ".", ""}
 )
@@ -117,7 +118,7 @@ var intakes = []mutant{
 	},
 	{
 		"I6", "a host's cancellation does not reach what waits",
-		[]change{in("app", "Joined.CancelWhere", swap("len(of.Calls) > 0", "true"))},
+		[]change{in("app", "Joined.where", swap("isLasting(c)", "true"))},
 		selected,
 	},
 	{
@@ -127,7 +128,22 @@ var intakes = []mutant{
 	},
 	{
 		"I6", "a cancellation is not seen behind the commit of a command that waited",
-		[]change{in("handlers", "Handlers.schedule", instead("h.cancelWaiting", "func() (_, _ []timer.ScheduleTimer, err error) { return }()"))},
+		[]change{in("handlers", "Handlers.schedule", instead("h.selectWaiting", "func() (_, _, _ []timer.ScheduleTimer, err error) { return }()"))},
 		test{"./handlers", "^TestACommandThatWaitedIsCanceled", ""},
+	},
+	{
+		"I6", "a move undoes what changed after the timer was read",
+		[]change{in("timer", "Status.Move", swap("s != Status{Scheduled, c.Moves}", "false"))},
+		test{"./store/sqlite", "^TestOwnFile$/^Timers_that_change_while_they_are_moved", ""},
+	},
+	{
+		"I6", "what was moved while it waited fires at the time that is past",
+		[]change{in("handlers", "Handlers.selectWaiting", swap("after.DueAt", "c.DueAt"))},
+		moved,
+	},
+	{
+		"I6", "a move that is delivered again moves what came after it",
+		[]change{in("handlers", "Handlers.applyOnce", swap("sameMessage(&a.message, &m)", "false"))},
+		moved,
 	},
 }

@@ -75,6 +75,7 @@ func forgeries() [][]byte {
 	return [][]byte{
 		scheduleOf(victims, "forged", now),
 		fmt.Appendf(nil, `{"id":%q,"type":"CancelTimers","tenantId":%q,"timestampMs":%d,"payload":{"tenantId":%q,"prefix":"call-"}}`, uuid.NewString(), victims, now.UnixMilli(), victims),
+		fmt.Appendf(nil, `{"id":%q,"type":"RescheduleTimers","tenantId":%q,"timestampMs":%d,"payload":{"tenantId":%q,"prefix":"call-","dueAt":"2030-01-31T12:00:00Z"}}`, uuid.NewString(), victims, now.UnixMilli(), victims),
 		fmt.Appendf(nil, `{"id":%q,"type":"DueTimeReached","tenantId":%q,"aggregateId":"forged","timestampMs":%d,"payload":{"tenantId":%q,"serviceCallId":"forged","dueAt":%q,"reachedAt":%q}}`,
 			uuid.NewString(), victims, now.UnixMilli(), victims, at, at),
 		[]byte("forged"),
