@@ -93,6 +93,19 @@ func (c *Client) CancelMany(ctx context.Context, tenant timer.TenantID, of timer
 	return command.Version, c.send(ctx, tenant, command)
 }
 
+// RescheduleMany moves many timers of a tenant that wait to a due time: those that
+// [Client.CancelMany] would cancel. Their data, expiry and correlation id stay; a timer that
+// would be due after it expires stays as it is. It returns as [Client.Schedule] does.
+func (c *Client) RescheduleMany(ctx context.Context, tenant timer.TenantID, of timer.Selection, dueAt time.Time) (timer.Version, error) {
+	command := timer.RescheduleTimers{
+		TenantID: tenant, Version: c.versions.Complete(timer.Version{}, c.opt.Clock.Now()), Of: of, DueAt: dueAt, Trace: c.opt.Trace(ctx),
+	}
+	if err := command.Validate(); err != nil {
+		return timer.Version{}, err
+	}
+	return command.Version, c.send(ctx, tenant, command)
+}
+
 // command returns the command of a timer.
 func (c *Client) command(ctx context.Context, t Timer, now time.Time) (timer.ScheduleTimer, error) {
 	t.Version = c.versions.Complete(t.Version, now)

@@ -168,6 +168,34 @@ func TestCancelManySendsOneCommand(t *testing.T) {
 	}
 }
 
+// TestRescheduleManySendsOneCommand that is newer than what the same client has scheduled before.
+func TestRescheduleManySendsOneCommand(t *testing.T) {
+	t.Parallel()
+	c, p := newClient()
+	scheduled, err := c.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1.pay", DueAt: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := timer.Selection{Calls: []timer.ServiceCallID{"order-1.pay"}}
+	version, err := c.RescheduleMany(t.Context(), "acme", of, noon.Add(time.Hour))
+	if err != nil || version.Compare(scheduled) <= 0 {
+		t.Errorf("version %v after %v, error %v", version, scheduled, err)
+	}
+	m, err := envelope.Decode(p.messages[1].Payload)
+	want := timer.RescheduleTimers{TenantID: "acme", Version: version, Of: of, DueAt: noon.Add(time.Hour)}
+	if err != nil || !reflect.DeepEqual(m.Payload, any(want)) {
+		t.Errorf("sent %+v, error %v", m.Payload, err)
+	}
+	for _, refused := range []struct {
+		of    timer.Selection
+		dueAt time.Time
+	}{{timer.Selection{}, noon}, {of, time.Time{}}} {
+		if _, err := c.RescheduleMany(t.Context(), "acme", refused.of, refused.dueAt); !errors.Is(err, timer.ErrInvalid) || len(p.messages) != 2 {
+			t.Errorf("%+v: %v, %d messages", refused, err, len(p.messages))
+		}
+	}
+}
+
 // Two commands of one millisecond are ordered by their ids.
 func TestVersionsOfAProcessGrow(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 
 // A Marshaler makes messages of commands and events and reads them, for the component
 // cqrs of Watermill, whose CommandEventMarshaler it is. It knows [timer.ScheduleTimer],
-// [timer.ScheduleTimers], [timer.CancelTimer], [timer.CancelTimers], [timer.DueTimeReached]
+// [timer.ScheduleTimers], [timer.CancelTimer], [timer.CancelTimers], [timer.RescheduleTimers], [timer.DueTimeReached]
 // and [timer.TimerExpired], by value or by pointer, and makes a ScheduleTimer of a [Timer]. The
 // error for an invalid message, command or event wraps [timer.ErrInvalid].
 //
@@ -51,6 +51,9 @@ func (m Marshaler) Marshal(v any) (*message.Message, error) {
 	case timer.CancelTimers:
 		c.Version = version(c.Version, m.now())
 		return newMessage(c.CommandID, envelope.CancelMany(c), envelope.CancelManyHeaders(c))
+	case timer.RescheduleTimers:
+		c.Version = version(c.Version, m.now())
+		return newMessage(c.CommandID, envelope.RescheduleMany(c), envelope.RescheduleManyHeaders(c))
 	case timer.DueTimeReached:
 		if c.ID == "" {
 			c.ID = envelope.EventID(c)

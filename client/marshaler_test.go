@@ -28,6 +28,7 @@ func ofEach() []any {
 		timer.ScheduleTimers{TenantID: "acme", Version: version, Commands: []timer.ScheduleTimer{schedule}},
 		timer.CancelTimer{Key: key, Version: version, CorrelationID: "req-7", Trace: trace},
 		timer.CancelTimers{TenantID: "acme", Version: version, Of: timer.Selection{Prefix: "order-1."}, CorrelationID: "req-7", Trace: trace},
+		timer.RescheduleTimers{TenantID: "acme", Version: version, Of: timer.Selection{CorrelationID: "req-7"}, DueAt: noon, CorrelationID: "req-7", Trace: trace},
 		event,
 	}
 }
