@@ -116,6 +116,8 @@ func (a *api) command(ctx context.Context, body []byte) (m *message.Message, id 
 		headers = envelope.CancelHeaders(c)
 	case timer.CancelTimers:
 		headers = envelope.CancelManyHeaders(c)
+	case timer.RescheduleTimers:
+		headers = envelope.RescheduleManyHeaders(c)
 	default:
 		if err == nil {
 			err = timer.Invalid(timer.ReasonUnknownType, "%s is not a command", timer.Quote(decoded.Type))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/app"
@@ -55,6 +56,21 @@ func TestAProgramWithoutABrokerTakesCommands(t *testing.T) {
 		state(call, timer.Scheduled)
 	}
 	schedule("a/b", http.StatusNotFound)
+	due := func(call string, want time.Time) {
+		t.Helper()
+		e, err := a.Timers().Get(t.Context(), timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)})
+		if err != nil || !e.DueAt.Equal(want) || e.State != timer.Scheduled {
+			t.Errorf("%s is %s, due at %s, %v, want %s", call, e.State, e.DueAt, err, want)
+		}
+	}
+	to := time.Now().UTC().Add(48 * time.Hour).Truncate(time.Second)
+	for _, query := range []string{"prefix=order-&to=" + to.Format(time.RFC3339), "call=order-3&call=order-4&by=2h"} {
+		if answer := request(http.MethodPost, strings.TrimSuffix(path, "/")+":reschedule?"+query, "", ""); answer.Code != http.StatusAccepted {
+			t.Errorf("reschedule: %d %s", answer.Code, answer.Body)
+		}
+	}
+	due("order-1", to)
+	due("order-4", to.Add(2*time.Hour))
 	if answer := request(http.MethodDelete, path+"order-1", "", ""); answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), "canceled") {
 		t.Errorf("cancel: %d %s", answer.Code, answer.Body)
 	}

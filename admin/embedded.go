@@ -58,6 +58,9 @@ func apply(ctx context.Context, timers *app.Timers, command *message.Message) er
 	case timer.CancelTimers:
 		_, err := timers.CancelWhere(ctx, c.TenantID, c.Of)
 		return err
+	case timer.RescheduleTimers:
+		_, err := timers.RescheduleWhere(ctx, c.TenantID, c.Of, timer.Move{To: c.DueAt})
+		return err
 	}
 	return errors.ErrUnsupported // no request makes another command
 }

@@ -26,12 +26,16 @@ var Operations = []Operation{
 	row(Operation{ID: "schedule-timer", Verb: "schedule", Method: http.MethodPut, Path: pathTimer, Summary: "Schedule a timer: publish a ScheduleTimer, or, in a program without a broker, apply it at once", rule: tenantToken, tune: tuneSchedule}, (*api).schedule),
 	row(Operation{ID: "cancel-timer", Verb: "cancel", Method: http.MethodDelete, Path: pathTimer, Summary: "Cancel a timer: publish a CancelTimer, or, in a program without a broker, apply it at once", rule: tenantToken, tune: tuneCommand}, (*api).cancel),
 	row(Operation{
-		ID: "cancel-timers", Verb: "cancel", Method: http.MethodDelete, Path: pathTimers, rule: tenantToken, tune: tuneCancelMany,
+		ID: "cancel-timers", Verb: "cancel", Method: http.MethodDelete, Path: pathTimers, rule: tenantToken, tune: tuneSelection,
 		Summary: "Cancel the timers of a prefix, of a correlation id, or of service calls, by a CancelTimers. Exactly one of the three must be given",
 	}, (*api).cancelMany),
 	row(Operation{
+		ID: "reschedule-timers", Method: http.MethodPost, Path: pathTimers + ":reschedule", rule: tenantToken, tune: tuneSelection,
+		Summary: "Move the timers of a prefix, of a correlation id, or of service calls, one of the three, to a time (to, or in from now), by a RescheduleTimers. With by each is moved by a duration, by a ScheduleTimer of its own",
+	}, (*api).rescheduleMany),
+	row(Operation{
 		ID: "publish-commands", Verb: "publish", Method: http.MethodPost, Path: commandsPath, Summary: "Publish, or apply, many commands", rule: filtered, tune: tuneLines,
-		About: "A body of lines, at most 1000 in 1 MiB, each of which is the envelope of a ScheduleTimer, ScheduleTimers, CancelTimer or CancelTimers. With the control character RS before each (application/json-seq) they may have line breaks. The answer has a line for each that is not empty, in their order. " +
+		About: "A body of lines, at most 1000 in 1 MiB, each of which is the envelope of a ScheduleTimer, ScheduleTimers, RescheduleTimers, CancelTimer or CancelTimers. With the control character RS before each (application/json-seq) they may have line breaks. The answer has a line for each that is not empty, in their order. " +
 			"Each command is published with an id of its own for the broker: one that is sent again is published again, and the service ignores its version, which it has.",
 	}, (*api).publishLines),
 
@@ -90,7 +94,7 @@ func tuneSchedule(a *api, op *huma.Operation) {
 	op.Errors = append(op.Errors, http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 }
 
-func tuneCancelMany(_ *api, op *huma.Operation) { op.DefaultStatus = http.StatusAccepted }
+func tuneSelection(_ *api, op *huma.Operation) { op.DefaultStatus = http.StatusAccepted }
 
 func tuneLines(a *api, op *huma.Operation) {
 	op.MaxBodyBytes, op.SkipValidateBody, op.Errors = MaxCommandsBytes+1, true, append(op.Errors, http.StatusRequestEntityTooLarge)

@@ -25,6 +25,7 @@ type deed struct {
 	Of      string   // the field that names the target, beside the tenant
 	Label   string   // name of that field for people
 	Choices []string // values of the field that people choose from
+	Amounts []string // values of the field "by" that people choose from
 	Typed   bool     // people type the field on the page that asks
 	Empty   string   // meaning of an empty field; empty: the field is required
 	Back    string   // path of the page to go on with; default that of the tenants
@@ -32,8 +33,13 @@ type deed struct {
 	OfTenant bool // it is about a tenant, which the request must name
 	// found describes the target; nil: it is known.
 	found func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (string, error)
-	do    func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (did string, err error)
+	do    deedFunc
+	// doBy returns do for a request: by is the amount that people chose, empty if there are none.
+	doBy func(by string) deedFunc
 }
+
+// A deedFunc makes a change, and says for people what it did.
+type deedFunc = func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (did string, err error)
 
 var deeds = map[string]deed{
 	"cancel": {
@@ -44,8 +50,14 @@ var deeds = map[string]deed{
 			return "The command " + id + " to cancel it was sent. The timer shows it as soon as the service has handled it.", err
 		},
 	},
-	"cancel-prefix":     cancelMany("prefix", "Service calls that begin with", func(prefix string) timer.Selection { return timer.Selection{Prefix: prefix} }),
-	"cancel-correlated": cancelMany("correlation", "Correlation id", func(id string) timer.Selection { return timer.Selection{CorrelationID: id} }),
+	"cancel-prefix":       byPrefix.deed(cancelMany),
+	"cancel-correlated":   byCorrelation.deed(cancelMany),
+	"fire":                byCall.deed(fireMany),
+	"fire-prefix":         byPrefix.deed(fireMany),
+	"fire-correlated":     byCorrelation.deed(fireMany),
+	"postpone":            byCall.deed(postponeMany),
+	"postpone-prefix":     byPrefix.deed(postponeMany),
+	"postpone-correlated": byCorrelation.deed(postponeMany),
 	"replay": lettersDeed(replay, deed{
 		Title: "Replay dead letters", Button: "Replay what is selected",
 		Means: "The original commands go to the broker once more, and their dead letters are removed. A command that fails again becomes a new dead letter; the answer says so if that is within a second.",
@@ -174,30 +186,95 @@ func tally(n timer.Counts) string {
 	return num(n.Scheduled) + " waiting, " + num(n.Reached) + " fired, " + num(n.Expired) + " expired, " + num(n.Canceled) + " canceled"
 }
 
-// cancelMany returns the deed that cancels the timers that a field of the form selects.
-func cancelMany(field, label string, of func(string) timer.Selection) deed {
-	do := func(ctx context.Context, a *actions, tenant timer.TenantID, text string, dry bool) (ManyCanceled, error) {
-		return a.cancelMany(ctx, timer.CancelTimers{TenantID: tenant, Of: of(text)}, dry)
-	}
-	return deed{
-		Title: "Cancel many timers", Button: "Cancel these timers", Danger: true, Of: field, Label: label, OfTenant: true, Back: "/timers",
+// A field of a form selects timers.
+type field struct {
+	name, label, back string
+	of                func(text string) timer.Selection
+}
+
+var (
+	byCall = field{"call", "Service call", "/timer", func(call string) timer.Selection {
+		return timer.Selection{Calls: []timer.ServiceCallID{timer.ServiceCallID(call)}}
+	}}
+	byPrefix      = field{"prefix", "Service calls that begin with", "/timers", func(prefix string) timer.Selection { return timer.Selection{Prefix: prefix} }}
+	byCorrelation = field{"correlation", "Correlation id", "/timers", func(id string) timer.Selection { return timer.Selection{CorrelationID: id} }}
+)
+
+// A manyDeed changes the timers of a selection.
+type manyDeed struct {
+	deed
+	verb string
+	move func(by string) (timer.Move, error) // of a request; nil: they are canceled
+}
+
+var (
+	cancelMany = manyDeed{deed{
+		Title: "Cancel many timers", Button: "Cancel these timers", Danger: true,
 		Means: "A command cancels them. None of the timers fires that wait when it is handled. Newer commands can schedule them again.",
-		do: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
-			sent, err := do(ctx, a, tenant, text, false)
-			return "The command " + sent.ID + " to cancel " + count(int64(sent.Timers), "timer") + " was sent.", err
-		},
-		found: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
-			found, err := do(ctx, a, tenant, text, true)
-			line := count(int64(found.Timers), "timer") + " to cancel"
-			for i, t := range found.First {
-				line += []string{": ", ", "}[min(i, 1)] + string(t.ServiceCallID)
-			}
-			if found.Timers > len(found.First) {
-				line += " and others"
-			}
-			return line + ".", err
-		},
+	}, "cancel", func(string) (timer.Move, error) { return timer.Move{}, nil }}
+	fireMany = manyDeed{deed{
+		Title: "Fire now", Button: "Fire now", Danger: true,
+		Means: "A command makes what waits when it is handled due at once. Its events go out now, and not again at the time that was planned.",
+	}, "fire now", func(string) (timer.Move, error) { return timer.Move{To: time.Now()}, nil }}
+	postponeMany = manyDeed{deed{
+		Title: "Postpone", Button: "Postpone", Amounts: []string{"15m", "1h", "4h", "24h", "7d"},
+		Means: "A command for each timer makes it due as much later than it is now. Data and expiry stay: one that would be due after it expires is not moved. The verb reschedule takes any time.",
+	}, "postpone", func(by string) (m timer.Move, err error) {
+		m.By, err = moveBy(by)
+		return m, err
+	}}
+)
+
+// deed returns the deed that changes the timers which a field of the form selects.
+func (f field) deed(many manyDeed) deed {
+	do := func(ctx context.Context, a *actions, tenant timer.TenantID, text, by string, dry bool) (ManyRescheduled, error) {
+		move, err := many.move(by)
+		if err != nil {
+			return ManyRescheduled{}, err
+		}
+		return a.many(ctx, timer.SelectionCommand{CancelTimers: timer.CancelTimers{TenantID: tenant, Of: f.of(text)}, Move: move}, "", dry)
 	}
+	d := many.deed
+	d.Of, d.Label, d.OfTenant, d.Back = f.name, f.label, true, f.back
+	d.doBy = func(by string) deedFunc {
+		return func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
+			if found, err := do(ctx, a, tenant, text, by, true); err != nil || f.name == byCall.name && found.Timers == found.Refused {
+				return "", cmp.Or[error](err, huma.Error404NotFound("no such timer waits, or it would be due after it expires"))
+			}
+			sent, err := do(ctx, a, tenant, text, by, false)
+			did := "The command " + sent.ID + " to " + many.verb + " " + count(int64(sent.Timers), "timer") + " was sent."
+			if by != "" {
+				did = "Commands to " + many.verb + " " + count(int64(sent.Timers-sent.Refused), "timer") + " were sent."
+			}
+			if sent.Refused > 0 {
+				did += " " + sent.refused()
+			}
+			if sent.Next != "" {
+				return did + " Not all: the API goes on with after=" + sent.Next + ".", errMore
+			}
+			return did, err
+		}
+	}
+	d.found = func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
+		found, err := do(ctx, a, tenant, text, append(d.Amounts, "")[0], true)
+		line := count(int64(found.Timers), "timer") + " to " + many.verb
+		for i, t := range found.First {
+			line += []string{": ", ", "}[min(i, 1)] + string(t.ServiceCallID)
+		}
+		if found.Timers > len(found.First) {
+			line += " and others"
+		}
+		if found.Refused > 0 && d.Amounts == nil {
+			line += ". " + found.refused()
+		}
+		return line + ".", err
+	}
+	return d
+}
+
+// refused says how many timers stay as they are.
+func (m *ManyRescheduled) refused() string {
+	return count(int64(m.Refused), "timer") + " would be due after the expiry, and stays as it is"
 }
 
 // An asked is a deed with its request.
@@ -300,6 +377,9 @@ func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (pa
 		back.Del("id")
 	}
 	a := &asked{deed: d, Name: name, Tenant: timer.TenantID(form.Get("tenant")), What: form.Get(d.Of)}
+	if d.doBy != nil {
+		a.do = d.doBy(form.Get("by"))
+	}
 	a.Return = p.opt.Prefix + cmp.Or(d.Back, "/tenants") + "?" + back.Encode()
 	found.Body = a
 	_, err := only(ctx, form.Get("tenant"))

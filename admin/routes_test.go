@@ -83,7 +83,7 @@ func TestRolesOfTokens(t *testing.T) {
 		}
 		// Each change, as it would be made.
 		body, header := "", append(with("bob"), "Content-Type", "application/json")
-		switch path += map[string]string{"DELETE /v1/tenants/{tenant}": "?confirm=globex", "DELETE /v1/tenants/{tenant}/timers": "?prefix=a", "POST /v1/timers:refire": "?since=2026-01-01T00:00:00Z", "POST /v1/clock:advance": "?by=1h", "POST /do/{deed}": "?tenant=globex", "POST /v1/parked:retry": "?seq=1", "POST /v1/parked:discard": "?seq=1", "POST /v1/dead-letters:replay": "?id=a", "POST /v1/dead-letters:discard": "?id=a"}[route]; route {
+		switch path += map[string]string{"DELETE /v1/tenants/{tenant}": "?confirm=globex", "DELETE /v1/tenants/{tenant}/timers": "?prefix=a", "POST /v1/tenants/{tenant}/timers:reschedule": "?prefix=a&in=1h", "POST /v1/timers:refire": "?since=2026-01-01T00:00:00Z", "POST /v1/clock:advance": "?by=1h", "POST /do/{deed}": "?tenant=globex", "POST /v1/parked:retry": "?seq=1", "POST /v1/parked:discard": "?seq=1", "POST /v1/dead-letters:replay": "?id=a", "POST /v1/dead-letters:discard": "?id=a"}[route]; route {
 		case "PUT /v1/tenants/{tenant}/timers/{call}":
 			body = `{"in":"1h"}`
 		case "POST /v1/commands":

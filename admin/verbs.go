@@ -29,7 +29,7 @@ type Case struct {
 	Empty   string   // said if there are no rows
 	Absent  string   // "what|verb" if there is no such thing: what is absent, and the verb that lists what there is
 	Exists  []string // one of these fields is not zero if the thing exists
-	Sum     string   // the field of which the answers to several requests are added up, and printed as one
+	Sum     string   // the fields, between spaces, of which the answers to several requests are added up, and printed as one
 	Each    string   // the operation that is asked for each row, whose answer is printed
 }
 
@@ -280,6 +280,23 @@ Examples:
     timer-service clock advance --by 3h
     timer-service clock advance --to 2030-01-31T12:00:00Z -o json`,
 		Cases: []Case{{ID: "advance-clock", As: AsFields, Columns: []string{"now=now", "reached=reached", "expired=expired", "published=published"}}},
+	},
+	{
+		Name: "reschedule", Help: "Move many timers to another time.", Args: []string{"tenant", "call?"}, Omit: []string{"after"}, Xor: []string{"to in", "to by", "in by", "prefix correlated", "call prefix", "call correlated"},
+		About: `Has a running service publish a RescheduleTimers, which moves the timers that wait: of
+service calls, of a prefix, or of a correlation id. Their data and their expiry stay, and
+one that would be due after it expires is not moved. With --by each timer is moved by as
+much, by a command of its own, also if it is run twice.
+
+Examples:
+
+    timer-service reschedule acme --prefix order-17. --by 2h --dry-run
+    timer-service reschedule acme --correlated req-7f3a --to 2030-01-31T12:00:00+01:00
+    timer-service reschedule acme order-1 order-2 --in 0s`,
+		Cases: []Case{{
+			ID: "reschedule-timers", As: AsFields, Sum: "timers refused", Columns: []string{"=.|rescheduled"},
+			Needs: []string{"to", "in", "by"}, Say: "say when: --to 2030-01-31T12:00:00Z, --in 3s, or --by 2h",
+		}},
 	},
 	{
 		Name: "refire", Help: "Publish events again that consumers or the broker lost.", Args: []string{"tenant?"}, Omit: []string{"after"},

@@ -55,16 +55,18 @@ func (o object) rows(list string) (all []object) {
 	return all
 }
 
-// plus returns the object with the sum of a field of both, and the first things of an earlier one.
-func (o object) plus(earlier object, field string) object {
+// plus returns the object with the sums of fields of both, and the first things of an earlier one.
+func (o object) plus(earlier object, fields string) object {
 	if earlier == nil {
 		return o
 	}
 	var all, before map[string]json.RawMessage
 	_ = errors.Join(json.Unmarshal(o, &all), json.Unmarshal(earlier, &before)) // they are answers
-	n, _ := strconv.Atoi(o.get(field))
-	m, _ := strconv.Atoi(earlier.get(field))
-	all[field] = json.RawMessage(strconv.Itoa(n + m))
+	for _, field := range strings.Fields(fields) {
+		n, _ := strconv.Atoi(o.get(field))
+		m, _ := strconv.Atoi(earlier.get(field))
+		all[field] = json.RawMessage(strconv.Itoa(n + m))
+	}
 	if first := before["first"]; first != nil {
 		all["first"] = first
 	}

@@ -16,8 +16,6 @@ import (
 // program is the name of the command.
 const program = "timer-service"
 
-const description = `Exit codes: 0 success, 1 failure, 2 wrong usage, 3 not found.`
-
 // A cli is the grammar of the command line. Every setting is a flag too, see
 // [settingFlags].
 type cli struct {
@@ -111,7 +109,6 @@ func grammar(p *parsed, stdout, stderr io.Writer, exit func(int)) *kong.Kong {
 	k, err := kong.New(
 		p.cli,
 		kong.Name(program),
-		kong.Description(description),
 		kong.Writers(stdout, stderr),
 		kong.Exit(exit),
 		kong.Embed(p.flags.fields),

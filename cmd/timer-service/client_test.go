@@ -195,6 +195,28 @@ func TestCancelCancelsManyTimers(t *testing.T) {
 	}
 }
 
+func TestRescheduleMovesManyTimers(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	for _, call := range []string{"order-1.a", "order-1.b", "order-10"} {
+		do(t, environ, "schedule", "acme", call, "--in", "1h", "--expires-in", "3h", "--correlation", "req-"+call).wants(t, exitOK)
+	}
+	for _, call := range []string{"order-1.a", "order-1.b", "order-10"} {
+		await(t, environ, call, "Scheduled")
+	}
+	do(t, environ, "reschedule", "acme", "--prefix", "order-1.", "--to", "2090-01-31T12:00:00Z", "--dry-run").wants(t, exitOK).
+		prints(t, "counted    2 timers of acme\n", "order-1.a  due 20", "refused    2 of them, which would be due after they expire: order-1.a order-1.b")
+	do(t, environ, "reschedule", "acme", "--prefix", "order-1.", "--by", "90m", "-o", "json").wants(t, exitOK).prints(t, `"result":"published"`, `"timers":2`)
+	do(t, environ, "reschedule", "acme", "--correlated", "req-order-10", "--in", "0s").wants(t, exitOK).prints(t, "published  1 timers of acme  id ")
+	await(t, environ, "order-10", "Reached")
+	do(t, environ, "reschedule", "acme", "order-1.a", "order-1.b", "--in", "0s").wants(t, exitOK).prints(t, "published  2 timers of acme  id ")
+	await(t, environ, "order-1.a", "Reached")
+	await(t, environ, "order-1.b", "Reached")
+	for _, args := range [][]string{{"x"}, {"--prefix", "x"}, {"--prefix", "x", "--correlated", "y", "--in", "1h"}, {"x", "--prefix", "y", "--in", "1h"}, {"x", "--in", "1h", "--by", "1h"}, {"x", "--to", "2090-01-31T12:00:00Z", "--by", "1h"}} {
+		do(t, environ, append([]string{"reschedule", "acme"}, args...)...).wants(t, exitUsage)
+	}
+}
+
 // TestScheduleEndsWhenThereWillBeNoEvent would take a minute if it waited.
 func TestScheduleEndsWhenThereWillBeNoEvent(t *testing.T) {
 	t.Parallel()

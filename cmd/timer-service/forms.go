@@ -41,6 +41,8 @@ var forms = map[string]func(value string) string{
 	"pause":   form(func(p admin.Pause) string { return "paused " + pauseText(p) }),
 	"refired": form(refiredText),
 
+	"rescheduled": form(rescheduledText),
+
 	"destinations": form(destinationsText),
 	"unprotected": form(func(u admin.Unprotected) string {
 		return fmt.Sprint(timer.Unprotected{Timers: u.Timers, More: u.More, Oldest: parseTime(u.Oldest), Before: parseTime(u.Before), At: parseTime(u.CountedAt)})
@@ -159,6 +161,18 @@ func pauseText(p admin.Pause) string {
 		text += " until " + when(p.Until)
 	}
 	return text
+}
+
+// rescheduledText says how many timers are moved, or would be, and names the first.
+func rescheduledText(m admin.ManyRescheduled) string {
+	line := (&manyCanceled{m.ManyCanceled}).text()
+	for i, call := range m.FirstRefused {
+		if i == 0 {
+			line += fmt.Sprintf("\n%-10s %d of them, which would be due after they expire:", "refused", m.Refused)
+		}
+		line += " " + string(call)
+	}
+	return line
 }
 
 // refiredText says how many events were published again, or would be, and names the first.

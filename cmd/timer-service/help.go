@@ -28,6 +28,8 @@ func (p *parsed) printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
 	verb := ""
 	if node := ctx.Selected(); node != nil {
 		verb = node.Path()
+	} else {
+		ctx.Model.HelpFlag.Help += " Exit codes: 0 success, 1 failure, 2 wrong usage, 3 not found."
 	}
 	some, elsewhere := false, false
 	for _, f := range ctx.Model.Flags {

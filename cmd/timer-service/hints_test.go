@@ -28,14 +28,14 @@ func TestEachFailureSaysWhatToDo(t *testing.T) {
 	}
 	fails([]string{"TIMER_SERVER=http://127.0.0.1:1"}, exitFailure, `See whether it runs with "timer-service health --server URL"`,
 		"get acme a", "list acme", "stats", "schedule acme a --in 1s", "publish "+file, "tail events", "cancel acme a", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all",
-		"parked list", "parked show 1", "parked retry 1", "parked discard 1", "pause", "resume", "refire --since 1h", "tenants forget acme --yes", "quotas show", "clock show", "clock advance --by 1h")
+		"parked list", "parked show 1", "parked retry 1", "parked discard 1", "pause", "resume", "refire --since 1h", "reschedule acme a --in 1h", "tenants forget acme --yes", "quotas show", "clock show", "clock advance --by 1h")
 	fails([]string{"TIMER_SERVER=http://127.0.0.1:1"}, exitFailure, `"timer-service doctor" looks for the cause.`, "health")
 	fails([]string{"TIMER_SERVER=" + server}, exitNotFound, `lists what there is.`,
 		"get acme a", "dlq show x", "dlq replay x", "dlq discard x", "parked show 1", "parked retry 1", "parked discard 1")
 	fails([]string{"TIMER_DB_PATH=" + none}, exitFailure, `"timer-service doctor" looks for the cause.`,
 		"get acme a", "list acme", "stats", "parked list", "parked show 1", "backup "+none+".backup", "export "+none+".jsonl")
 	fails([]string{"TIMER_DB_PATH=" + none}, exitFailure, "start one, or name one with --server",
-		"quotas show", "clock show", "clock advance --by 1h", "parked retry 1", "parked discard 1", "pause", "resume", "refire --since 1h", "tenants forget acme --yes",
+		"quotas show", "clock show", "clock advance --by 1h", "parked retry 1", "parked discard 1", "pause", "resume", "refire --since 1h", "reschedule acme a --in 1h", "tenants forget acme --yes",
 		"schedule acme a --in 1s", "publish "+file, "tail events", "cancel acme a", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all")
 	fails([]string{"TIMER_DB_URL=postgres://127.0.0.1:1/none", "TIMER_HTTP_ADDR="}, exitFailure, `timer-service doctor`,
 		"get acme a", "list acme", "stats", "parked list", "migrate", "import "+file)

@@ -65,6 +65,7 @@ func TestEveryVerbPrintsJSON(t *testing.T) {
 		{"pause", "acme --until 2h"},
 		{"resume", "acme"},
 		{"refire", "acme --since 1h --dry-run"},
+		{"reschedule", "acme b --by 2h"},
 		{"tenants forget", "acme --yes"},
 		{"backup", filepath.Join(dir, "backup.db")},
 		{"export", filepath.Join(dir, "export.jsonl") + " --db-path=" + filepath.Join(dir, "backup.db")},
