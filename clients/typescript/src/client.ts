@@ -111,6 +111,11 @@ export class TimerClient {
     return this.send(this.#make("CancelTimers", tenantId, of, "serviceCallIds" in of ? of.serviceCallIds : undefined, context));
   }
 
+  /** Moves the timers of a selection, as cancelMany would cancel them, to a due time, and changes nothing else of them. */
+  async rescheduleMany(tenantId: string, of: Selection, dueAt: Date | string, context: Context = {}): Promise<Sent> {
+    return this.send(this.#make("RescheduleTimers", tenantId, { ...of, dueAt }, "serviceCallIds" in of ? of.serviceCallIds : undefined, context));
+  }
+
   /** Publishes a command, again if that fails, and returns it. Throws NotConfirmed after the last attempt. */
   async send(command: Sent): Promise<Sent> {
     for (let attempt = 1; ; attempt++) {

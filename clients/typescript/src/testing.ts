@@ -104,7 +104,7 @@ export class TimerServiceDouble implements Transport {
 
   #take(topic: string, body: string | Uint8Array, headers: Headers): void {
     const found = read(body, headers);
-    if (!found || !/^(Schedule|Cancel)/.test(found.message.type)) throw new InvalidMessage("unknown_type", "the type is no command");
+    if (!found || !/^(Schedule|Reschedule|Cancel)/.test(found.message.type)) throw new InvalidMessage("unknown_type", "the type is no command");
     const command = found.message as Command;
     const { tenantId, correlationId, timestampMs } = command;
     if (topic !== topicOf(this.#options.topics.commands, tenantId)) throw new InvalidMessage("tenant_mismatch", `tenantId ${tenantId} came on the topic ${topic}`);
@@ -119,15 +119,27 @@ export class TimerServiceDouble implements Transport {
     const selected = [...this.#timers.values()].filter((t) => t.tenantId === tenantId && t.state === "Scheduled" &&
       (of.prefix === undefined ? t.correlationId === (of.correlationId ?? NaN) : t.serviceCallId.startsWith(of.prefix)));
     const calls = of.serviceCallIds ?? (of.serviceCallId === undefined ? selected.map((t) => t.serviceCallId) : [of.serviceCallId]);
+    if (command.type === "RescheduleTimers") {
+      const { dueAt } = command.payload;
+      this.#checkHorizon(dueAt);
+      for (const call of calls) {
+        const t = this.timer(tenantId, call);
+        if (t?.state === "Scheduled" && (t.expiresAt === undefined || dueAt < t.expiresAt)) this.#set(command, call, { ...t, dueAt });
+      }
+      return;
+    }
     for (const call of calls) this.#set(command, call, { ...this.timer(tenantId, call), state: "Canceled" });
   }
 
   #schedule(command: Command, timers: (Omit<ScheduleTimerPayload, "tenantId" | "data"> & { data: string | undefined })[]): void {
-    const late = timers.find((t) => Date.parse(t.dueAt) > this.#now + this.#options.horizon);
-    if (late) throw new InvalidMessage("beyond_horizon", `dueAt ${late.dueAt} is beyond the horizon`);
+    for (const t of timers) this.#checkHorizon(t.dueAt);
     for (const { serviceCallId, dueAt, expiresAt, data } of timers) {
       this.#set(command, serviceCallId, { state: "Scheduled", dueAt, expiresAt, correlationId: command.correlationId, data });
     }
+  }
+
+  #checkHorizon(dueAt: string): void {
+    if (Date.parse(dueAt) > this.#now + this.#options.horizon) throw new InvalidMessage("beyond_horizon", `dueAt ${dueAt} is beyond the horizon`);
   }
 
   /** Changes a timer, if a command is newer than it: by time, then by id, byte by byte. What has fired or expired is final. */

@@ -212,3 +212,16 @@ test("the double fires in the order of due times, and what has fired or expired 
   assert.deepEqual(service.events.map((e) => `${e.headers.serviceCallId} ${e.headers.type}`), ["c TimerExpired", "a DueTimeReached", "b DueTimeReached"]);
   assert.deepEqual(["a", "b", "c"].map((call) => service.timer("acme", call)?.state), ["Reached", "Reached", "Expired"]);
 });
+
+test("the double moves the timers of a selection, and nothing else of them", async () => {
+  const service = new TimerServiceDouble({ now });
+  const client = new TimerClient(service, { now: service.now });
+  await client.schedule("acme", { serviceCallId: "a.1", after: hour, data: "kept" });
+  await client.schedule("acme", { serviceCallId: "a.2", after: hour, expiresAt: new Date(now + 2 * hour) });
+  await client.schedule("acme", { serviceCallId: "b", after: hour });
+  await client.rescheduleMany("acme", { prefix: "a." }, new Date(now + 2 * hour));
+  await client.rescheduleMany("acme", { serviceCallIds: ["c"] }, new Date(now));
+  await service.advance(3 * hour);
+  const fired = service.events.map((e) => decode(e.body) as DueTimeReached);
+  assert.deepEqual(fired.map((e) => [e.payload.serviceCallId, e.payload.data, (e.timestampMs - now) / hour]), [["a.2", undefined, 1], ["b", undefined, 1], ["a.1", "kept", 2]]);
+});
