@@ -131,6 +131,8 @@ func TestAMoveIsAppliedOnce(t *testing.T) {
 				b.rest()
 				stop()
 				b.serve(app.Options{})
+				b.publish("acme", "a-third-message", envelope.RescheduleMany(c))
+				b.rest()
 				if fired := b.fired(90 * time.Minute); fired != "order-1" {
 					b.Errorf("fired %q, want the timer that came after the move", fired)
 				}

@@ -73,6 +73,7 @@ func newInbox(h *Handlers, state *inboxState) *inbox {
 	return &inbox{
 		inboxState: state, handlers: h, outcomes: make(chan outcome, 2*maxRows+1), ended: make(chan struct{}),
 		rows: make(map[int64]*row), queues: make(map[timer.TenantID]*queue),
+		purgeAt: state.clock.Now().Add(purgePause), // after a restart a producer may publish a selection again
 	}
 }
 
