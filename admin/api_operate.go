@@ -101,6 +101,7 @@ type Limits struct {
 	FireBurst   int          `json:"fireBurst,omitempty"`
 	HorizonMS   int64        `json:"horizonMs,omitempty" doc:"How far ahead a due time may lie."`
 	ExpireMS    int64        `json:"expireAfterMs,omitempty" doc:"How long after its due time a timer expires whose command names no expiry."`
+	ObjectiveMS int64        `json:"latenessObjectiveMs" doc:"How late its events may be."`
 	OverQuota   quota.Policy `json:"overQuota" enum:"delay,dead_letter"`
 }
 
@@ -229,7 +230,7 @@ func quotasOf(ctx context.Context, timers timer.Reader, inbox inboxCounter, limi
 func showLimits(l quota.Limits) Limits {
 	return Limits{
 		LiveTimers: l.Live, AcceptRate: l.Accept.PerSecond, AcceptBurst: l.Accept.Burst, FireRate: l.Fire.PerSecond, FireBurst: l.Fire.Burst,
-		HorizonMS: int64(l.Horizon / time.Millisecond), ExpireMS: int64(l.ExpireAfter / time.Millisecond), OverQuota: cmp.Or(l.Policy, quota.Delay),
+		HorizonMS: int64(l.Horizon / time.Millisecond), ExpireMS: int64(l.ExpireAfter / time.Millisecond), ObjectiveMS: cmp.Or(l.Objective, quota.DefaultObjective).Milliseconds(), OverQuota: cmp.Or(l.Policy, quota.Delay),
 	}
 }
 

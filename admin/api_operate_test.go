@@ -406,10 +406,10 @@ func TestQuotasSayWhatIsUsed(t *testing.T) {
 		return got
 	}
 	want := map[string]any{
-		"limited": true, "next": "globex", "default": map[string]any{"liveTimers": 10.0, "overQuota": "delay"},
+		"limited": true, "next": "globex", "default": map[string]any{"liveTimers": 10.0, "latenessObjectiveMs": 1000.0, "overQuota": "delay"},
 		"tenants": []any{map[string]any{
 			"tenantId": "globex", "own": true, "liveTimers": 1.0,
-			"limits": map[string]any{"acceptRate": 5.0, "horizonMs": 3600000.0, "expireAfterMs": 60000.0, "overQuota": "dead_letter"},
+			"limits": map[string]any{"acceptRate": 5.0, "horizonMs": 3600000.0, "expireAfterMs": 60000.0, "latenessObjectiveMs": 1000.0, "overQuota": "dead_letter"},
 		}},
 	}
 	if diff := cmp.Diff(want, ask("full", "?limit=1")); diff != "" {

@@ -112,6 +112,7 @@ func lateness(samples []sample, waiting int64) app.Lateness {
 	l := last.late
 	l.Events -= first.late.Events
 	l.Sum -= first.late.Sum
+	l.Missed -= first.late.Missed
 	l.Max = last.waiting
 	for i := range l.Buckets {
 		l.Buckets[i] -= first.late.Buckets[i]

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -76,15 +77,21 @@ func TestOverviewShowsAnOutageWhileItLasts(t *testing.T) {
 	t.Parallel()
 	h, now := NewHistory(new(app.Counters), nil), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	h.keep(now.Add(-time.Minute), timer.Stats{}, nil)
-	o := overview{Stats: timer.Stats{Outbox: 1, DueAt: now.Add(-40 * time.Second)}}
+	o := overview{Limit: quota.DefaultObjective, Stats: timer.Stats{Outbox: 1, DueAt: now.Add(-40 * time.Second)}}
 	o.measure(h, now, nil)
-	if o.judge(); o.Waiting != 40*time.Second || o.P99 <= objective || o.Recent.Max != 40*time.Second || o.Tone != "bad" {
+	if o.judge(); o.Waiting != 40*time.Second || o.P99 <= quota.DefaultObjective || o.Recent.Max != 40*time.Second || o.Tone != "bad" {
 		t.Errorf("%+v", o)
 	}
 	o = overview{}
 	o.measure(h, now, nil)
 	if o.judge(); o.Waiting != 0 || o.Tone != "idle" {
 		t.Errorf("nothing waits: %+v", o)
+	}
+	for missed, tone := range map[int64]string{0: "good", 1: "good", 2: "warn"} {
+		o = overview{Known: true, Limit: quota.DefaultObjective, Recent: app.Lateness{Events: 100, Missed: missed, Max: time.Minute}}
+		if o.judge(); o.Tone != tone {
+			t.Errorf("%d of 100 missed their objective: %s", missed, o.Verdict)
+		}
 	}
 	if l := lateness([]sample{{}, {worst: 40 * time.Second}, {}}, 0); l.Max != 40*time.Second {
 		t.Errorf("the worst was %v", l.Max)

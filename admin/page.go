@@ -22,9 +22,6 @@ import (
 //go:embed web
 var web embed.FS
 
-// objective is how late an event may be until the broker's ack.
-const objective = time.Second
-
 // firingTimeout is how long a page waits for the pauses.
 const firingTimeout = time.Second
 

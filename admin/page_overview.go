@@ -23,7 +23,8 @@ type overview struct {
 	Tone    string
 	Verdict string
 	Waiting time.Duration
-	Recent  app.Lateness // of the last minutes, and of the timers that wait now
+	Limit   time.Duration // of Waiting: the least objective of the tenants that wait
+	Recent  app.Lateness  // of the last minutes, and of the timers that wait now
 	P50     time.Duration
 	P99     time.Duration
 	Rates   []pace
@@ -65,7 +66,7 @@ type backlog struct {
 
 func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
 	now := p.actions.now()
-	o := &overview{}
+	o := &overview{Limit: p.opt.Quotas.Objective("")}
 	found := page{Name: "overview.html", Title: "Overview", Nav: "overview", Live: true, Body: o}
 	if accessOf(ctx).tenant != "" { // the overview is about all tenants
 		return page{Location: p.opt.Prefix + "/timers"}, nil
@@ -110,6 +111,11 @@ func (p *pages) readBacklog(ctx context.Context, now time.Time, o *overview) (er
 		return err
 	}
 	o.Tenants, o.Among, err = p.behind(ctx, now)
+	for i, t := range o.Tenants {
+		if objective := p.opt.Quotas.Objective(t.Tenant); i == 0 || objective < o.Limit {
+			o.Limit = objective
+		}
+	}
 	return err
 }
 
@@ -160,17 +166,17 @@ func (o *overview) judge() {
 	case len(o.Red) > 0:
 		parts := all(o.Red, func(p Part) string { return partName(p.Part) })
 		o.Tone, o.Verdict = "bad", "Not working: "+strings.Join(parts, ", ")+"."
-		if o.Waiting > objective {
+		if o.Waiting > o.Limit {
 			o.Verdict += " The oldest event that should be out has waited for " + span(o.Waiting) + "."
 		}
 	case !o.Known:
 		o.Tone, o.Verdict = "idle", "How late events are is not measured here."
-	case o.Waiting > objective:
+	case o.Waiting > o.Limit:
 		o.Tone, o.Verdict = "bad", "Late: the oldest event that should be out has waited for "+span(o.Waiting)+"."
 	case o.Recent.Events == 0:
 		o.Tone, o.Verdict = "idle", "Nothing was due in the last "+span(recent)+"."
-	case o.P99 > objective:
-		o.Tone, o.Verdict = "warn", "On time now. In the last "+span(recent)+" some events were more than "+span(objective)+" late, the worst "+span(o.Recent.Max)+"."
+	case o.Recent.Missed*100 > o.Recent.Events:
+		o.Tone, o.Verdict = "warn", "On time now. In the last "+span(recent)+" "+num(o.Recent.Missed)+" events were later than their objective, the worst "+span(o.Recent.Max)+" late."
 	default:
 		o.Tone, o.Verdict = "good", "On time: 99 of 100 events were at the broker within "+span(o.P99)+" of their due time."
 	}

@@ -41,12 +41,12 @@ func (p *pages) timer(ctx context.Context, r *http.Request) (page, error) {
 	found.Body, found.Title = l, string(key.TenantID)+"/"+string(key.ServiceCallID)
 	l.Entry, l.EventID, l.Delivery, err = timerOf(ctx, p.opt.Timers, key)
 	l.Word = stateWords[l.State]
-	l.list(p.actions.now())
+	l.list(p.actions.now(), p.opt.Quotas.Objective(key.TenantID))
 	return found, err
 }
 
 // list lists the steps in the order of time.
-func (l *life) list(now time.Time) {
+func (l *life) list(now time.Time, objective time.Duration) {
 	add := func(what, explained string, at time.Time, tone string) {
 		l.Steps = append(l.Steps, step{what, explained, at, "", tone})
 	}

@@ -165,6 +165,7 @@ type Lateness struct {
 	Events  int64                          // whose due time is known: all that the service made
 	Sum     time.Duration                  // of all
 	Max     time.Duration                  // the worst since the start
+	Missed  int64                          // events that were later than the objective of their tenant, see [quota.Limits]
 	Buckets [len(latenessBounds) + 1]int64 // events by their lateness: up to a bound of [LatenessBounds], and later than the bound before; the last has no bound
 }
 
@@ -200,17 +201,21 @@ func (c *Counters) hooks() Hooks {
 
 // published counts events that the broker acked.
 func (c *Counters) published(at time.Time, events []*message.Message) {
-	held := c.Held()
+	held, limits := c.Held(), c.limits.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forwarded += int64(len(events))
 	for _, e := range events {
 		due, ok := envelope.DueAt(e.UUID)
-		if _, own := held[timer.TenantID(e.Metadata.Get(envelope.HeaderTenantID))]; own || !ok || e.Metadata.Get(envelope.HeaderType) == envelope.TypeTimerExpired {
+		tenant := timer.TenantID(e.Metadata.Get(envelope.HeaderTenantID))
+		if _, own := held[tenant]; own || !ok || e.Metadata.Get(envelope.HeaderType) == envelope.TypeTimerExpired {
 			continue
 		}
 		by := max(at.Sub(due), 0)
 		c.lateness.add(by)
+		if by > quota.MinObjective && by > limits.Objective(tenant) {
+			c.lateness.Missed++
+		}
 		c.worst = max(c.worst, by)
 	}
 }

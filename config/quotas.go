@@ -92,6 +92,7 @@ func quotaSettings(l *quota.Limits) []setting {
 		{"fire_burst", "", integer(&l.Fire.Burst, 1, 1e9), "How many may fire at once after a pause. Default: as many as in a second."},
 		{"horizon", "", between(&l.Horizon, "a duration", ", such as 365d", time.Minute, 73_000*day, ParseDuration, FormatDuration), "How far ahead a due time may lie. Default: the setting `horizon`."},
 		{"expire_after", "", limit(&l.ExpireAfter, "a duration from 1s to 3650d, such as 1h", parseExpiry, FormatDuration), "How long after its due time a timer expires whose command names no expiry. Default: never."},
+		{"lateness_objective", "", between(&l.Objective, "a duration", ", such as 5s", quota.MinObjective, day, ParseDuration, FormatDuration), "How late events may be, from the due time to the broker's ack: the overview is yellow if more than 1 of 100 were later. Default: 1s."},
 		{"over_quota", "", choice(&l.Policy, quota.Delay, quota.DeadLetter), "What happens to a command over `live_timers` or `accept_rate`: the broker delivers it again later, or it becomes a dead letter. Default: `delay`."},
 	}
 }

@@ -33,7 +33,7 @@ func TestTheExampleOfQuotas(t *testing.T) {
 		"acme": acme, "batch-jobs": jobs, "internal": internal,
 		"free-tier": {
 			Live: 100, Accept: quota.Rate{PerSecond: 0.5, Burst: 10}, Fire: quota.Rate{PerSecond: 10},
-			Horizon: 7 * days, Policy: quota.DeadLetter, ExpireAfter: time.Hour,
+			Horizon: 7 * days, Policy: quota.DeadLetter, ExpireAfter: time.Hour, Objective: 30 * time.Second,
 		},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -46,7 +46,7 @@ func TestTheExampleOfQuotas(t *testing.T) {
 		{Key: "quotas.default", Value: "live_timers: 100000, accept_rate: 2000/s, fire_rate: 1000/s, horizon: 365d, over_quota: delay"},
 		{Key: "quotas.tenants.acme", Value: "live_timers: 5000000, accept_rate: 2000/s, fire_rate: 5000/s, horizon: 365d, over_quota: delay"},
 		{Key: "quotas.tenants.batch-jobs", Value: "live_timers: 100000, accept_rate: 1000/s, accept_burst: 50000, fire_rate: 1000/s, horizon: 365d, over_quota: delay"},
-		{Key: "quotas.tenants.free-tier", Value: "live_timers: 100, accept_rate: 0.5/s, accept_burst: 10, fire_rate: 10/s, horizon: 7d, expire_after: 1h, over_quota: dead_letter"},
+		{Key: "quotas.tenants.free-tier", Value: "live_timers: 100, accept_rate: 0.5/s, accept_burst: 10, fire_rate: 10/s, horizon: 7d, expire_after: 1h, lateness_objective: 30s, over_quota: dead_letter"},
 		{Key: "quotas.tenants.internal", Value: "horizon: 365d, over_quota: delay"},
 	}
 	for i := range values {

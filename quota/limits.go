@@ -37,7 +37,16 @@ type Limits struct {
 	// ExpireAfter is how long after its due time a timer expires whose command names no expiry;
 	// 0: never.
 	ExpireAfter time.Duration
+
+	// Objective is how late events may be that the broker acks; 0: [DefaultObjective].
+	Objective time.Duration
 }
+
+// How late an event may be, until the broker's ack.
+const (
+	DefaultObjective = time.Second
+	MinObjective     = 100 * time.Millisecond
+)
 
 // A Config holds the limits of all tenants. It must not be changed once a
 // [Limiter] uses it.
@@ -66,7 +75,7 @@ func (c *Config) Validate() error {
 // validate returns an error if one of the limits is not a limit.
 func (l Limits) validate(whose string) error {
 	rate := func(r Rate) bool { return r.PerSecond >= 0 && !math.IsInf(r.PerSecond, 0) && r.Burst >= 0 }
-	if rate(l.Accept) && rate(l.Fire) && l.Live >= 0 && l.Horizon >= 0 && l.ExpireAfter >= 0 && slices.Contains([]Policy{"", Delay, DeadLetter}, l.Policy) {
+	if rate(l.Accept) && rate(l.Fire) && l.Live >= 0 && l.Horizon >= 0 && l.ExpireAfter >= 0 && l.Objective >= 0 && slices.Contains([]Policy{"", Delay, DeadLetter}, l.Policy) {
 		return nil
 	}
 	return fmt.Errorf("%s: %+v are no limits: numbers must not be negative, and a policy is %s or %s", whose, l, Delay, DeadLetter)

@@ -118,6 +118,16 @@ func (l *Limiter) HorizonOr(tenant timer.TenantID, otherwise time.Duration) time
 	return cmp.Or(l.config.Of(tenant).Horizon, otherwise)
 }
 
+// Objective returns how late events of a tenant may be, also if the Limiter is nil.
+func (l *Limiter) Objective(tenant timer.TenantID) time.Duration {
+	if l == nil {
+		return DefaultObjective
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(l.config.Of(tenant).Objective, DefaultObjective)
+}
+
 // Expire gives a command that names no expiry the one of the limits of its tenant. It does nothing
 // if the Limiter is nil, or if no timer may expire so late.
 func (l *Limiter) Expire(c *timer.ScheduleTimer) {
