@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,8 +19,11 @@ func TestAnEventThatItsHandlerWantsLaterIsNoFailure(t *testing.T) {
 		_, err := b.store.DB().ExecContext(b.Context(), `CREATE TABLE notes (text TEXT) STRICT`)
 		must(b, err)
 		began := time.Now()
+		var mu sync.Mutex
 		calls := make(map[timer.ServiceCallID][]time.Duration)
 		late := func(e timer.DueTimeReached) error {
+			mu.Lock()
+			defer mu.Unlock()
 			calls[e.ServiceCallID] = append(calls[e.ServiceCallID], time.Since(began).Round(time.Second))
 			if len(calls[e.ServiceCallID]) == 1 {
 				return fmt.Errorf("the shop is closed: %w", timer.Later(10*time.Hour))
@@ -50,6 +54,8 @@ func TestAnEventThatItsHandlerWantsLaterIsNoFailure(t *testing.T) {
 		stop()
 		_, _ = b.serve(opt, handlers)
 		b.wait(2 * time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
 		for call, at := range calls {
 			if len(at) != 2 || at[1]-at[0] != 10*time.Hour {
 				b.Errorf("%s was handled at %v", call, at)

@@ -336,6 +336,9 @@ func (n *SelectionCounts) count(s SelectionStep, results []Result) (err error) {
 	return err
 }
 
+// maxAgain is how often a page is read again. Then the command is tried again as after any error.
+const maxAgain = 100
+
 // errChanged says that a page of timers has to be read again.
 var errChanged = errors.New("a timer changed after it was read")
 
@@ -401,17 +404,19 @@ func (n *SelectionCounts) add(page SelectionCounts) {
 // EachPage calls yield with the timers of each page of a filter, beginning at its After. It
 // ends with the first error of yield or list, and then After names the page where it ended.
 func EachPage(ctx context.Context, f *Filter, list Lister, yield func([]Entry) error) error {
-	for {
+	for again := 0; ; {
 		page, err := list(ctx, *f)
 		if err != nil {
 			return fmt.Errorf("list timers of %s: %w", f.TenantID, err)
 		}
 		switch err := yield(page.Entries); {
-		case errors.Is(err, errChanged):
+		case errors.Is(err, errChanged) && again < maxAgain:
+			again++
 			continue
 		case err != nil:
 			return err
 		}
+		again = 0
 		if f.After = page.Next; f.After == "" {
 			return nil
 		}

@@ -105,11 +105,16 @@ func (t *transaction) put(ctx context.Context, a *store.Application, groups []*s
 	if len(groups) == 0 {
 		return nil
 	}
-	numbers, err := t.numbers(ctx, sqlNew, store.JSON(a.Rows(a.Decide(groups))))
-	if err != nil || len(numbers) == 0 {
+	fresh := a.Decide(groups)
+	numbers, err := t.numbers(ctx, sqlNew, store.JSON(a.Rows(fresh)))
+	if err != nil || len(numbers) == 0 && len(fresh) == len(groups) {
 		return refused(err, groups)
 	}
-	known, err := t.status(ctx, groups, numbers)
+	exist := make(map[*store.Group]bool, len(numbers))
+	for _, n := range numbers {
+		exist[fresh[n-1]] = true
+	}
+	known, err := t.status(ctx, groups, exist)
 	if err != nil {
 		return err
 	}
@@ -125,14 +130,10 @@ func (t *transaction) put(ctx context.Context, a *store.Application, groups []*s
 	return refused(err, changed)
 }
 
-// status locks the timers of groups and reads the status of each.
-func (t *transaction) status(ctx context.Context, groups []*store.Group, numbers []int64) ([]*store.Group, error) {
-	slices.Sort(numbers)
-	known := make([]*store.Group, len(numbers))
-	for i, n := range numbers {
-		known[i] = groups[n-1]
-	}
-	found := 0
+// status locks the timers of groups that exist, and of those whose commands add none, and reads the
+// status of each that there is.
+func (t *transaction) status(ctx context.Context, groups []*store.Group, exist map[*store.Group]bool) ([]*store.Group, error) {
+	known := slices.DeleteFunc(slices.Clone(groups), func(g *store.Group) bool { return g.After != g.Before && !exist[g] })
 	err := t.rows(ctx, sqlStatus, []any{store.Keys(known)}, func(row store.Scanner) error {
 		var n int64
 		var place string
@@ -141,16 +142,16 @@ func (t *transaction) status(ctx context.Context, groups []*store.Group, numbers
 			return fmt.Errorf("read where a timer stands: %w", err)
 		}
 		known[n-1].Before, known[n-1].Place = at, place
-		found++
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if found < len(known) {
+	missing := func(g *store.Group) bool { return g.Place == "" }
+	if slices.ContainsFunc(known, func(g *store.Group) bool { return missing(g) && exist[g] }) {
 		return nil, errPurged
 	}
-	return known, nil
+	return slices.DeleteFunc(known, missing), nil
 }
 
 // Schedule applies commands in one transaction, and those of one key in the order given.
