@@ -266,12 +266,12 @@ func TestARecoveryMovesWhatWasMoved(t *testing.T) {
 func TestAStartAsksBeforeItMoves(t *testing.T) {
 	onServer(t, func(b *server) {
 		stop := b.on(mine, app.Options{})
-		hour := time.Now().Add(time.Hour)
-		b.schedule("order-1", hour)
+		due := time.Now().Add(5 * time.Minute)
+		b.schedule("order-1", due)
 		b.rest()
 		b.wait(10 * time.Second)
 		b.backUp("copy.db")
-		b.rescheduleMany(timer.Selection{Prefix: "order-"}, hour.Add(time.Hour))
+		b.rescheduleMany(timer.Selection{Prefix: "order-"}, due.Add(5*time.Minute))
 		b.wait(10 * time.Second)
 		stop()
 		b.on(mine, app.Options{AskToRecover: true})() // which has nothing to ask
@@ -281,8 +281,8 @@ func TestAStartAsksBeforeItMoves(t *testing.T) {
 		}
 		b.recover(false)
 		b.on(mine, app.Options{AskToRecover: true})
-		b.fires(90*time.Minute, "")
-		b.fires(time.Hour, "order-1")
+		b.fires(7*time.Minute, "")
+		b.fires(5*time.Minute, "order-1")
 	})
 }
 
