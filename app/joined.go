@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,17 +100,13 @@ func (j Joined) CancelWhere(ctx context.Context, tenant timer.TenantID, of timer
 // RescheduleWhere moves timers, as [Timers.RescheduleWhereTx].
 func (j Joined) RescheduleWhere(ctx context.Context, tenant timer.TenantID, of timer.Selection, move timer.Move) (timer.SelectionCounts, error) {
 	a := j.timers.app
-	c := timer.SelectionCommand{
-		CancelTimers: timer.CancelTimers{TenantID: tenant, Of: of}, Move: move, NotAfter: a.opt.Clock.Now().Add(a.opt.Quotas.HorizonOr(tenant, a.opt.Horizon)),
-	}
-	err := move.Validate()
-	if err == nil && c.To.After(c.NotAfter) {
-		err = timer.Invalid(timer.ReasonBeyondHorizon, "%s is beyond the horizon, %s", c.To.Format(time.RFC3339), c.NotAfter.Format(time.RFC3339))
-	}
-	if err != nil {
+	now, horizon := a.opt.Clock.Now(), a.opt.Quotas.HorizonOr(tenant, a.opt.Horizon)
+	if err := cmp.Or(move.Validate(), timer.ValidateHorizon("to", move.To, now, horizon)); err != nil {
 		return timer.SelectionCounts{}, fmt.Errorf("reschedule timers of %s: %w", tenant, err)
 	}
-	return j.where(ctx, "reschedule", c)
+	return j.where(ctx, "reschedule", timer.SelectionCommand{
+		CancelTimers: timer.CancelTimers{TenantID: tenant, Of: of}, Move: move, NotAfter: now.Add(horizon),
+	})
 }
 
 // where applies a command to the timers that it selects, and to what waits in the inbox, which
@@ -131,7 +128,7 @@ func (j Joined) where(ctx context.Context, doing string, c timer.SelectionComman
 		})
 	}
 	n, err := apply()
-	if err != nil || isLasting(c) || c.By != 0 || n.Decides(c) || a.broker == (noBroker{}) {
+	if err != nil || c.IsLasting() || c.By != 0 || n.Decides(c) || a.broker == (noBroker{}) {
 		return n, err
 	}
 	if err := j.putInbox(ctx, handlers.Applied(c, a.opt.Clock.Now())); err != nil || j.joins {

@@ -111,7 +111,7 @@ func (c *commandReplay) apply(ctx context.Context, batch []broker.Stored) (lost 
 		}
 		c.taken[command.Version] = taken
 		command.Receipt = c.routing.Receipts != "" && !taken
-		if isLasting(command) {
+		if command.IsLasting() {
 			c.cancels = append(c.cancels, command.Commands()...)
 			continue
 		}
@@ -137,10 +137,6 @@ func (c *commandReplay) begin() {
 	c.schedules, c.cancels, c.waiting = nil, nil, nil
 	c.taken, c.allowed = make(map[timer.Version]bool), make(map[timer.TenantID]int)
 }
-
-// isLasting reports whether a command has the same effect whatever commands come before or after
-// it: it cancels service calls by name, and leaves tombstones.
-func isLasting(c timer.SelectionCommand) bool { return len(c.Of.Calls) > 0 && !c.IsMove() }
 
 // schedule adds schedules to those that are applied, or their message to those that wait,
 // since it exceeds a quota of its tenant. A message that was taken before had its share of the

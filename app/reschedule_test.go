@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
@@ -148,64 +146,18 @@ func TestAMoveIsAppliedOnce(t *testing.T) {
 // before it is noted. A command of an older version comes after it, and stands, though each start
 // reads all again, as after a kill.
 func TestAMoveThatWasInterruptedIsFinishedOnce(t *testing.T) {
-	longtest.NotShort(t)
-	for name, tt := range map[string]struct {
-		op   string
-		call int64 // from which on all fail
-	}{"before it is delivered": {}, "in its middle": {"schedule", 2}, "before it is noted": {"put_inbox", 1}} {
-		t.Run(name, func(t *testing.T) {
-			onServer(t, func(b *server) {
-				var calls atomic.Int64
-				var fails, runs atomic.Bool
-				serve := func() (stop func()) {
-					db := b.open(mine)
-					end := b.until(&fault.Store{Full: db, Decide: func(op string) fault.Kind {
-						if op == "advance" && runs.Load() || fails.Load() && (op == tt.op && calls.Add(1) >= tt.call || op == "put_inbox") {
-							return fault.Before
-						}
-						return fault.None
-					}}, db, app.Options{})
-					runs.Store(true)
-					return func() {
-						end()
-						runs.Store(false)
-					}
-				}
-				due := time.Now().Add(10 * time.Minute)
-				stop := serve()
-				older := timer.ScheduleTimer{Key: keyOf("order-late"), Version: b.version(), DueAt: due}
-				for i := range 600 {
-					b.schedule(fmt.Sprint("order-", i), due)
-				}
-				b.rest()
-				if tt.op == "" {
-					stop()
-				}
-				fails.Store(true)
-				moved := b.rescheduleMany(timer.Selection{Prefix: "order-"}, due.Add(time.Hour))
-				if tt.op != "" {
-					stop()
-				}
-				if calls.Load() < tt.call {
-					b.Errorf("%d calls of %s", calls.Load(), tt.op)
-				}
-				b.send(older)
-				fails.Store(false)
-				for range 3 {
-					stop = serve()
-					b.wait(30 * time.Second)
-					stop()
-				}
-				db := b.open(mine)
-				defer db.Close()
-				for call, want := range map[string]time.Time{"order-0": moved.DueAt, "order-599": moved.DueAt, "order-late": due} {
-					if e, err := db.Get(b.Context(), keyOf(call)); err != nil || e.State != timer.Scheduled || !e.DueAt.Equal(want) {
-						b.Errorf("%+v, %v, want it due at %s", e, err, want)
-					}
-				}
-			})
-		})
-	}
+	finishedOnce(t, "schedule", func(b *server, due time.Time) {
+		b.rescheduleMany(timer.Selection{Prefix: "order-"}, due.Add(time.Hour))
+	}, func(b *server, due time.Time) {
+		db := b.open(mine)
+		defer db.Close()
+		moved := due.Add(time.Hour)
+		for call, want := range map[string]time.Time{"order-0": moved, "order-599": moved, "order-late": due} {
+			if e, err := db.Get(b.Context(), keyOf(call)); err != nil || e.State != timer.Scheduled || !e.DueAt.Equal(want) {
+				b.Errorf("%+v, %v, want it due at %s", e, err, want)
+			}
+		}
+	})
 }
 
 // TestARecoveryMovesWhatWasMoved reads moves among the commands that a lost or an older database

@@ -171,11 +171,26 @@ func TestASelectionIsAppliedOnce(t *testing.T) {
 // its middle, or before it is noted. A command of an older version comes after it, and stands,
 // though each start reads all again, as after a kill.
 func TestASelectionThatWasInterruptedIsFinishedOnce(t *testing.T) {
+	finishedOnce(t, "cancel", func(b *server, _ time.Time) {
+		b.cancelMany(timer.Selection{Prefix: "order-"})
+	}, func(b *server, _ time.Time) {
+		if got, want := b.states(mine, "order-0", "order-599", "order-late", "other"), "order-0:Canceled order-599:Canceled order-late:Scheduled other:Scheduled"; got != want {
+			b.Errorf("states %s, want %s", got, want)
+		}
+		b.on(mine, app.Options{})
+		b.fires(20*time.Minute, "order-late other")
+	})
+}
+
+// finishedOnce schedules timers and applies a command to those with the prefix order-, by writes
+// of a kind, which is interrupted. It checks the database after a command of an older version has
+// come, and three starts have read all again.
+func finishedOnce(t *testing.T, write string, apply, check func(b *server, due time.Time)) {
 	longtest.NotShort(t)
 	for name, tt := range map[string]struct {
 		op   string
 		call int64 // from which on all fail
-	}{"before it is delivered": {}, "in its middle": {"cancel", 2}, "before it is noted": {"put_inbox", 1}} {
+	}{"before it is delivered": {}, "in its middle": {write, 2}, "before it is noted": {"put_inbox", 1}} {
 		t.Run(name, func(t *testing.T) {
 			onServer(t, func(b *server) {
 				var calls atomic.Int64
@@ -209,7 +224,7 @@ func TestASelectionThatWasInterruptedIsFinishedOnce(t *testing.T) {
 					stop()
 				}
 				fails.Store(true)
-				b.cancelMany(timer.Selection{Prefix: "order-"})
+				apply(b, due)
 				if tt.op != "" {
 					stop()
 				}
@@ -223,11 +238,7 @@ func TestASelectionThatWasInterruptedIsFinishedOnce(t *testing.T) {
 					b.wait(30 * time.Second)
 					stop()
 				}
-				if got, want := b.states(mine, "order-0", "order-599", "order-late", "other"), "order-0:Canceled order-599:Canceled order-late:Scheduled other:Scheduled"; got != want {
-					b.Errorf("states %s, want %s", got, want)
-				}
-				b.on(mine, app.Options{})
-				b.fires(20*time.Minute, "order-late other")
+				check(b, due)
 			})
 		})
 	}

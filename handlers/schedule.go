@@ -85,7 +85,7 @@ func itemName(commands []timer.ScheduleTimer, i int) string {
 // applySelection applies a CancelTimer, a CancelTimers or a RescheduleTimers.
 func (h *Handlers) applySelection(d *delivery) ([]timer.Result, error) {
 	d.calls = nil
-	if len(d.selection.Of.Calls) > 0 && !d.selection.IsMove() { // a tombstone is all that the timers need
+	if d.selection.IsLasting() {
 		results, _, err := h.applySelected(d)
 		return results, err
 	}

@@ -109,6 +109,10 @@ func (m Move) Validate() error {
 // IsMove reports whether timers are moved, and not canceled.
 func (c SelectionCommand) IsMove() bool { return c.Move != Move{} }
 
+// IsLasting reports whether the command has the same effect whatever commands come before or
+// after it: it cancels service calls by name, and leaves tombstones.
+func (c SelectionCommand) IsLasting() bool { return len(c.Of.Calls) > 0 && !c.IsMove() }
+
 // Selects reports whether the selection has the timer of a service call, which carries a
 // correlation id or none.
 func (s Selection) Selects(call ServiceCallID, correlationID string) bool {
@@ -351,12 +355,12 @@ func ApplySelected(ctx context.Context, c SelectionCommand, list Lister, apply f
 	f := c.Filter()
 	f.Limit = selectionStep
 	switch {
-	case c.IsMove() && len(c.Of.Calls) > 0:
-		f.State = "" // the results say what those are that do not wait
-	case len(c.Of.Calls) > 0:
+	case c.IsLasting():
 		s := SelectionStep{Cancels: c.Commands()}
 		results, err := apply(ctx, s)
 		return n, cmp.Or(err, n.count(s, results))
+	case len(c.Of.Calls) > 0:
+		f.State = "" // the results say why the others do not wait
 	}
 	err = EachPage(ctx, &f, c.Of.Within(list), func(entries []Entry) error {
 		s, page := c.step(entries)

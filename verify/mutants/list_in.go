@@ -118,7 +118,7 @@ var intakes = []mutant{
 	},
 	{
 		"I6", "a host's cancellation does not reach what waits",
-		[]change{in("app", "Joined.where", swap("isLasting(c)", "true"))},
+		[]change{in("app", "Joined.where", swap("c.IsLasting()", "true"))},
 		selected,
 	},
 	{
