@@ -73,7 +73,7 @@ export class TimerServiceDouble implements Transport {
     this.#subscribers.push(handle);
   }
 
-  /** Moves the clock, and fires each timer at its due time, also those that are scheduled meanwhile. advance(0) fires what is due now. */
+  /** Moves the clock, and fires each timer at its due time, also one that is scheduled meanwhile. advance(0) fires what is due now. */
   async advance(milliseconds: number): Promise<void> {
     const until = this.#now + milliseconds;
     for (let t = this.#next(until); t; t = this.#next(until)) {

@@ -112,7 +112,7 @@ CREATE INDEX idx_timer_awaited_until
 
 COMMENT ON TABLE timer_schema IS 'schema 2, instances from 1 on may go on';
 
--- The oldest deferred event, without those that a handler wants later, whose destinations begin
+-- The oldest deferred event, without snoozed ones, which a handler wants later and whose destinations begin
 -- with ~.
 CREATE INDEX idx_timer_outbox_deferred_oldest
     ON timer_outbox_deferred (shard, seq)

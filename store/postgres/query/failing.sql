@@ -1,5 +1,5 @@
 -- The first $1 destinations of a shard whose events have failed, and up to $2 deferred events of
--- each, but for those that their handler wants later. Hops over idx_timer_outbox_deferred_retry with one seek for each. The reason is that of the
+-- each, but for snoozed ones. Hops over idx_timer_outbox_deferred_retry with one seek for each. The reason is that of the
 -- event that was tried most often, without a sort.
 WITH RECURSIVE destinations (shard, destination) AS (
      (SELECT shard::integer, destination

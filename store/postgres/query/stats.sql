@@ -1,6 +1,6 @@
 -- Read the counts of all tenants and the oldest events. Adds the folded row of all tenants
 -- and the rows that are not folded yet. Reads the first entry of idx_timer_schedules_due_at,
--- and the first event of each shard, deferred and not, but for those that their handler wants
+-- and the first event of each shard, deferred and not, but for snoozed ones, whose handler wants them
 -- later. Parked events are counted one by one:
 -- they are few, since an operator handles them.
 WITH RECURSIVE shards (shard, appended_at, id) AS (

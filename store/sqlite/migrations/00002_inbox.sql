@@ -77,7 +77,7 @@ INSERT INTO timer_decisions (tenant_id, kind, decided_at, published)
 SELECT tenant_id, 'firing', paused_at, 0
   FROM timer_firing;
 
--- The oldest deferred event, without those that a handler wants later, whose destinations begin
+-- The oldest deferred event, without snoozed ones, which a handler wants later and whose destinations begin
 -- with ~.
 CREATE INDEX idx_timer_outbox_deferred_oldest
     ON timer_outbox_deferred (seq)

@@ -1,4 +1,4 @@
--- The first ?1 destinations whose events have failed, and up to ?2 deferred events of each, but for those that their handler wants later. Hops
+-- The first ?1 destinations whose events have failed, and up to ?2 deferred events of each, but for snoozed ones. Hops
 -- over idx_timer_outbox_deferred_retry with a seek a destination.
 WITH RECURSIVE destinations (destination) AS (
      SELECT (SELECT destination
