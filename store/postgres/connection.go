@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,15 +46,35 @@ func Connect(url string) (*sql.DB, error) { return connect(url, connections) }
 
 // connect returns a handle for the URL. It connects when it is first used. The files that the URL
 // names are read at each connect, so that they can be replaced.
+//
+// Statements are prepared once for each connection, unless there is a pooler in between, which
+// may give each transaction another connection to the server.
 func connect(url string, limit int) (*sql.DB, error) {
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
+	var pooled atomic.Bool
 	db := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(func(_ context.Context, c *pgx.ConnConfig) error {
 		now, err := parse(url)
-		if err == nil {
-			*c = *now
+		if err != nil {
+			return err
+		}
+		if *c = *now; pooled.Load() && !choosesMode(url) {
+			c.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		}
+		return nil
+	}), stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+		if pooled.Load() || choosesMode(url) {
+			return nil
+		}
+		direct, err := isDirect(ctx, c)
+		if err == nil && !direct {
+			pooled.Store(true)
+			err = driver.ErrBadConn // connects again
+		}
+		if err != nil {
+			_ = c.Close(ctx) // nobody else does
 		}
 		return err
 	}))
@@ -60,6 +82,17 @@ func connect(url string, limit int) (*sql.DB, error) {
 	db.SetMaxIdleConns(limit)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	return db, nil
+}
+
+// choosesMode reports whether a URL says how statements are sent.
+func choosesMode(url string) bool { return strings.Contains(url, "default_query_exec_mode") }
+
+// isDirect reports whether the process that a connection names is the one that answers. A
+// pooler names a process of its own making, which only serves to cancel.
+func isDirect(ctx context.Context, c *pgx.Conn) (bool, error) {
+	var pid uint32
+	err := c.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid)
+	return pid == c.PgConn().PID(), err
 }
 
 // parse reads a URL. Its error does not quote the parser's message: if a password has a slash
@@ -75,11 +108,6 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	}
 	if !strings.Contains(url, "sslmode") && os.Getenv("PGSSLMODE") == "" && slices.ContainsFunc(config.Fallbacks, inClear) {
 		return nil, errNoTLSMode
-	}
-	if !strings.Contains(url, "default_query_exec_mode") {
-		// Without cached descriptions pgx sends arrays as text, and a sixth fewer timers are
-		// delivered.
-		config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
@@ -181,9 +209,7 @@ type step struct {
 }
 
 // send runs statements in one round trip, and stops at the first that fails. The
-// configuration of the connection decides whether they are prepared. With that of [Connect]
-// only the client remembers something of a statement: the types of its arguments and results.
-// So a PgBouncer in between may give each transaction another connection to the server.
+// configuration of the connection decides whether they are prepared.
 func send(ctx context.Context, c *pgx.Conn, steps ...step) error {
 	batch := new(pgx.Batch)
 	for _, s := range steps {

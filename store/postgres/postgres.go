@@ -25,14 +25,13 @@
 //
 // # PgBouncer
 //
-// Nothing depends on a session: statements have no names, settings hold for one transaction,
-// and locks end with it. So a PgBouncer in transaction mode may stand in between. The tests
-// run the whole contract through one.
+// Settings hold for one transaction, and locks end with it. Statements are prepared once for
+// each connection, unless a pooler such as PgBouncer is found in between: then they have no
+// names, and nothing depends on a session. So a PgBouncer in transaction mode may stand there.
+// The tests run the whole contract through one.
 //
-// Without PgBouncer, set default_query_exec_mode=cache_statement in the URL, or leave pgx's
-// own default in the handle of a host. Then statements are prepared once for each connection:
-// single commands cost the server a third less, batches of a hundred a fifth less, larger
-// ones the same (measured 2026-11).
+// default_query_exec_mode in the URL says otherwise, see [pgx.QueryExecMode]. In the handle of a
+// host, which may lead to a pooler, it is for the host to set.
 package postgres
 
 import (
