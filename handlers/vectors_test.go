@@ -178,12 +178,12 @@ func arrivals(commands []string, yield func([]string), before ...string) {
 
 func TestVectorsOfSelections(t *testing.T) {
 	t.Parallel()
-	s := newVectorStore(t)
+	s, movedTo := newVectorStore(t), time.Date(2030, 3, 1, 0, 0, 0, 0, time.UTC)
 	for _, v := range vectors[struct {
-		Name     string
-		Timers   []struct{ TenantID, ServiceCallID, CorrelationID, TimestampMS json.RawMessage }
-		Payload  json.RawMessage // of a CancelTimers, a millisecond later
-		Canceled []timer.ServiceCallID
+		Name            string
+		Timers          []struct{ TenantID, ServiceCallID, CorrelationID, TimestampMS, ExpiresAt json.RawMessage }
+		Payload         map[string]any // of a CancelTimers or, with a dueAt, of a RescheduleTimers, a millisecond later
+		Selected, Moved []timer.ServiceCallID
 	}](t, "selections.json") {
 		or := func(v json.RawMessage, value string) string {
 			if v == nil {
@@ -194,24 +194,40 @@ func TestVectorsOfSelections(t *testing.T) {
 		var bodies []string
 		for _, c := range v.Timers {
 			tenant := or(c.TenantID, `"acme"`)
-			bodies = append(bodies, fmt.Sprintf(`{"id":"a","type":"ScheduleTimer","tenantId":%s,"timestampMs":%s,"correlationId":%s,"payload":{"tenantId":%[1]s,"serviceCallId":%[4]s,"dueAt":"2030-02-01T00:00:00Z"}}`,
-				tenant, or(c.TimestampMS, "1893456000000"), or(c.CorrelationID, "null"), c.ServiceCallID))
+			bodies = append(bodies, fmt.Sprintf(`{"id":"a","type":"ScheduleTimer","tenantId":%s,"timestampMs":%s,"correlationId":%s,"payload":{"tenantId":%[1]s,"serviceCallId":%[4]s,"dueAt":"2030-02-01T00:00:00Z","expiresAt":%s}}`,
+				tenant, or(c.TimestampMS, "1893456000000"), or(c.CorrelationID, "null"), c.ServiceCallID, or(c.ExpiresAt, "null")))
 		}
-		s.take(append(bodies, fmt.Sprintf(`{"id":"b","type":"CancelTimers","tenantId":"acme","timestampMs":1893456000001,"payload":%s}`, v.Payload))...)
-		page, err := s.List(t.Context(), timer.Filter{TenantID: "acme", State: timer.Canceled, Limit: 100})
-		s.must(err)
-		canceled := []timer.ServiceCallID{}
-		for _, e := range page.Entries {
-			if !e.DueAt.IsZero() { // no tombstone
-				canceled = append(canceled, e.ServiceCallID)
+		if v.Moved == nil {
+			v.Moved = v.Selected
+		}
+		for _, c := range []struct {
+			name    string
+			changed []timer.ServiceCallID
+			state   timer.State
+			fire    int
+		}{
+			{envelope.TypeCancelTimers, v.Selected, timer.Canceled, len(v.Timers) - len(v.Selected)},
+			{envelope.TypeRescheduleTimers, v.Moved, timer.Scheduled, len(v.Timers)},
+		} {
+			payload, err := json.Marshal(v.Payload)
+			s.must(err)
+			s.take(append(bodies, fmt.Sprintf(`{"id":"b","type":%q,"tenantId":"acme","timestampMs":1893456000001,"payload":%s}`, c.name, payload))...)
+			page, err := s.List(t.Context(), timer.Filter{TenantID: "acme", Limit: 100})
+			s.must(err)
+			changed := []timer.ServiceCallID{}
+			for _, e := range page.Entries {
+				if e.CommandID == "b" && e.State == c.state && !e.DueAt.IsZero() && (c.state == timer.Canceled || e.DueAt.Equal(movedTo)) { // no tombstone
+					changed = append(changed, e.ServiceCallID)
+				}
 			}
-		}
-		slices.Sort(canceled)
-		if diff := cmp.Diff(v.Canceled, canceled); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", v.Name, diff)
-		}
-		if left := len(s.fire(now.AddDate(1, 0, 0))); left != len(v.Timers)-len(canceled) {
-			t.Errorf("%s: %d timers fire", v.Name, left)
+			slices.Sort(changed)
+			if diff := cmp.Diff(c.changed, changed); diff != "" {
+				t.Errorf("%s, of a %s (-want +got):\n%s", v.Name, c.name, diff)
+			}
+			if fired := len(s.fire(now.AddDate(1, 0, 0))); fired != c.fire {
+				t.Errorf("%s: %d timers fire after a %s", v.Name, fired, c.name)
+			}
+			v.Payload["dueAt"] = movedTo
 		}
 	}
 }

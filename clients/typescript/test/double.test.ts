@@ -41,18 +41,22 @@ test("the newest command wins, whatever the order of arrival", async () => {
   }
 });
 
-test("a selection cancels timers that are older", async () => {
+test("a selection cancels or moves timers that are older", async () => {
+  const movedTo = "2030-03-01T00:00:00.000Z";
   for (const v of vectors("selections")) {
-    const service = new TimerServiceDouble({ now });
-    const send = (type: string, id: string, tenantId: string, timestampMs: number, payload: object, correlationId?: string) =>
-      service.publish("timer.commands", JSON.stringify({ id, type, tenantId, timestampMs, correlationId, payload }));
-    for (const { tenantId = "acme", serviceCallId, correlationId, timestampMs = now } of v.timers) {
-      await send("ScheduleTimer", "a", tenantId, timestampMs, { tenantId, serviceCallId, dueAt: "2030-02-01T00:00:00Z" }, correlationId);
+    for (const [type, state, changed] of [["CancelTimers", "Canceled", v.selected], ["RescheduleTimers", "Scheduled", v.moved ?? v.selected]]) {
+      const service = new TimerServiceDouble({ now });
+      const send = (type: string, id: string, tenantId: string, timestampMs: number, payload: object, correlationId?: string) =>
+        service.publish("timer.commands", JSON.stringify({ id, type, tenantId, timestampMs, correlationId, payload }));
+      for (const { tenantId = "acme", serviceCallId, correlationId, timestampMs = now, expiresAt } of v.timers) {
+        await send("ScheduleTimer", "a", tenantId, timestampMs, { tenantId, serviceCallId, dueAt: "2030-02-01T00:00:00Z", expiresAt }, correlationId);
+      }
+      await send(type, "b", "acme", now + 1, state === "Canceled" ? v.payload : { ...v.payload, dueAt: movedTo });
+      assert.deepEqual(service.deadLetters, [], v.name);
+      const found = service.timers.filter((t) => t.commandId === "b" && t.state === state && (state === "Canceled" ? t.dueAt : t.dueAt === movedTo));
+      assert.deepEqual(found.map((t) => t.serviceCallId).sort(), changed, `${v.name}, of a ${type}`);
+      await service.advance(365 * 24 * 60 * 60 * 1000);
+      assert.equal(service.events.length, v.timers.length - (state === "Canceled" ? changed.length : 0), v.name);
     }
-    await send("CancelTimers", "b", "acme", now + 1, v.payload);
-    const canceled = v.timers.filter((t: any) => service.timer(t.tenantId ?? "acme", t.serviceCallId)?.state === "Canceled");
-    assert.deepEqual(canceled.map((t: any) => t.serviceCallId).sort(), v.canceled, v.name);
-    await service.advance(365 * 24 * 60 * 60 * 1000);
-    assert.equal(service.events.length, v.timers.length - canceled.length, v.name);
   }
 });
