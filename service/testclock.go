@@ -31,5 +31,8 @@ func withTestClock(cfg config.Config) (_ config.Config, clock *app.TestClock, re
 		return cfg, nil, nil, fmt.Errorf("make a folder for the database of --test-clock: %w", err)
 	}
 	cfg.DBPath = filepath.Join(dir, "timers.db")
+	if cfg.From("durability") == config.FromDefault { // nothing outlives the process
+		cfg.Durability = config.Relaxed
+	}
 	return cfg, app.NewTestClock(time.Now()), func() error { return os.RemoveAll(dir) }, nil
 }

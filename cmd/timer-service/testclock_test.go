@@ -20,6 +20,9 @@ func TestServeWithATestClock(t *testing.T) {
 	if said := p.announces(t, "test"); !strings.HasPrefix(said, "TEST CLOCK: ") {
 		t.Error(said)
 	}
+	if p.prints(t, "store "); !strings.HasSuffix(p.lines.Text(), ", relaxed") {
+		t.Errorf("%s: the database that is deleted is synced", p.lines.Text())
+	}
 	server := p.announces(t, "http")
 	p.prints(t, "ready")
 	environ := []string{"TIMER_DB_PATH=" + db}
