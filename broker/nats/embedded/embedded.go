@@ -26,7 +26,7 @@ const (
 	startTimeout = 30 * time.Second // longest start; recovering a large store takes a while
 	startPoll    = 100 * time.Millisecond
 	lazySync     = time.Second           // between syncs, if not every message is synced
-	flushWait    = 50 * time.Millisecond // longest sleep of a stream's flusher, for which the shutdown does not wait (nats-server v2.15.2)
+	flushWait    = 16 * time.Millisecond // longest sleep of a stream's flusher, for which the shutdown does not wait (nats-server v2.15.3)
 	loopback     = "127.0.0.1"
 )
 
