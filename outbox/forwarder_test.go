@@ -137,6 +137,23 @@ func TestRowsOfAFlushIntervalAreDeletedTogether(t *testing.T) {
 	})
 }
 
+// TestAWakeDeletesWhatWasPublished has a caller that waits for the row to go.
+func TestAWakeDeletesWhatWasPublished(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := new(table)
+		f := forward(t, l, new(model), outbox.Options{Interval: time.Hour})
+		l.append("a")
+		f.Appended(1)
+		synctest.Wait()
+		f.Wake()
+		synctest.Wait()
+		if left := l.left(); len(left) > 0 {
+			t.Errorf("left %v", left)
+		}
+	})
+}
+
 func TestOutageBeginsAgainFromTheOldest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

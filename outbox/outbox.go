@@ -348,11 +348,12 @@ func (f *Forwarder) Appended(rows int) {
 }
 
 // Wake makes the forwarder look for rows now, those that are due again by its clock among
-// them. It never blocks.
+// them, and delete those that were acked. It never blocks.
 func (f *Forwarder) Wake() {
 	if s := f.own.Load(); s != nil {
 		s.wakeUp()
 		notify(s.retry)
+		notify(s.flush)
 	}
 }
 

@@ -30,6 +30,7 @@ type sender struct {
 	backlog   backlog
 	wake      chan struct{} // holds one
 	published chan outcome  // to be settled together
+	flush     chan struct{} // holds one: they are settled now
 	retry     chan struct{} // holds one: there are deferred rows again
 	report    report
 
@@ -54,7 +55,7 @@ type sender struct {
 func newSender(f *Forwarder, table Table) *sender {
 	return &sender{
 		Forwarder: f, table: table, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
-		published: make(chan outcome, 1), inFlight: make(map[Place]struct{}), readings: make(map[*reading]struct{}), refusals: make(map[int64]int),
+		published: make(chan outcome, 1), flush: make(chan struct{}, 1), inFlight: make(map[Place]struct{}), readings: make(map[*reading]struct{}), refusals: make(map[int64]int),
 		searching: make(chan struct{}, 1), destinations: destinations{byName: make(map[string]destination)},
 	}
 }

@@ -48,6 +48,8 @@ func (s *sender) settlePublished() {
 				open = ok
 			case <-flush.C:
 				open = false
+			case <-s.flush:
+				open = false
 			}
 		}
 		flush.Stop()
