@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -214,6 +217,25 @@ func TestRescheduleMovesManyTimers(t *testing.T) {
 	await(t, environ, "order-1.b", "Reached")
 	for _, args := range [][]string{{"x"}, {"--prefix", "x"}, {"--prefix", "x", "--correlated", "y", "--in", "1h"}, {"x", "--prefix", "y", "--in", "1h"}, {"x", "--in", "1h", "--by", "1h"}, {"x", "--to", "2090-01-31T12:00:00Z", "--by", "1h"}} {
 		do(t, environ, append([]string{"reschedule", "acme"}, args...)...).wants(t, exitUsage)
+	}
+}
+
+// TestAMoveWhoseAnswerIsLostIsNotAskedForAgain has a service that moves the timers of two pages,
+// and ends after the second one, on a connection that was used before.
+func TestAMoveWhoseAnswerIsLostIsNotAskedForAgain(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked = append(asked, r.Method+" "+r.URL.Query().Get("by")+" "+r.URL.Query().Get("after")); len(asked) > 1 {
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"result":"published","tenantId":"acme","timestampMs":1,"timers":1000,"next":"order-999"}`)
+	}))
+	defer s.Close()
+	do(t, nil, "reschedule", "acme", "--prefix", "order-", "--by", "1h", "--server", s.URL).wants(t, exitFailure).says(t, "does not answer").prints(t, "published  1000 timers of acme")
+	if got := strings.Join(asked, ", "); got != "POST 1h , POST 1h order-999" {
+		t.Errorf("it asks %s", got)
 	}
 }
 
