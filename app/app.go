@@ -38,7 +38,7 @@ type Options struct {
 	Horizon         time.Duration               // how far ahead a timer may be due; default 10 years
 	MaxClockAhead   time.Duration               // how far ahead of the clock the timestampMs of a command may be; default 24 hours
 	DrainTimeout    time.Duration               // how long a stop waits for messages in flight and for the outbox, together; default 10s
-	CatchUpTimeout  time.Duration               // how long firing waits at most, once the broker is there, for commands that wait there; default 10s
+	CatchUpTimeout  time.Duration               // longest time that firing waits, once the broker is there, for the commands stored there; default 10s
 	Clock           timer.Clock                 // default time.Now
 	TestClock       *TestClock                  // takes the place of Clock and Elapsed: time stands still until a test moves it; default none
 	Elapsed         func() time.Duration        // since any fixed time, by a clock that is never set; a Clock that runs ahead of it has jumped; default the monotonic clock
@@ -46,15 +46,15 @@ type Options struct {
 	Hooks           []Hooks                     // are called when something happens
 	Tracing         Tracing                     // makes spans of what happens; default none
 	Quotas          *quota.Limiter              // what tenants may have; default anything
-	Inbox           handlers.InboxLimits        // of messages that wait; their MaxWait is at most three quarters of Retention
+	Inbox           handlers.InboxLimits        // limits of waiting messages; MaxWait is at most three quarters of Retention
 	DeadLetters     handlers.DeadLetterLimits   // how many bytes of dead letters are published
 	IgnoreOthers    bool                        // acknowledge messages of a type that is no command, since teams share the commands topic; default: they are dead letters
 	Middleware      []message.HandlerMiddleware // of the router that commands pass, outside of ours
 	Takeover        bool                        // own the commands at the start, whichever database owns them
 	AskToRecover    bool                        // end with an error if the database was lost or is older than the broker knows; default: recover it from the broker before anything fires
 	StartPaused     bool                        // begin with firing of all paused, until it is resumed, on a database where nobody has paused or resumed it; default: timers fire
-	RunBroker       bool                        // [App.Run] runs the broker, too, before all else and to the end; default: the host does
-	BrokerName      string                      // what the broker is called in logs and errors, such as a URL without credentials; default "the broker"
+	RunBroker       bool                        // [App.Run] runs the broker, too: it starts it first and stops it last; default: the host program does
+	BrokerName      string                      // name of the broker in logs and errors, such as a URL without credentials; default "the broker"
 }
 
 // Defaults of [Options].
@@ -69,7 +69,7 @@ const (
 // give up a publish or a statement that hangs.
 const partTimeout = outbox.StopTimeout + 500*time.Millisecond
 
-// StopTimeout returns how long [App.Run] takes at most to return after its
+// StopTimeout returns the longest time that [App.Run] takes to return after its
 // context has ended: DrainTimeout and two seconds, and with RunBroker another one.
 func (o Options) StopTimeout() time.Duration {
 	limit := o.withDefaults().DrainTimeout + partTimeout
@@ -133,7 +133,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 		store: func() int64 { return a.handlers.Failures() },
 	}
 	a.poller = a.newPoller(behind)
-	batch := store.NewBatch(timed{s, a.hooks.committed}, s.Inbox(), opt.Precision)
+	batch := store.NewBatch(timedStore{s, a.hooks.committed}, s.Inbox(), opt.Precision)
 	a.timers = &Timers{Reader: s.Timers(), app: a, commands: batch}
 	var receipts handlers.Receipts
 	if b.Routing().Receipts != "" {
@@ -176,7 +176,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	return a, nil
 }
 
-// missing returns an error that names what is nil, and must not be.
+// missing returns an error that names a required argument that is nil.
 func (o Options) missing(s Store, b broker.Broker, log *slog.Logger) error {
 	err := option.Missing("app.New", "store", s, "*slog.Logger", log)
 	if b != nil { // it is none, if it is no pointer
@@ -226,6 +226,6 @@ func (a *App) handled(r handlers.Result) {
 // is there.
 func (a *App) Running() <-chan struct{} { return a.running }
 
-// NextEvent returns when the first event in the outbox of this instance is to be published or
-// handled: later than now if all have failed, or are wanted later; the zero time if there is none.
+// NextEvent returns when this instance will publish or handle the first event of its outbox:
+// later than now if all have failed, or are wanted later; the zero time if there is none.
 func (a *App) NextEvent(ctx context.Context) (time.Time, error) { return a.forwarder.Next(ctx) }

@@ -30,7 +30,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	ats.Register() // else the server's clock of access times belongs to the first bubble
+	ats.Register() // here, so that the server's clock of access times does not belong to the first bubble
 	os.Exit(longtest.Simulating(m))
 }
 
@@ -53,7 +53,7 @@ type bench struct {
 	apart  func() broker.Broker      // a connection to the broker for each app, which runs it; nil: they use that of the bench
 	rests  time.Duration             // until what was sent is handled, and an app that starts has caught up
 	events <-chan *message.Message   // of all tenants
-	due    chan timer.DueTimeReached // what the handler of [handle] was called with
+	due    chan timer.DueTimeReached // the events that the handler of [handle] was called with
 	log    logbuf.Buffer             // of all apps
 	sent   int
 }
@@ -340,7 +340,7 @@ func newDatabase(path string) error {
 	return os.WriteFile(path, empty, 0o600)
 }
 
-// unsynced opens a database as a host does, without syncs: what a test throws
+// unsynced opens a database as a host program does, without syncs: a file that a test throws
 // away needs to survive no loss of power.
 func unsynced(t testing.TB, path string) *sqlite.Store {
 	t.Helper()

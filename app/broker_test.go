@@ -102,7 +102,7 @@ func TestCancellationsWaitForTheStore(t *testing.T) {
 	})
 }
 
-// while returns what has every call fail, or those of some operations, while it is so.
+// while returns a decision that has every call fail, or the calls of some operations, while so is true.
 func while(so *atomic.Bool, ops ...string) fault.Decide {
 	return func(op string) fault.Kind {
 		if so.Load() && (len(ops) == 0 || slices.Contains(ops, op)) {

@@ -19,8 +19,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// An unsteady broker is away, or behind, as a test has it.
-type unsteady struct {
+// An unsteadyBroker is away, or behind, as a test has it.
+type unsteadyBroker struct {
 	*simBroker
 	away    atomic.Bool
 	outages atomic.Int64
@@ -29,7 +29,7 @@ type unsteady struct {
 	catchUp func(context.Context) error // nil: nothing waits
 }
 
-func (b *unsteady) Interruptions() (int64, error) {
+func (b *unsteadyBroker) Interruptions() (int64, error) {
 	b.checks.Add(1)
 	if b.away.Load() {
 		return b.outages.Load(), broker.ErrUnavailable
@@ -37,7 +37,7 @@ func (b *unsteady) Interruptions() (int64, error) {
 	return b.outages.Load(), nil
 }
 
-func (b *unsteady) CatchUp(ctx context.Context, _ string) error {
+func (b *unsteadyBroker) CatchUp(ctx context.Context, _ string) error {
 	b.asked.Add(1)
 	if b.catchUp == nil {
 		return nil
@@ -47,10 +47,10 @@ func (b *unsteady) CatchUp(ctx context.Context, _ string) error {
 
 // onUnsteady runs a test on an unsteady broker, whose calls fail as fails says, and with a
 // timer that is due.
-func onUnsteady(t *testing.T, fails fault.Decide, test func(b *bench, to *unsteady)) {
+func onUnsteady(t *testing.T, fails fault.Decide, test func(b *bench, to *unsteadyBroker)) {
 	t.Helper()
 	inBubble(t, func(b *bench) {
-		to := &unsteady{simBroker: newSimBroker(1, fails)}
+		to := &unsteadyBroker{simBroker: newSimBroker(1, fails)}
 		b.broker = to
 		put(b, b.store, "acme", time.Now(), "call-1")
 		test(b, to)
@@ -67,7 +67,7 @@ func (b *bench) reached(after time.Duration) int64 {
 
 func TestNothingFiresWhileTheBrokerIsAway(t *testing.T) {
 	longtest.NotShort(t)
-	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+	onUnsteady(t, nil, func(b *bench, to *unsteadyBroker) {
 		to.away.Store(true)
 		b.serve(app.Options{})
 		if n := b.reached(time.Hour); n != 0 {
@@ -88,7 +88,7 @@ func TestNothingFiresWhileTheBrokerIsAway(t *testing.T) {
 
 // TestCatchUpTakesNoLongerThanItsTimeout, at the start and after an outage.
 func TestCatchUpTakesNoLongerThanItsTimeout(t *testing.T) {
-	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+	onUnsteady(t, nil, func(b *bench, to *unsteadyBroker) {
 		to.catchUp = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		b.serve(app.Options{CatchUpTimeout: 3 * time.Second})
 		for round := range int64(2) {
@@ -110,7 +110,7 @@ func TestCatchUpTakesNoLongerThanItsTimeout(t *testing.T) {
 
 // TestFailuresThatNeverEndHoldBackNothing has the store fail once whenever the backlog is read.
 func TestFailuresThatNeverEndHoldBackNothing(t *testing.T) {
-	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+	onUnsteady(t, nil, func(b *bench, to *unsteadyBroker) {
 		to.catchUp = func(context.Context) error {
 			b.schedule(name("waits-", b.sent), time.Now().Add(time.Hour))
 			time.Sleep(4 * time.Second)
@@ -135,7 +135,7 @@ func TestFailuresThatNeverEndHoldBackNothing(t *testing.T) {
 // TestCatchesUpAfterEachReason has a broker that was away for a moment, polls that fail, and
 // a process that was stopped between two polls, as by SIGSTOP.
 func TestCatchesUpAfterEachReason(t *testing.T) {
-	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+	onUnsteady(t, nil, func(b *bench, to *unsteadyBroker) {
 		var down, stopped atomic.Bool
 		b.run(b.app(&fault.Store{Full: b.store, Decide: while(&down, "next_due", "update")}, app.Options{Hooks: []app.Hooks{{Polled: func(time.Duration, error) {
 			if stopped.Swap(false) {
@@ -176,7 +176,7 @@ func TestStopForwardsWhatIsReached(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var down atomic.Bool
 			down.Store(true)
-			onUnsteady(t, while(&down, "publish"), func(b *bench, _ *unsteady) {
+			onUnsteady(t, while(&down, "publish"), func(b *bench, _ *unsteadyBroker) {
 				_, stop := b.serve(app.Options{DrainTimeout: 10 * time.Second})
 				if n := b.reached(100 * time.Millisecond); n != 1 {
 					b.Fatalf("%d fired, want 1", n)
@@ -197,7 +197,7 @@ func TestStopForwardsWhatIsReached(t *testing.T) {
 
 // TestLateEventsAreCounted has a broker that needs a while for each batch.
 func TestLateEventsAreCounted(t *testing.T) {
-	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+	onUnsteady(t, nil, func(b *bench, to *unsteadyBroker) {
 		counters := new(app.Counters)
 		b.serve(app.Options{Counters: counters, PollingInterval: time.Hour})
 		due := time.Now().Add(time.Second)
@@ -227,7 +227,7 @@ func TestLateEventsAreCounted(t *testing.T) {
 // due later. Its event must not wait for all events of the other tenant.
 func TestSlowBrokerDelaysNoOtherTenant(t *testing.T) {
 	longtest.NotShort(t)
-	onUnsteady(t, nil, func(b *bench, to *unsteady) {
+	onUnsteady(t, nil, func(b *bench, to *unsteadyBroker) {
 		to.delay = time.Second
 		b.serve(app.Options{})
 		due := time.Now().Add(time.Minute)
@@ -251,18 +251,18 @@ func TestSlowBrokerDelaysNoOtherTenant(t *testing.T) {
 	})
 }
 
-// A sharded store is one whose outbox instances could share: it has one shard,
+// A shardedStore is one whose outbox instances could share: it has one shard,
 // which this instance owns when it is free.
-type sharded struct {
+type shardedStore struct {
 	*sqlite.Store
 	free chan struct{} // closed when the shard can be owned
 	lost chan struct{} // closed when the first lease of it is lost; nil is never
 }
 
 // Outbox returns the shard.
-func (s *sharded) Outbox() outbox.Outbox { return outbox.Sharded(s) }
+func (s *shardedStore) Outbox() outbox.Outbox { return outbox.Sharded(s) }
 
-func (s *sharded) Own(context.Context, outbox.Receivers) (outbox.Lease, error) {
+func (s *shardedStore) Own(context.Context, outbox.Receivers) (outbox.Lease, error) {
 	select {
 	case <-s.free:
 		return s, nil
@@ -271,25 +271,25 @@ func (s *sharded) Own(context.Context, outbox.Receivers) (outbox.Lease, error) {
 	}
 }
 
-func (s *sharded) TakeOver(context.Context) (outbox.Lease, error) { return nil, nil } //nolint:nilnil // as the port has it
+func (s *shardedStore) TakeOver(context.Context) (outbox.Lease, error) { return nil, nil } //nolint:nilnil // as the port has it
 
-func (s *sharded) Shard() int { return 0 }
+func (s *shardedStore) Shard() int { return 0 }
 
 // Lost is closed for one lease: it is nil for the next.
-func (s *sharded) Lost() <-chan struct{} {
+func (s *shardedStore) Lost() <-chan struct{} {
 	lost := s.lost
 	s.lost = nil
 	return lost
 }
 
-func (s *sharded) Release() {}
+func (s *shardedStore) Release() {}
 
 // TestNothingFiresBeforeAShardIsOwned: the event would go to a shard of another instance,
 // which does not learn of it, and another one may recover the database. Nor is a command
 // taken. A stop does not wait for a shard.
 func TestNothingFiresBeforeAShardIsOwned(t *testing.T) {
-	onUnsteady(t, nil, func(b *bench, to *unsteady) {
-		s := &sharded{Store: b.store, free: make(chan struct{})}
+	onUnsteady(t, nil, func(b *bench, to *unsteadyBroker) {
+		s := &shardedStore{Store: b.store, free: make(chan struct{})}
 		b.schedule("call", time.Now())
 		for _, want := range []timer.Counts{{Scheduled: 1}, {Reached: 2}} {
 			if want.Reached > 0 {

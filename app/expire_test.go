@@ -10,7 +10,7 @@ import (
 )
 
 // TestATimerExpiresAsTheQuotasOfItsTenantSay has commands come by each door while firing is paused.
-// The quotas change before the last one comes, which changes nothing for those that wait.
+// The quotas change before the last one comes, which changes nothing for waiting commands.
 func TestATimerExpiresAsTheQuotasOfItsTenantSay(t *testing.T) {
 	onBrokers(t, func(b *bench) {
 		quotas := limiter(b, "acme", quota.Limits{ExpireAfter: time.Hour})

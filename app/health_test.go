@@ -16,14 +16,14 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A sick store has a check that finds something, or hangs.
-type sick struct {
+// A sickStore has a check that finds something, or hangs.
+type sickStore struct {
 	app.Store
 	found atomic.Pointer[string]
 	hangs atomic.Pointer[chan struct{}]
 }
 
-func (s *sick) Check(ctx context.Context) error {
+func (s *sickStore) Check(ctx context.Context) error {
 	if c := s.hangs.Load(); c != nil {
 		<-*c
 		if err := ctx.Err(); err != nil {
@@ -41,7 +41,7 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 	onBrokers(t, func(b *bench) {
 		var fails atomic.Bool
 		var ahead atomic.Int64
-		s := &sick{Store: &fault.Store{Full: b.store, Decide: while(&fails)}}
+		s := &sickStore{Store: &fault.Store{Full: b.store, Decide: while(&fails)}}
 		a := b.app(s, app.Options{Clock: timer.ClockFunc(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })})
 		// wants has exactly these parts red, each with its reason.
 		wants := func(when string, want map[string]string) {
@@ -101,7 +101,7 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 // first gives up before the store answers.
 func TestConcurrentChecksShareAnAnswer(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		s := &sick{Store: b.store}
+		s := &sickStore{Store: b.store}
 		a := b.app(s, app.Options{})
 		b.handle("", app.OnDueOptions{})(a.Timers())
 		b.run(a)
@@ -135,7 +135,7 @@ func TestDestinationThatIsDeniedIsNamed(t *testing.T) {
 		var denied atomic.Bool
 		denied.Store(true)
 		topic := b.broker.Routing().EventsOf("acme")
-		b.broker = &denying{b.broker, func(to string) bool { return denied.Load() && strings.HasPrefix(to, topic+" ") }}
+		b.broker = &denyingBroker{b.broker, func(to string) bool { return denied.Load() && strings.HasPrefix(to, topic+" ") }}
 		a, _ := b.serve(app.Options{})
 		b.schedule("call-1", time.Now().Add(time.Minute))
 		b.schedule("call-2", time.Now().Add(time.Hour))
@@ -167,7 +167,7 @@ type rightBroker struct{ broker.Broker }
 func (rightBroker) Now(context.Context) (time.Time, error) { return time.Now(), nil }
 
 // TestClockThatIsBehindRefusesNothing starts a service whose clock is more than a day behind
-// that of the broker, and of producers. What they send comes into effect when someone has set
+// that of the broker, and of producers. Their commands come into effect when someone has set
 // the clock.
 func TestClockThatIsBehindRefusesNothing(t *testing.T) {
 	onBrokers(t, func(b *bench) {

@@ -21,7 +21,7 @@ type heldReader struct {
 }
 
 // Reader reads timers of the store for operators. It counts due timers that are no backlog of
-// the service apart: timers that wait until firing is resumed as [timer.Stats.Paused], and
+// the service separately: timers that wait until firing is resumed as [timer.Stats.Paused], and
 // timers that wait for the fire rate of their tenant as [timer.Stats.Held].
 func (a *App) Reader() timer.Reader {
 	return heldReader{a.store.Timers(), a.opt.Quotas, a.opt.Clock, func() time.Time { return a.poller.Status().Cleared }}
@@ -33,9 +33,9 @@ func (r heldReader) Overdue(ctx context.Context, tenant timer.TenantID, now time
 	if err != nil || o.Timers == 0 {
 		return o, err
 	}
-	h, err := r.held(ctx, tenant, now)
+	h, err := r.countHeld(ctx, tenant, now)
 	since := h.behind(o.Oldest)
-	if tenant == "" && since.After(o.Oldest) && now.Sub(since) < time.Second { // all else has fired just now
+	if tenant == "" && since.After(o.Oldest) && now.Sub(since) < time.Second { // all other timers have fired just now
 		return timer.Overdue{}, err
 	}
 	if o.Timers -= h.paused + h.limited; o.Timers <= 0 {
@@ -52,19 +52,19 @@ func (r heldReader) Stats(ctx context.Context, tenant timer.TenantID) (timer.Sta
 	if err != nil {
 		return s, err
 	}
-	h, err := r.held(ctx, tenant, r.clock.Now())
+	h, err := r.countHeld(ctx, tenant, r.clock.Now())
 	s.Paused, s.Held, s.NextDue = h.paused, h.limited, h.behind(s.NextDue)
 	return s, err
 }
 
-// held is how many timers are due and held.
-type held struct {
+// heldCounts count the timers that are due but held.
+type heldCounts struct {
 	paused, limited int64
 	cleared         time.Time // when all other timers that were due had fired; zero if none is held
 }
 
-// held counts the timers that are due and held of a tenant, or of all, up to [maxHeld] of them.
-func (r heldReader) held(ctx context.Context, tenant timer.TenantID, now time.Time) (h held, err error) {
+// countHeld counts the timers of a tenant that are due but held, or of all, up to [maxHeld] tenants.
+func (r heldReader) countHeld(ctx context.Context, tenant timer.TenantID, now time.Time) (h heldCounts, err error) {
 	pauses, err := r.Firing(ctx, now)
 	if err != nil {
 		return h, err
@@ -98,7 +98,7 @@ func (r heldReader) held(ctx context.Context, tenant timer.TenantID, now time.Ti
 }
 
 // behind returns since when a timer is due that may fire: one that is due for longer is held.
-func (h held) behind(due time.Time) time.Time {
+func (h heldCounts) behind(due time.Time) time.Time {
 	if !due.IsZero() && due.Before(h.cleared) {
 		return h.cleared
 	}

@@ -84,14 +84,14 @@ func (all allHooks) watch() func(handlers.Decision) {
 	}
 }
 
-// A timed store calls a hook after each commit of commands.
-type timed struct {
+// A timedStore calls a hook after each commit of commands.
+type timedStore struct {
 	timer.Store
 	committed func(commands int, took time.Duration, err error)
 }
 
 // Schedule applies commands.
-func (s timed) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+func (s timedStore) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
 	began := time.Now()
 	results, err := s.Store.Schedule(ctx, now, commands...)
 	s.committed(len(commands), time.Since(began), err)
@@ -99,7 +99,7 @@ func (s timed) Schedule(ctx context.Context, now time.Time, commands ...timer.Sc
 }
 
 // Cancel applies commands.
-func (s timed) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+func (s timedStore) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
 	began := time.Now()
 	results, err := s.Store.Cancel(ctx, now, commands...)
 	s.committed(len(commands), time.Since(began), err)

@@ -115,17 +115,17 @@ func TestMiddlewareThatFailsDelaysNoOther(t *testing.T) {
 	})
 }
 
-// A denying broker takes no dead letters of some tenants.
-type denying struct {
+// A denyingBroker takes no dead letters of some tenants.
+type denyingBroker struct {
 	broker.Broker
 	topic func(topic string) bool
 }
 
-func (d *denying) Publisher() broker.Publisher { return deniedPublisher{d.Broker.Publisher(), d} }
+func (d *denyingBroker) Publisher() broker.Publisher { return deniedPublisher{d.Broker.Publisher(), d} }
 
 type deniedPublisher struct {
 	broker.Publisher
-	denying *denying
+	denying *denyingBroker
 }
 
 func (d deniedPublisher) Publish(ctx context.Context, messages ...broker.Message) []error {
@@ -148,7 +148,7 @@ func TestDeadLettersThatAreDeniedWait(t *testing.T) {
 		var mu sync.Mutex
 		denied := true
 		own := b.broker
-		b.broker = &denying{own, func(topic string) bool {
+		b.broker = &denyingBroker{own, func(topic string) bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return denied && strings.HasSuffix(topic, " acme")
@@ -178,7 +178,7 @@ func TestDeadLettersThatAreDeniedWait(t *testing.T) {
 }
 
 // TestMessagesWaitNoLongerThanTheyMay makes them dead letters that say where they came from
-// and why, and those that an invalid body has keep their reason.
+// and why. A dead letter with an invalid body keeps its reason.
 func TestMessagesWaitNoLongerThanTheyMay(t *testing.T) {
 	longtest.NotShort(t)
 	onBrokers(t, func(b *bench) {

@@ -22,13 +22,13 @@ type Joined struct {
 	commands timer.Commands
 	list     func(context.Context, timer.Filter) (timer.Page, error) // in the transaction
 	putInbox func(context.Context, ...timer.InboxMessage) error      // in the transaction
-	open     *booked                                                 // of a transaction of [Tx]; nil outside of one
-	joins    bool                                                    // the host's transaction is open meanwhile
+	open     *pendingEffects                                         // of a transaction of [Tx]; nil outside of one
+	joins    bool                                                    // the transaction belongs to the caller, and stays open
 }
 
-// A booked holds the effects of commands in a transaction of [Tx], which are reported after its
+// pendingEffects are the effects of commands in a transaction of [Tx], which are reported after its
 // commit.
-type booked struct {
+type pendingEffects struct {
 	mu      sync.Mutex
 	due     time.Time // the earliest that was set; zero if none was
 	decided []handlers.Decision
@@ -88,7 +88,7 @@ func (j Joined) Cancel(ctx context.Context, keys ...timer.Key) error {
 	return errors.Join(append(wrong, err)...)
 }
 
-// maxSelected is how many timers one transaction of a host cancels or moves at most.
+// maxSelected is the most timers that one transaction of a caller cancels or moves.
 const maxSelected = 10_000
 
 // CancelWhere cancels timers, as [Timers.CancelWhereTx].
@@ -109,8 +109,8 @@ func (j Joined) RescheduleWhere(ctx context.Context, tenant timer.TenantID, of t
 	})
 }
 
-// where applies a command to the timers that it selects, and to what waits in the inbox, which
-// has no timer yet that could be read and moved by a duration.
+// where applies a command to the timers that it selects, and to the commands that wait in the
+// inbox. These have no timer yet that could be read and moved by a duration.
 func (j Joined) where(ctx context.Context, doing string, c timer.SelectionCommand) (timer.SelectionCounts, error) {
 	a := j.timers.app
 	now := a.opt.Clock.Now()
@@ -237,7 +237,7 @@ func decision(kind string, key timer.Key, version timer.Version, correlationID s
 	return d
 }
 
-// about returns an error that says what was done to which key, or nil if err is nil.
+// about adds the operation and the key to an error; nil stays nil.
 func about(doing string, key timer.Key, err error) error {
 	if err == nil {
 		return nil
@@ -259,7 +259,7 @@ func without(r timer.Result) error {
 }
 
 // countTimeout is how long the count of a tenant's timers may take while a
-// transaction of the host's is open, which may have the only connection.
+// transaction of the caller is open, which may have the only connection.
 const countTimeout = time.Second
 
 var errUncounted = fmt.Errorf("%w: its timers can't be counted while this transaction is open", timer.ErrOverQuota)
@@ -267,8 +267,8 @@ var errUncounted = fmt.Errorf("%w: its timers can't be counted while this transa
 // byTenant are commands of tenants.
 type byTenant map[timer.TenantID][]timer.ScheduleTimer
 
-// allow asks the quotas. The error wraps [timer.ErrOverQuota] if a tenant may not have
-// so many timers; then nothing is taken of any quota.
+// allow asks the quotas. The error wraps [timer.ErrOverQuota] if the timers exceed a quota of
+// their tenant; then nothing is taken of any quota.
 func (j Joined) allow(ctx context.Context, of byTenant) error {
 	quotas := j.timers.app.opt.Quotas
 	if quotas == nil {

@@ -60,8 +60,8 @@ func layerOf(drawn map[string]int, pkg string) (layer int, pattern string, known
 // stdlibOnly are the packages that import nothing but the standard library.
 var stdlibOnly = []string{"timer"}
 
-// driverLayer is that of the drivers: what is below store/ or broker/ there, and
-// is no suite, may be imported only by those who choose one.
+// driverLayer is the layer of the drivers: packages below store/ or broker/ that are no suites.
+// Only packages that choose a driver may import them.
 const driverLayer = 4
 
 // isDriver reports whether a package of a layer is a driver.
@@ -78,7 +78,7 @@ var choosesDrivers = regexp.MustCompile(`^service$|^timertest$|^cmd/|^examples/`
 // usesFx are packages that may import fx.
 var usesFx = regexp.MustCompile(`^(app|service)$|^cmd/|^examples/`)
 
-// A source is what the rules check in a file.
+// A source has the properties of a file that the rules check.
 type source struct {
 	name    string   // path in the module
 	pkg     string   // folder in the module
@@ -93,7 +93,7 @@ type source struct {
 //
 // Tests outside the package they test are exempt from layers: like any client
 // they build whatever they need, and no import cycle can come of it. Tests
-// inside keep to the layers, but may use what is for tests.
+// inside keep to the layers, but may use packages for tests.
 func TestLayersAreKept(t *testing.T) {
 	t.Parallel()
 	drawn := drawnLayers(t)

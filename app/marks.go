@@ -27,7 +27,7 @@ type markPublisher struct {
 	failed   chan struct{} // of capacity 1
 }
 
-// run publishes the marks that are missing at the start, and those that could not be published
+// run publishes the marks that are missing at the start, and the marks that could not be published
 // while it runs. While none is missing it does nothing.
 func (m *markPublisher) run(ctx context.Context) error {
 	for logged := false; ; {

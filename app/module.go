@@ -39,8 +39,8 @@ func ProvideHandler(constructor any) fx.Option {
 	)
 }
 
-// handlersOf has the handlers that the modules of the application provide.
-type handlersOf struct {
+// providedHandlers has the handlers that the modules of the application provide.
+type providedHandlers struct {
 	fx.In
 
 	All []Handler `group:"timer_handlers"`
@@ -62,7 +62,7 @@ type host struct {
 // and a [broker.Broker], which it keeps running unless [Options].RunBroker asks the
 // module to. Without a broker some module provides a handler ([ProvideHandler]), or calls
 // [Timers.OnDue] in an fx.Invoke. The module
-// provides [*Timers], and the [*App] to look at it, and closes nothing of the host's.
+// provides [*Timers], and the [*App] to look at it, and closes nothing that the host program provides.
 //
 // The start waits until commands are being taken, and comes after that of everything
 // which the handlers need. If a part dies later the
@@ -70,7 +70,7 @@ type host struct {
 func Module(opt Options) fx.Option {
 	return fx.Module("timer",
 		fx.Provide(func(h host) (*App, error) { return New(h.Store, h.Broker, h.Log, opt) }, (*App).Timers),
-		fx.Invoke(func(a *App, h host, handlers handlersOf) {
+		fx.Invoke(func(a *App, h host, handlers providedHandlers) {
 			for _, on := range handlers.All {
 				on.from = cmp.Or(on.from, `in the group "timer_handlers"`)
 				a.register(on)
@@ -81,8 +81,8 @@ func Module(opt Options) fx.Option {
 }
 
 // KeepRunning keeps a Run running in an fx application: it begins with the start, which
-// waits for ready (nil: for nothing), and ends with the stop, which waits for
-// Run to return, at most for limit, so that what comes after it is stopped too.
+// waits for ready (nil: for nothing), and ends with the stop, which waits at most for
+// limit until Run returns, so that later parts are stopped too.
 // If Run ends by itself the application shuts down with exit
 // code 1.
 func KeepRunning(
@@ -136,7 +136,7 @@ func KeepRunning(
 }
 
 // KeepBroker keeps a broker running in an fx application, from the start to the
-// stop, for a host whose own parts use it, too; else [Options].RunBroker is enough.
+// stop, for a host whose own parts use it, too. For other hosts [Options].RunBroker is enough.
 // The start waits until the broker is ready, but no longer than a second: an absent
 // broker is waited for by the parts that use it.
 func KeepBroker(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, b broker.Broker) {

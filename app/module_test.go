@@ -58,7 +58,7 @@ func TestModuleRunsOnTheHostsDatabaseAndClosesNothing(t *testing.T) {
 	h := newHost(t)
 	b := &bench{T: t, broker: h.broker}
 	b.consume()
-	for round := range 2 { // what was not closed can be used again
+	for round := range 2 { // the store and the broker were not closed, and can be used again
 		module := h.program()
 		module.RequireStart()
 		b.schedule(name("call-", round), time.Now())
@@ -78,7 +78,7 @@ func TestModuleShutsTheHostDownWhenItDies(t *testing.T) {
 		t.Errorf("the host is shut down with exit code %d", end.ExitCode)
 	}
 	if err := module.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "database file") {
-		t.Errorf("Stop: %v, want what the module died of", err)
+		t.Errorf("Stop: %v, want the error that the module died of", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestHandlersThatCanNotWorkAreErrorsAtTheStart(t *testing.T) {
 		},
 		"OnDue without a function":   {invoke(func(timers *app.Timers) { timers.OnDue("x", nil, app.OnDueOptions{}) }), []string{`"x"`, "no function", here}},
 		"OnDueTx without a function": {invoke(func(timers *app.Timers) { timers.OnDueTx("x", nil, app.OnDueOptions{}) }), []string{`"x"`, "no function", here}},
-		"OnDue beside a module's": {
+		"OnDue with the prefix of a module": {
 			fx.Options(provide(app.Handler{Prefix: "x", Handle: handle}), invoke(func(timers *app.Timers) { timers.OnDue("x", handle, app.OnDueOptions{}) })),
 			[]string{`"x"`, "already", here},
 		},

@@ -51,7 +51,7 @@ func TestNilIsNamed(t *testing.T) {
 	})
 }
 
-// TestConstructorsNameNil calls those that return no error.
+// TestConstructorsNameNil calls the constructors that return no error.
 func TestConstructorsNameNil(t *testing.T) {
 	t.Parallel()
 	clock := timer.ClockFunc(time.Now)

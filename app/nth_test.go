@@ -19,9 +19,9 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A visible is what clients can see of a history in the end. A repetition of
+// A visibleState is the part of a history that clients can see at its end. A repetition of
 // the same event or dead letter is not another one.
-type visible struct {
+type visibleState struct {
 	Events map[string][]string // by key: id and due time, in the order of their first publication
 	Dead   map[string]string   // by id: tenant, reason and body
 	States map[string]string   // by key: state and version
@@ -30,7 +30,7 @@ type visible struct {
 
 // TestAnyCallMayFail makes each call of the store and the broker fail in turn,
 // before and after it took effect, until a run in which none was left to fail.
-// What clients see is what they see without failures. The same with a process
+// Clients see the same as without failures. The same with a process
 // that dies before the call takes effect. (One that dies after it is one that
 // dies before its next call.)
 func TestAnyCallMayFail(t *testing.T) {
@@ -84,8 +84,8 @@ func TestAnyCallMayFail(t *testing.T) {
 // refuses, and a clean restart. Between two steps lies more than an hour, and
 // nothing is due near a step: whatever has to be done again, or waits for the
 // next poll, is done before the next one.
-func fixedHistory(t *testing.T, f *failures) visible {
-	var seen visible
+func fixedHistory(t *testing.T, f *failures) visibleState {
+	var seen visibleState
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
 		h := &history{world: newWorld(t, f, app.Options{PollingInterval: time.Hour}), step: time.Now()}
@@ -156,9 +156,9 @@ func (h *history) takeBack(call string, version int64) {
 }
 
 // seen is what clients can observe at the end.
-func (h *history) seen() visible {
+func (h *history) seen() visibleState {
 	h.t.Helper()
-	v := visible{Events: make(map[string][]string), Dead: make(map[string]string), States: make(map[string]string)}
+	v := visibleState{Events: make(map[string][]string), Dead: make(map[string]string), States: make(map[string]string)}
 	if n := h.broker.unacked(); n > 0 {
 		h.t.Errorf("%d commands were never acked", n)
 	}

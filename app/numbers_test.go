@@ -19,7 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Logs are a broker's history that has no messages. It notes what is read.
+// Logs are a broker's history that has no messages. It notes the numbers that are read.
 type logs struct {
 	broker.Broker
 	all  atomic.Pointer[[]broker.Log]

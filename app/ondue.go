@@ -40,8 +40,8 @@ type OnDueOptions struct {
 // handle must expect to see it twice. With an error that wraps [timer.ErrInvalid] handle
 // says that no retry can help: the event is parked with the error, and can be retried by
 // [Timers.Retry]. Handle is called by many goroutines at once, in no
-// order, with the trace of the event in its context. A stop waits for calls at work,
-// at most [Options].DrainTimeout; then their context ends.
+// order, with the trace of the event in its context. A stop waits at most
+// [Options].DrainTimeout for calls at work; then their context ends.
 func (t *Timers) OnDue(prefix string, handle func(ctx context.Context, e timer.DueTimeReached) error, opt OnDueOptions) {
 	t.app.beforeStart()
 	t.app.register(Handler{Prefix: prefix, Handle: handle, Options: opt, from: caller()})
@@ -52,7 +52,7 @@ func (t *Timers) OnDue(prefix string, handle func(ctx context.Context, e timer.D
 // takes effect exactly once, however often the process ends. [Timers.ScheduleTx] and
 // [Timers.CancelTx] work in it; Schedule, Cancel and Tx with the context of handle
 // return an error, since they would wait for the transaction, or commit work that is
-// repeated after a rollback. On SQLite nothing else is written while handle is at work, so
+// repeated after a rollback. On SQLite no other transaction writes while handle is at work, so
 // it should only read and write the database. An attempt begins with the transaction: the
 // wait for it, or for the database, does not count as one.
 func (t *Timers) OnDueTx(prefix string, handle func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error, opt OnDueOptions) {
@@ -60,19 +60,19 @@ func (t *Timers) OnDueTx(prefix string, handle func(ctx context.Context, tx *sql
 	t.app.register(Handler{Prefix: prefix, HandleTx: handle, Options: opt, from: caller()})
 }
 
-// within is the context key of the Timers whose OnDueTx runs the handler, so that a call
+// txHandlerKey is the context key of the Timers whose OnDueTx runs the handler, so that a call
 // that would wait for its transaction returns an error.
-type within struct{}
+type txHandlerKey struct{}
 
-var errWithin = errors.New("called in a handler of OnDueTx, whose transaction this call would wait for: call ScheduleTx or CancelTx with that transaction")
+var errInHandler = errors.New("called in a handler of OnDueTx, whose transaction this call would wait for: call ScheduleTx or CancelTx with that transaction")
 
 // errWaited says why a call may have waited in vain.
 var errWaited = errors.New("if the caller has a transaction open, this call waits for its end: call ScheduleTx or CancelTx with that transaction")
 
-// beside returns an error in a handler of OnDueTx.
-func (t *Timers) beside(ctx context.Context) error {
-	if ctx.Value(within{}) == t {
-		return errWithin
+// checkOutsideHandler returns an error in a handler of OnDueTx.
+func (t *Timers) checkOutsideHandler(ctx context.Context) error {
+	if ctx.Value(txHandlerKey{}) == t {
+		return errInHandler
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (a *App) register(on Handler) {
 	case on.Handle != nil && on.HandleTx != nil:
 		a.mistaken(on.from, on.Prefix, "has both Handle and HandleTx: set one of them")
 	case on.HandleTx != nil:
-		onDueTx(a.timers, ofSQL{a.store}, on.from, on.Prefix, func(ctx context.Context, tx *sql.Tx, _ Joined, e timer.DueTimeReached) error {
+		onDueTx(a.timers, sqlTransactor{a.store}, on.from, on.Prefix, func(ctx context.Context, tx *sql.Tx, _ Joined, e timer.DueTimeReached) error {
 			return on.HandleTx(ctx, tx, e)
 		}, on.Options)
 	case on.Handle != nil:

@@ -20,8 +20,8 @@ const (
 	ownInterval = 5 * time.Second        // between two claims
 	ownRetry    = time.Second            // after a claim that failed
 	connecting  = 100 * time.Millisecond // after a claim that failed since there is no connection
-	sessionEnds = 15 * time.Second       // within which a server notices that a process has died
-	leaseEnds   = 5 * time.Second        // within which PostgreSQL ends the lease of an instance that has died
+	sessionEnds = 15 * time.Second       // how long a server may take to notice a dead process
+	leaseEnds   = 5 * time.Second        // how long PostgreSQL may take to end the lease of a dead instance
 )
 
 // An owner makes sure that only one database takes the commands, and that all its
@@ -163,7 +163,7 @@ func (o *owner) claimNow(ctx context.Context) (err error) {
 // one was lost, since no process takes the commands any more.
 func (o *owner) replace(ctx context.Context, it broker.Owner) error {
 	r, used, empty := o.recovery, false, false
-	if r.history != nil && !o.is() { // else the other one has taken over
+	if r.history != nil && !o.is() { // if this one was the owner, the other one has taken over
 		known, err := r.db.Known(ctx)
 		if err != nil {
 			return err

@@ -15,8 +15,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// TestAnotherDatabaseTakesOver starts an app on another database beside one that runs. That it
-// has to be asked for is a case of TestRecoversNothingThatIsAnothers.
+// TestAnotherDatabaseTakesOver starts an app on another database while one runs. A case of
+// TestRecoversNothingThatIsAnothers is that this must be asked for.
 func TestAnotherDatabaseTakesOver(t *testing.T) {
 	onBrokers(t, func(b *bench) {
 		first := b.app(b.store, app.Options{})
@@ -41,13 +41,13 @@ func TestAnotherDatabaseTakesOver(t *testing.T) {
 	})
 }
 
-// A moody broker answers claims as its function does.
-type moody struct {
+// A moodyBroker answers claims as its function does.
+type moodyBroker struct {
 	broker.Broker
 	answer func() error // nil: as the broker does
 }
 
-func (m *moody) Claim(ctx context.Context, role string, o broker.Owner, takeover bool) (broker.Owner, error) {
+func (m *moodyBroker) Claim(ctx context.Context, role string, o broker.Owner, takeover bool) (broker.Owner, error) {
 	if err := m.answer(); err != nil {
 		return broker.Owner{}, err
 	}
@@ -62,7 +62,7 @@ func TestNothingFiresBeforeTheOwnerIsKnown(t *testing.T) {
 			onBrokers(t, func(b *bench) {
 				var away atomic.Bool
 				away.Store(true)
-				b.broker = &moody{b.broker, func() error {
+				b.broker = &moodyBroker{b.broker, func() error {
 					if away.Load() {
 						return failure
 					}
@@ -84,7 +84,7 @@ func TestNothingFiresBeforeTheOwnerIsKnown(t *testing.T) {
 				if owner := b.check(a, "owner"); owner.Red {
 					b.Errorf("it is not known that the commands are owned: %+v", owner)
 				}
-				away.Store(true) // what is known stays true
+				away.Store(true) // a known answer stays true
 				b.schedule("call-2", time.Now())
 				b.next()
 			})
@@ -92,37 +92,37 @@ func TestNothingFiresBeforeTheOwnerIsKnown(t *testing.T) {
 	}
 }
 
-// A silent broker can't be asked, such as a Watermill pair: neither who owns the commands nor
+// A silentBroker can't be asked, such as a Watermill pair: neither who owns the commands nor
 // whether some wait.
-type silent struct{ broker.Broker }
+type silentBroker struct{ broker.Broker }
 
-func (silent) Claim(context.Context, string, broker.Owner, bool) (broker.Owner, error) {
+func (silentBroker) Claim(context.Context, string, broker.Owner, bool) (broker.Owner, error) {
 	return broker.Owner{}, errors.ErrUnsupported
 }
-func (silent) CatchUp(context.Context, string) error { return errors.ErrUnsupported }
+func (silentBroker) CatchUp(context.Context, string) error { return errors.ErrUnsupported }
 
 func TestABrokerThatCannotTellHoldsNothingBack(t *testing.T) {
 	onBrokers(t, func(b *bench) {
-		b.broker = silent{b.broker}
+		b.broker = silentBroker{b.broker}
 		b.serve(app.Options{})
 		b.schedule("call", time.Now())
 		b.next()
 	})
 }
 
-// A taken store is one whose other instances use another broker, for a while.
-type taken struct {
+// A takenStore is one whose other instances use another broker, for a while.
+type takenStore struct {
 	app.Store
 	until time.Time
 }
 
-func (s *taken) Shared() store.Shared { return s }
+func (s *takenStore) Shared() store.Shared { return s }
 
-func (s *taken) Instances() int { return 1 }
+func (s *takenStore) Instances() int { return 1 }
 
-func (s *taken) Now(context.Context) (time.Time, error) { return time.Now(), nil }
+func (s *takenStore) Now(context.Context) (time.Time, error) { return time.Now(), nil }
 
-func (s *taken) Attach(context.Context, string, string, bool) (string, error) {
+func (s *takenStore) Attach(context.Context, string, string, bool) (string, error) {
 	if time.Now().Before(s.until) {
 		return "nats://there", nil
 	}
@@ -135,7 +135,7 @@ func TestDatabaseOfAnotherBroker(t *testing.T) {
 	for name, lasts := range map[string]time.Duration{"an instance that died": 3 * time.Second, "an instance that runs": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			onBrokers(t, func(b *bench) {
-				a := b.app(&taken{b.store, time.Now().Add(lasts)}, app.Options{BrokerName: "nats://here"})
+				a := b.app(&takenStore{b.store, time.Now().Add(lasts)}, app.Options{BrokerName: "nats://here"})
 				if lasts < time.Minute {
 					b.run(a)
 					return

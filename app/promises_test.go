@@ -181,7 +181,7 @@ func inWords(name string) string {
 	for i, r := range name {
 		if i > 0 && upper(i) && (!upper(i-1) || !upper(i+1)) {
 			b.WriteByte(' ')
-			if !upper(i + 1) { // else an abbreviation begins
+			if !upper(i + 1) { // no abbreviation begins
 				r = unicode.ToLower(r)
 			}
 		}

@@ -37,8 +37,8 @@ var ordinary = []string{"wait", "schedule", "schedule", "schedule", "cancel", "c
 type histories struct {
 	do          []string // what happens in a step
 	least, most int      // steps
-	oneIn       []int    // one call in so many fails, before or after it takes effect; 0: none does
-	crashIn     []int    // the process crashes in one call in so many; 0: in none
+	oneIn       []int    // n: one call in n fails, before or after it takes effect; 0: none does
+	crashIn     []int    // n: the process crashes in one call in n; 0: in none
 }
 
 func (h histories) check(t *testing.T) {
@@ -203,7 +203,7 @@ func (w *world) book(i int, s step) error {
 			if err := timers.ScheduleTx(ctx, tx, asked); unknown(err) {
 				return err
 			}
-			return nil // what has no effect is committed, too
+			return nil // commands without effect are committed, too
 		})
 	case "rolled back":
 		err = timers.Tx(ctx, func(tx *sql.Tx) error { return errors.Join(timers.ScheduleTx(ctx, tx, asked), errRollBack) })

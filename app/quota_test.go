@@ -23,7 +23,7 @@ type census struct {
 	mu          sync.Mutex
 	deadLetters int
 	events      int
-	late        time.Duration // at most
+	late        time.Duration // of the event that was latest
 }
 
 // watch counts events and dead letters of a tenant.
@@ -131,7 +131,7 @@ func (b *bench) overdue(a *app.App, tenant timer.TenantID) timer.Overdue {
 }
 
 // TestWhatWaitsForAFireRateIsCountedApart has a tenant with far more due than it may fire,
-// beside one without a limit: the service is on time, and says what is held.
+// next to a tenant without a limit: the service is on time, and reports the held timers.
 func TestWhatWaitsForAFireRateIsCountedApart(t *testing.T) {
 	onBrokers(t, func(b *bench) {
 		const n = 100
@@ -155,7 +155,7 @@ func TestWhatWaitsForAFireRateIsCountedApart(t *testing.T) {
 				b.Errorf("%+v", c)
 			}
 		}
-		stop() // what is late for another reason is overdue
+		stop() // a timer that is late for another reason is overdue
 		time.Sleep(time.Second)
 		late := time.Now()
 		put(b, b.store, "other", late, calls(5)...)

@@ -84,7 +84,7 @@ func newReceiver(t *testing.T, url, process string, b broker.Broker, prefixes ..
 	return r
 }
 
-// awaited returns what comes from a channel within a minute.
+// awaited returns a value that comes from a channel within a minute.
 func awaited[T any](t *testing.T, what string, c <-chan T) (v T) {
 	t.Helper()
 	eventually(t, what, func() bool {
@@ -110,7 +110,7 @@ func (r *receiver) book(t *testing.T, n int, prefixes ...string) {
 
 // TestInstancesThatBringEventsElsewhere has two instances on a database of which one has no
 // broker, or no handlers, and starts them in each order: the second one is refused by the name
-// of the first, which gets all events, also those that the second one has booked.
+// of the first, which gets all events, also of timers that the second one has scheduled.
 func TestInstancesThatBringEventsElsewhere(t *testing.T) {
 	t.Parallel()
 	kinds := []struct {

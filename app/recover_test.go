@@ -34,7 +34,7 @@ func (b *server) recover(dry bool) app.Recovered {
 	return got
 }
 
-// TestRecover recovers on demand: first it only says what it would read.
+// TestRecover recovers on demand, after a dry run that only reports which messages it would read.
 func TestRecover(t *testing.T) {
 	onServer(t, func(b *server) {
 		stop := b.on(mine, app.Options{})
@@ -62,8 +62,8 @@ func TestRecover(t *testing.T) {
 }
 
 // TestARecoveryIsWhole loses a part of a database, or all of it. Many commands are of the same
-// timers, some have fired, were canceled, or are dead letters. What is recovered differs in
-// nothing from what was lost.
+// timers, some have fired, were canceled, or are dead letters. The recovered database differs in
+// nothing from the lost one.
 func TestARecoveryIsWhole(t *testing.T) {
 	longtest.NotShort(t)
 	for what, with := range map[string]string{"in part": "copy.db", "all of it": ""} {

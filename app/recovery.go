@@ -18,8 +18,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A recovery reads, at each start and before anything is taken or fires, what the broker has
-// above the numbers of the database:
+// A recovery reads, at each start and before any command is taken or timer fires, the messages
+// that the broker has above the numbers of the database:
 //
 //	                      number            floor        delivered          last
 //	log of commands  ───────┼────────────────┼──────────────┼────────────────┼──►
@@ -97,7 +97,7 @@ func (r *recovery) readAll() (complete bool, interruptions int64) {
 // errAsk says that a change has to be asked for.
 var errAsk = errors.New("run timer-service recover, or start with recover set to auto; timer-service recover --dry-run says what would be read")
 
-// run reads what the database lacks, for a broker with an id. It does nothing if other
+// run reads the messages that the database lacks, for a broker with an id. It does nothing if other
 // instances run on the database, since they have read it. It calls begun if that takes longer.
 func (r *recovery) run(ctx context.Context, brokerID string, begun func()) (done Recovered, err error) {
 	r.brokerID.Store(&brokerID)
@@ -122,7 +122,7 @@ const maxAhead = 20_000
 // tellAfter is how many numbers a reading has ahead if it takes longer.
 const tellAfter = 10_000
 
-// A reading is what a start reads: for each log and kind the messages behind one number, up to
+// A reading is the plan of a start: for each log and kind the messages behind one number, up to
 // another.
 type reading struct {
 	broker        string // id of the broker
@@ -130,19 +130,19 @@ type reading struct {
 	interruptions int64 // how often the broker had been away
 }
 
-// A span is what is read of a log.
+// A span is the part of a log that is read.
 type span struct {
 	broker.Log
 	from, upTo int64
 	known      bool // the database has the number from
 }
 
-// plan decides what to read, and logs what is unusual about it: N5 and N6 of the numbers.
+// plan decides which messages to read, and logs unusual logs: N5 and N6 of the numbers.
 func (r *recovery) plan(ctx context.Context, brokerID string) (p reading, err error) {
 	p.broker, p.interruptions = brokerID, r.away()
 	logs, err := r.history.Logs(ctx, r.role)
 	if err != nil {
-		return p, fmt.Errorf("find what the broker keeps: %w", err)
+		return p, fmt.Errorf("find the logs of the broker: %w", err)
 	}
 	known, err := r.db.Known(ctx)
 	if err != nil {
@@ -317,7 +317,7 @@ func (r *recovery) read(ctx context.Context, p reading, begun func()) (Recovered
 	return done, nil
 }
 
-// A Recovered says what a reading has done, or would read.
+// A Recovered counts the messages that a recovery has read, or would read.
 type Recovered struct {
 	Commands int64  // that were read
 	Timers   int64  // changed by commands that had been taken before: the database had lost them
@@ -326,7 +326,7 @@ type Recovered struct {
 	Spans    []Span // what would be read; only of a dry run
 }
 
-// A Span is what a start would read of a log.
+// A Span is the part of a log that a start would read.
 type Span struct {
 	Log   string
 	Kind  broker.Kind
@@ -338,9 +338,9 @@ type Span struct {
 // connectTimeout is how long Recover waits for the broker.
 const connectTimeout = 15 * time.Second
 
-// Recover reads what the database lacks as [App.Run] does at its start, whatever
+// Recover reads the messages that the database lacks as [App.Run] does at its start, whatever
 // [Options].AskToRecover says, and returns without taking a command or firing a timer.
-// If dry it only says what it would read, and since when. It needs [Options].RunBroker.
+// If dry it only reports what it would read, and since when. It needs [Options].RunBroker.
 func (a *App) Recover(ctx context.Context, dry bool) (Recovered, error) {
 	a.started.Store(true)
 	var done Recovered

@@ -57,8 +57,8 @@ func TestRecoversADatabaseThatWasDeleted(t *testing.T) {
 	})
 }
 
-// TestRecoversAnOlderCopy puts a copy back that knows less: of commands, or only of
-// what has fired.
+// TestRecoversAnOlderCopy puts back a copy that lacks commands, or only
+// firings.
 func TestRecoversAnOlderCopy(t *testing.T) {
 	for name, newer := range map[string]bool{"commands": true, "only firings": false} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestRecoversACopyWithEventsOnTheirWay(t *testing.T) {
 }
 
 // TestRecoversNothingThatIsAnothers has each case in which a database and a broker do
-// not belong together, and what the service says.
+// not belong together, and the message of the service.
 func TestRecoversNothingThatIsAnothers(t *testing.T) {
 	nothing, lost := func(*server) {}, func(b *server) { b.replace("") }
 	copied := func(b *server) { b.backUp("copy.db") }
@@ -189,17 +189,17 @@ func TestRecoversNothingThatIsAnothers(t *testing.T) {
 	}
 }
 
-// A shared database is one that other instances run on, or verify.
-type shared struct {
+// A sharedStore is one that other instances run on, or verify.
+type sharedStore struct {
 	app.Store
 	timer.Recoverer
 	other atomic.Bool
 	err   error // of Alone, while other is true
 }
 
-func (s *shared) Recovery() timer.Recoverer { return s }
+func (s *sharedStore) Recovery() timer.Recoverer { return s }
 
-func (s *shared) Alone(ctx context.Context, fn func(context.Context) error) error {
+func (s *sharedStore) Alone(ctx context.Context, fn func(context.Context) error) error {
 	if s.other.Load() {
 		return s.err
 	}
@@ -220,7 +220,7 @@ func TestVerifiesWhenNoOtherDoes(t *testing.T) {
 		b.replace("copy.db")
 
 		file := b.open(mine)
-		db := &shared{Store: file, Recoverer: file, err: errors.New("another instance verifies the database")}
+		db := &sharedStore{Store: file, Recoverer: file, err: errors.New("another instance verifies the database")}
 		db.other.Store(true)
 		a := b.app(db, app.Options{})
 		b.run(a)
@@ -234,9 +234,9 @@ func TestVerifiesWhenNoOtherDoes(t *testing.T) {
 	})
 }
 
-// TestGoesOnBesideOthers has an instance start beside one that runs, which has verified
+// TestGoesOnWithOthers has an instance start while another one runs, which has verified
 // the database.
-func TestGoesOnBesideOthers(t *testing.T) {
+func TestGoesOnWithOthers(t *testing.T) {
 	onServer(t, func(b *server) {
 		stop := b.on(mine, app.Options{})
 		b.schedule("good", time.Now().Add(time.Minute))
@@ -246,7 +246,7 @@ func TestGoesOnBesideOthers(t *testing.T) {
 		stop()
 		b.log.Take()
 		file := b.open(mine)
-		db := &shared{Store: file, Recoverer: file}
+		db := &sharedStore{Store: file, Recoverer: file}
 		db.other.Store(true)
 		stop = b.until(db, file, app.Options{})
 		b.fires(2*time.Minute, "good")
@@ -260,7 +260,7 @@ func TestGoesOnBesideOthers(t *testing.T) {
 func TestAnInstanceThatLostItsShardGoesOn(t *testing.T) {
 	onServer(t, func(b *server) {
 		lost := make(chan struct{})
-		db := &sharded{Store: b.store, free: make(chan struct{}), lost: lost}
+		db := &shardedStore{Store: b.store, free: make(chan struct{}), lost: lost}
 		close(db.free)
 		ctx, stop := context.WithCancel(b.Context())
 		defer stop()

@@ -12,8 +12,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Events are published again in small steps with pauses in between, 2,000 a second at most,
-// and none while the outbox is behind: what fires now is not late for it.
+// Events are published again in small steps with pauses in between, at most 2,000 a second,
+// and none while the outbox is behind, so that timers that fire now are not late.
 const (
 	refireBatch   = 200
 	refirePause   = 100 * time.Millisecond

@@ -138,8 +138,8 @@ func (c *commandReplay) begin() {
 	c.taken, c.allowed = make(map[timer.Version]bool), make(map[timer.TenantID]int)
 }
 
-// schedule adds schedules to those that are applied, or their message to those that wait,
-// since it exceeds a quota of its tenant. A message that was taken before had its share of the
+// schedule adds schedules to the next flush, or their message to the waiting ones if it exceeds
+// a quota of its tenant. A message that was taken before had its share of the
 // rate then.
 func (c *commandReplay) schedule(ctx context.Context, original timer.InboxMessage, schedules []timer.ScheduleTimer, taken bool) error {
 	tenant := schedules[0].TenantID
@@ -245,8 +245,8 @@ func (r *recovery) leaveInbox(ctx context.Context, numbers map[string][]int64) e
 	return nil
 }
 
-// asReceived returns a message as it goes into the inbox, before the host's middleware has seen
-// it.
+// asReceived returns a message as it goes into the inbox, before the middleware of the host
+// program has seen it.
 func asReceived(stored broker.Stored) timer.InboxMessage {
 	headers := maps.Clone(map[string]string(stored.Message.Metadata))
 	m := timer.InboxMessage{
@@ -356,13 +356,13 @@ func placeOf(headers map[string]string, topic, position string) place {
 
 // Marks are what dead letters, and the marks of operators among them, say about commands.
 type marks struct {
-	dead      map[place]time.Time          // commands that became dead letters, and when
-	forgotten map[timer.TenantID]time.Time // messages of a tenant from before this time are left out
-	decided   map[decided]timer.Decision   // the last decisions, as the broker knows them
+	dead      map[place]time.Time            // commands that became dead letters, and when
+	forgotten map[timer.TenantID]time.Time   // messages of a tenant from before this time are left out
+	decided   map[decisionKey]timer.Decision // the last decisions, as the broker knows them
 }
 
-// A decided is what a decision is about.
-type decided struct {
+// A decisionKey is the subject of a decision.
+type decisionKey struct {
 	tenant timer.TenantID
 	kind   timer.DecisionKind
 }
@@ -378,7 +378,7 @@ func (m *marks) isDead(stored broker.Stored) bool {
 // the numbers, by log, of the commands that became dead letters. Which tenants were forgotten
 // the database knows, too, where the broker has no mark yet or the mark was read before.
 func (r *recovery) readMarks(ctx context.Context, p reading, dead func(context.Context, map[string][]int64) error) (marks, error) {
-	m := marks{make(map[place]time.Time), make(map[timer.TenantID]time.Time), make(map[decided]timer.Decision)}
+	m := marks{make(map[place]time.Time), make(map[timer.TenantID]time.Time), make(map[decisionKey]timer.Decision)}
 	after, upTo := p.of(broker.DeadLetter)
 	if err := r.history.Read(ctx, broker.DeadLetter, after, upTo, func(batch []broker.Stored) error {
 		numbers := make(map[string][]int64)
@@ -401,7 +401,7 @@ func (r *recovery) readMarks(ctx context.Context, p reading, dead func(context.C
 	}
 	known, err := r.db.Decisions(ctx)
 	for _, d := range known {
-		if about := (decided{d.TenantID, d.Kind}); !m.decided[about].At.After(d.At) {
+		if about := (decisionKey{d.TenantID, d.Kind}); !m.decided[about].At.After(d.At) {
 			delete(m.decided, about)
 		}
 		m.noteForgotten(d)
@@ -411,7 +411,7 @@ func (r *recovery) readMarks(ctx context.Context, p reading, dead func(context.C
 
 // note notes a decision, unless a later one is known.
 func (m *marks) note(d timer.Decision) {
-	about := decided{d.TenantID, d.Kind}
+	about := decisionKey{d.TenantID, d.Kind}
 	if last, known := m.decided[about]; !known || !d.At.Before(last.At) {
 		m.decided[about] = d
 	}
@@ -424,12 +424,12 @@ func (m *marks) noteForgotten(d timer.Decision) {
 	}
 }
 
-// replayForgets is how many timers of a tenant are forgotten at once while nothing else uses
-// the database.
+// replayForgets is how many timers of a tenant are forgotten at once while only the recovery
+// uses the database.
 const replayForgets = 5000
 
-// decide applies the decisions that are newer than what the database knows. A tenant counts as
-// forgotten only after it was.
+// decide applies the decisions that are newer than the ones of the database. A tenant counts as
+// forgotten only after its timers were deleted.
 func (r *recovery) decide(ctx context.Context, m marks) error {
 	for _, d := range m.decided {
 		if d.Kind == timer.DecidedForgotten {

@@ -161,8 +161,8 @@ func TestAMoveThatWasInterruptedIsFinishedOnce(t *testing.T) {
 }
 
 // TestARecoveryMovesWhatWasMoved reads moves among the commands that a lost or an older database
-// lacks, each of what was there then: what came late, was older, newer, or had been there before
-// the copy. The databases have the same timers, and no event comes twice or too early.
+// lacks: each moves timers that were there then, of commands that came late, were older, newer, or
+// came before the copy. The databases have the same timers, and no event comes twice or too early.
 func TestARecoveryMovesWhatWasMoved(t *testing.T) {
 	longtest.NotShort(t)
 	for what, with := range map[string]string{"an older copy": "copy.db", "nothing": "", "it all": "same"} {

@@ -135,7 +135,7 @@ func (a *App) fire(ctx context.Context) error {
 	return a.poller.Run(ctx)
 }
 
-// awaitReady waits until the broker is ready, for a second at most. Parts that use a broker
+// awaitReady waits at most a second until the broker is ready. Parts that use a broker
 // that is away wait for it by themselves.
 func awaitReady(ctx context.Context, b broker.Broker) {
 	ctx, cancel := context.WithTimeout(ctx, brokerStart)

@@ -19,7 +19,7 @@ import (
 )
 
 // A simBroker is the worst broker that still keeps the contract: it delivers
-// in any order, delivers again what was acked when the ack gets lost, fails
+// in any order, delivers a command again when its ack gets lost, fails
 // publishes before or after they took effect, and refuses some events. It
 // outlives the app, as a broker does.
 type simBroker struct {
@@ -72,7 +72,7 @@ func (b *simBroker) Publisher() broker.Publisher {
 
 func (b *simBroker) Interruptions() (int64, error) { return 0, nil }
 
-// CatchUp waits until what can be delivered now, or is in flight, was answered.
+// CatchUp waits until all commands that can be delivered now, or are in flight, were answered.
 func (b *simBroker) CatchUp(ctx context.Context, _ string) error {
 	open := make(map[*simCommand]int)
 	b.mu.Lock()
@@ -186,9 +186,9 @@ func (s *simSubscriber) Subscribe(ctx context.Context, _ string) (<-chan *messag
 	return out, nil
 }
 
-// settle waits for the answer. What is nacked, or as good as nacked because its
-// ack got lost, comes back later: never at once, else an app that acks what it
-// did not do would be kept busy without any time going by.
+// settle waits for the answer. A command that is nacked, or whose ack got lost,
+// comes back later: never at once, because an app that fails at once would be
+// kept busy without any time going by.
 func (b *simBroker) settle(c *simCommand, m *message.Message) {
 	select {
 	case <-m.Acked():
@@ -292,8 +292,8 @@ type failures struct {
 	dead   bool              // every call fails and has no effect
 }
 
-// decide waits before a failure, as failures take time: what the process did
-// before, such as an ack, gets out.
+// decide waits before a failure, as failures take time: earlier actions of the process,
+// such as an ack, take effect.
 func (f *failures) decide(op string) fault.Kind {
 	kind, crash := f.choose(op)
 	if kind == fault.None {

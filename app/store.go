@@ -39,7 +39,7 @@ type Store interface {
 	// clock, or nil if the database belongs to one process.
 	Shared() store.Shared
 
-	// Join returns commands that are applied in a transaction of the host's on the same
+	// Join returns commands that are applied in a transaction of the caller on the same
 	// database, and are committed with it, or rolled back. A call that returns
 	// an error has changed nothing, and the transaction can go on. Until it ends it keeps
 	// the keys of its commands, or with SQLite the database, from others. Where commands
@@ -60,12 +60,12 @@ type Store interface {
 	// the database belongs to one process. The error names the process that runs on it.
 	Lock(ctx context.Context) (unlock func() error, err error)
 
-	// Identity returns the id that the database was given when it was made, and what it
-	// is and where, for people.
+	// Identity returns the id that the database was given when it was made, and its kind and
+	// address, for people.
 	Identity(ctx context.Context) (id, name string, err error)
 
 	// Check returns nil if the database answers and takes writes, as far as that can be
-	// found out without one, else what is wrong.
+	// found out without a write. The error says what is wrong.
 	Check(ctx context.Context) error
 
 	// Watch returns nil when ctx is done, and an error that wraps
@@ -73,8 +73,8 @@ type Store interface {
 	Watch(ctx context.Context) error
 }
 
-// reference returns the time by a clock that is not this machine's: that of a database
-// that instances share, else that of the broker.
+// reference returns the time by a clock of another machine: of the database if instances
+// share it, of the broker otherwise.
 func reference(s Store, b broker.Broker) func(context.Context) (time.Time, error) {
 	if shared := s.Shared(); shared != nil {
 		return shared.Now

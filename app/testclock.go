@@ -43,14 +43,14 @@ type Advanced struct {
 }
 
 const (
-	settleLimit = 10 * time.Second       // real time for what is to be done at one time of the clock
+	settleLimit = 10 * time.Second       // real time for the work of one time of the clock
 	inboxLimit  = 200 * time.Millisecond // real time after which messages of the inbox are taken for ones over a quota
 	heldSteps   = 1000                   // steps of an Advance in which something waits for a quota
 )
 
 // Advance moves the clock on to a time: from one at which something is due to the next, and
-// returns when all of it has happened. Commands at the broker are applied, what is due has
-// fired, and its events are published. While something waits for a quota, steps are a second or a
+// returns when all of it has happened. Commands at the broker are applied, due timers have
+// fired, and their events are published. While something waits for a quota, steps are a second or a
 // thousandth of the way. If ctx ends first the clock stays where it is by then.
 func (c *TestClock) Advance(ctx context.Context, to time.Time) (did Advanced, err error) {
 	to = timer.RoundUp(to)
@@ -104,9 +104,9 @@ func (c *TestClock) settle(ctx context.Context, held time.Duration) (next time.T
 	return next, nil
 }
 
-// left says what is left to do now, "" if nothing is, and when something is to be done next; the
-// zero time if that is never. What waits for a quota is looked at again after a time: timers, and
-// messages of the inbox that should have been taken by now.
+// left names the work that is left now, "" if there is none, and returns when there is work next;
+// the zero time if never. Timers and messages of the inbox that wait for a quota are looked at
+// again after a time.
 func (a *App) left(ctx context.Context, now time.Time, held time.Duration, over bool) (left string, next time.Time, err error) {
 	timers := a.store.Timers()
 	overdue, err := timers.Overdue(ctx, "", now.Add(time.Millisecond))

@@ -20,7 +20,7 @@ import (
 //	Get, List   read timers, as the other methods of [timer.Reader] do
 //	Schedule    in a transaction that concurrent calls share; returns when it is durable
 //	Tx          in a transaction that it begins and commits; the timers are on time
-//	ScheduleTx  in a transaction of the host's, which commits when the host does
+//	ScheduleTx  in a transaction of the caller; the timers are there once it commits
 //	In          the same, for other kinds of transactions
 //
 // The rules are those for commands from a broker: the newest version of a key wins,
@@ -37,14 +37,14 @@ type Timers struct {
 	open     sync.Map // by transaction of Tx: its *booked
 }
 
-// Timers returns those of the host's program.
+// Timers returns the timers of the host program.
 func (a *App) Timers() *Timers { return a.timers }
 
 // Schedule schedules timers. It returns nil when all are durable. An invalid timer is
 // found before anything is written; then each is applied by
 // itself, and the error joins the errors of commands that had no effect.
 func (t *Timers) Schedule(ctx context.Context, timers ...client.Timer) error {
-	if err := t.beside(ctx); err != nil {
+	if err := t.checkOutsideHandler(ctx); err != nil {
 		return fmt.Errorf("schedule timers: %w", err)
 	}
 	return t.direct().Schedule(ctx, timers...)
@@ -53,39 +53,38 @@ func (t *Timers) Schedule(ctx context.Context, timers ...client.Timer) error {
 // Cancel cancels timers, with a version that follows the stored one. To cancel a timer that is
 // canceled, or was never scheduled, is no error.
 func (t *Timers) Cancel(ctx context.Context, keys ...timer.Key) error {
-	if err := t.beside(ctx); err != nil {
+	if err := t.checkOutsideHandler(ctx); err != nil {
 		return fmt.Errorf("cancel timers: %w", err)
 	}
 	return t.direct().Cancel(ctx, keys...)
 }
 
-// CancelWhere cancels many timers of a tenant that wait, whatever their versions, and those of
+// CancelWhere cancels many timers of a tenant that wait, whatever their versions, and the timers of
 // older commands from the broker that wait for a quota. The selection
 // is a prefix of their service calls, their correlation id, or a list of service calls, of
 // which each without a timer leaves a tombstone, as Cancel does. It cancels
 // thousands in steps, each durable by itself, and may be called again after an error.
 func (t *Timers) CancelWhere(ctx context.Context, tenant timer.TenantID, of timer.Selection) (timer.CancelCounts, error) {
-	if err := t.beside(ctx); err != nil {
+	if err := t.checkOutsideHandler(ctx); err != nil {
 		return timer.CancelCounts{}, fmt.Errorf("cancel timers: %w", err)
 	}
 	return t.direct().CancelWhere(ctx, tenant, of)
 }
 
 // RescheduleWhere moves many timers of a tenant that wait, whatever their versions, to a time or
-// by a duration, and those of older commands from the broker that wait for a quota, but by no
-// duration. It selects them as CancelWhere does, of a list of service calls those that have a
-// timer. Their data, expiry and correlation id stay. A timer that would be due after it expires,
+// by a duration. To a time it also moves the timers of older commands from the broker that wait for
+// a quota. It selects as CancelWhere does; service calls of a list that have no timer are skipped. Their data, expiry and correlation id stay. A timer that would be due after it expires,
 // or beyond the horizon, is refused and stays as it is; the counts name the first. It moves
 // thousands in steps, each durable by itself: after an error the counts say how many were
 // moved, and to move to a time again changes nothing.
 func (t *Timers) RescheduleWhere(ctx context.Context, tenant timer.TenantID, of timer.Selection, move timer.Move) (timer.SelectionCounts, error) {
-	if err := t.beside(ctx); err != nil {
+	if err := t.checkOutsideHandler(ctx); err != nil {
 		return timer.SelectionCounts{}, fmt.Errorf("reschedule timers: %w", err)
 	}
 	return t.direct().RescheduleWhere(ctx, tenant, of, move)
 }
 
-// ScheduleTx schedules timers in a transaction of the host's on the same database:
+// ScheduleTx schedules timers in a transaction of the caller on the same database:
 // they are there if it commits, and never were if it does not. An error of the
 // database has changed nothing, and the transaction can go on. In a transaction of
 // [Timers.Tx] they are on time. Of any other commit the App is not told: it looks every
@@ -97,7 +96,7 @@ func (t *Timers) ScheduleTx(ctx context.Context, tx *sql.Tx, timers ...client.Ti
 	return t.in(tx).Schedule(ctx, timers...)
 }
 
-// CancelTx cancels timers in a transaction of the host's, as ScheduleTx schedules
+// CancelTx cancels timers in a transaction of the caller, as ScheduleTx schedules
 // them.
 func (t *Timers) CancelTx(ctx context.Context, tx *sql.Tx, keys ...timer.Key) error {
 	if err := option.Missing("Timers.CancelTx", "*sql.Tx", tx); err != nil {
@@ -106,8 +105,8 @@ func (t *Timers) CancelTx(ctx context.Context, tx *sql.Tx, keys ...timer.Key) er
 	return t.in(tx).Cancel(ctx, keys...)
 }
 
-// CancelWhereTx cancels many timers in a transaction of the host's, as CancelWhere does: at
-// most 10,000, also of those that the transaction has scheduled.
+// CancelWhereTx cancels many timers in a transaction of the caller, as CancelWhere does: at
+// most 10,000, including timers that the transaction has scheduled.
 func (t *Timers) CancelWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.TenantID, of timer.Selection) (timer.CancelCounts, error) {
 	if err := option.Missing("Timers.CancelWhereTx", "*sql.Tx", tx); err != nil {
 		return timer.CancelCounts{}, err
@@ -115,8 +114,8 @@ func (t *Timers) CancelWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.Ten
 	return t.in(tx).CancelWhere(ctx, tenant, of)
 }
 
-// RescheduleWhereTx moves many timers in a transaction of the host's, as RescheduleWhere does: at
-// most 10,000, also of those that the transaction has scheduled.
+// RescheduleWhereTx moves many timers in a transaction of the caller, as RescheduleWhere does: at
+// most 10,000, including timers that the transaction has scheduled.
 func (t *Timers) RescheduleWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.TenantID, of timer.Selection, move timer.Move) (timer.SelectionCounts, error) {
 	if err := option.Missing("Timers.RescheduleWhereTx", "*sql.Tx", tx); err != nil {
 		return timer.SelectionCounts{}, err
@@ -141,7 +140,7 @@ func (t *Timers) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	if err := option.Missing("Timers.Tx", "function", fn); err != nil {
 		return err
 	}
-	return Tx(ctx, t, ofSQL{t.app.store}, func(tx *sql.Tx, _ Joined) error { return fn(tx) })
+	return Tx(ctx, t, sqlTransactor{t.app.store}, func(tx *sql.Tx, _ Joined) error { return fn(tx) })
 }
 
 // Wake makes the app look now for timers that are due, and for events and messages to be handled again. A
@@ -183,17 +182,17 @@ func (t *Timers) direct() Joined {
 	return Joined{timers: t, commands: t.commands, list: t.List, putInbox: t.app.store.Inbox().PutInbox}
 }
 
-// in returns a Joined on a transaction of the host's.
+// in returns a Joined on a transaction of the caller.
 func (t *Timers) in(tx *sql.Tx) Joined {
 	j := t.In(t.app.store.Join(tx))
 	if b, ok := t.open.Load(tx); ok {
-		j.open = b.(*booked)
+		j.open = b.(*pendingEffects)
 	}
 	return j
 }
 
 // ended is called when a transaction of Tx was committed or rolled back.
-func (t *Timers) ended(b *booked, committed bool) {
+func (t *Timers) ended(b *pendingEffects, committed bool) {
 	if committed {
 		t.direct().applied(b.due, b.decided)
 		return

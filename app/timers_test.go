@@ -94,7 +94,7 @@ func TestTimersSayWhatIsWrong(t *testing.T) {
 		} {
 			before := b.stats()
 			ways := map[string]error{"direct": timers.Schedule(b.Context(), tt.timers...)}
-			if !errors.Is(tt.want, timer.ErrStale) || len(tt.timers) == 1 { // else the error of the function rolls back
+			if !errors.Is(tt.want, timer.ErrStale) || len(tt.timers) == 1 { // in a transaction the error of the function would roll back
 				ways["in a transaction"] = timers.Tx(b.Context(), func(tx *sql.Tx) error { return timers.ScheduleTx(b.Context(), tx, tt.timers...) })
 			}
 			for way, err := range ways {
@@ -107,13 +107,13 @@ func TestTimersSayWhatIsWrong(t *testing.T) {
 			}
 		}
 		if _, err := timers.Get(b.Context(), keyOf("good")); err != nil {
-			b.Errorf("the one beside a stale one: %v", err)
+			b.Errorf("the one next to a stale one: %v", err)
 		}
 		if _, err := timers.Get(b.Context(), keyOf("not")); !errors.Is(err, timer.ErrNotFound) {
-			b.Errorf("the one beside one over its quota: %v", err)
+			b.Errorf("the one next to one over its quota: %v", err)
 		}
 		if err := timers.Cancel(b.Context(), keyOf("fired")); !errors.Is(err, timer.ErrReached) {
-			b.Errorf("to cancel what has fired: %v", err)
+			b.Errorf("cancel a timer that has fired: %v", err)
 		}
 		must(b, timers.Cancel(b.Context(), timer.Key{TenantID: "small", ServiceCallID: "1"}))
 		if err := timers.Schedule(b.Context(), small("3")); err != nil {
@@ -126,7 +126,7 @@ func TestTimersSayWhatIsWrong(t *testing.T) {
 }
 
 // TestAnOpenTransactionDoesNotWaitForThoseThatWaitForIt has a tenant at its quota
-// schedule beside a transaction of its own, which has the write lock.
+// schedule while its own transaction has the write lock.
 func TestAnOpenTransactionDoesNotWaitForThoseThatWaitForIt(t *testing.T) {
 	t.Parallel()
 	s := unsynced(t, filepath.Join(t.TempDir(), "host.db"))
@@ -140,16 +140,16 @@ func TestAnOpenTransactionDoesNotWaitForThoseThatWaitForIt(t *testing.T) {
 		return fault.None
 	}}, nil, quiet, app.Options{Quotas: limiter(t, "acme", quota.Limits{Live: 1})})
 	must(t, err)
-	timers, beside := a.Timers(), make(chan error, 1)
+	timers, concurrent := a.Timers(), make(chan error, 1)
 	err = timers.Tx(t.Context(), func(tx *sql.Tx) error {
-		go func() { beside <- timers.Schedule(t.Context(), in("order-1", time.Hour)) }()
+		go func() { concurrent <- timers.Schedule(t.Context(), in("order-1", time.Hour)) }()
 		<-onItsWay
 		return timers.ScheduleTx(t.Context(), tx, in("order-2", time.Hour))
 	})
 	if !errors.Is(err, timer.ErrOverQuota) {
 		t.Errorf("%v, want ErrOverQuota", err)
 	}
-	must(t, <-beside)
+	must(t, <-concurrent)
 }
 
 // TestATransactionCannotPassTheQuotaByItself schedules one by one what no count sees
@@ -207,7 +207,7 @@ func TestManyTimersAreCanceledAtOnce(t *testing.T) {
 			b.Errorf("%+v, %v, want %+v", n, err, want)
 		}
 		if err := timers.Schedule(b.Context(), in("order-2", 2*time.Hour), in("order-3", 3*time.Hour)); err != nil {
-			b.Errorf("what was canceled does not count any more: %v", err)
+			b.Errorf("a canceled timer does not count any more: %v", err)
 		}
 		must(b, timers.Tx(b.Context(), func(tx *sql.Tx) error {
 			n, err := timers.CancelWhereTx(b.Context(), tx, "acme", timer.Selection{CorrelationID: "order-1"})

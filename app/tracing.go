@@ -19,8 +19,9 @@ type Tracing struct {
 	Fire   func(ctx context.Context, events []timer.DueTimeReached) (fired func()) // see [poller.Options]
 	Settle func(at time.Time, topic string, row outbox.Row, err error)             // see [outbox.Options]
 
-	// Context returns the trace context of what runs with ctx, for timers that it
-	// schedules by [Timers]; default that of its OpenTelemetry span, else [timer.TraceOf].
+	// Context returns the trace context of the code that runs with ctx, for timers that it
+	// schedules by [Timers]. The default is that of its OpenTelemetry span, or [timer.TraceOf]
+	// without one.
 	Context func(ctx context.Context) timer.Trace
 
 	// Due is called when an event is about to be handled in this process. It returns

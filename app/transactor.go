@@ -30,10 +30,10 @@ type Transactor[T any] interface {
 // Tx is [Timers.Tx] with transactions of another type. The commands that fn gives to in are
 // committed together with its writes in tx, or rolled back, and the poller is woken for them.
 func Tx[T any](ctx context.Context, t *Timers, db Transactor[T], fn func(tx T, in Joined) error) error {
-	if err := cmp.Or(t.beside(ctx), option.Missing("app.Tx", "Transactor", db, "function", fn)); err != nil {
+	if err := cmp.Or(t.checkOutsideHandler(ctx), option.Missing("app.Tx", "Transactor", db, "function", fn)); err != nil {
 		return fmt.Errorf("begin a transaction: %w", err)
 	}
-	var b booked
+	var b pendingEffects
 	begun, committed := false, false
 	defer func() { t.ended(&b, committed) }() // also after a panic
 	err := db.Transact(ctx, func(tx T) error {
@@ -91,7 +91,7 @@ func onDueTx[T any](
 			begun = true
 			ctx, cancel := context.WithTimeout(ctx, handling)
 			defer cancel()
-			return handle(context.WithValue(ctx, within{}, t), tx, in, e)
+			return handle(context.WithValue(ctx, txHandlerKey{}, t), tx, in, e)
 		})
 		if err != nil && !begun {
 			err = fmt.Errorf("%w: %w", outbox.ErrNotBegun, err)
@@ -100,10 +100,10 @@ func onDueTx[T any](
 	}, opt)
 }
 
-// ofSQL has the transactions of database/sql.
-type ofSQL struct{ Store }
+// A sqlTransactor has the transactions of database/sql.
+type sqlTransactor struct{ Store }
 
 // TakeEvent takes an event out of the outbox.
-func (s ofSQL) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
+func (s sqlTransactor) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
 	return s.Outbox().TakeEvent(ctx, tx, row)
 }

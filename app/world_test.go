@@ -22,7 +22,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A world is the app, what it stands on, and what is known from outside.
+// A world is the app, its database and broker, and all that is known from outside.
 type world struct {
 	t        *testing.T
 	path     string
@@ -241,7 +241,7 @@ func (w *world) ackedBefore(c sentCommand, reached time.Time) bool {
 
 // settle lets everything heal, and time go by until all has come to rest: at
 // most for longest, and for a while more in which nothing may happen. It returns
-// what is wrong then.
+// the broken promises.
 func (w *world) settle(longest time.Duration) error {
 	w.failures.heal()
 	const while = 2 * time.Minute
@@ -262,7 +262,7 @@ func (w *world) settle(longest time.Duration) error {
 }
 
 // settled checks what must hold when everything healed and all time is over:
-// nothing is lost, and the database agrees with what was published.
+// nothing is lost, and the database agrees with the published events.
 func (w *world) settled() error {
 	if n := w.broker.unacked(); n > 0 {
 		return fmt.Errorf("%d commands were never acked", n)
