@@ -76,8 +76,8 @@ func (a *actions) do(ctx context.Context, what string, tenant timer.TenantID, ta
 	return err
 }
 
-// A sent is a command to be published.
-type sent struct {
+// A pendingCommand is a command to be published.
+type pendingCommand struct {
 	Command
 	message *message.Message
 	before  timer.Entry // the timer when the command was made; the zero Entry if there was none
@@ -85,11 +85,13 @@ type sent struct {
 	outcome func(timer.Entry, timer.Version) timer.Outcome
 }
 
-func (s sent) key() timer.Key { return timer.Key{TenantID: s.TenantID, ServiceCallID: s.ServiceCallID} }
+func (s pendingCommand) key() timer.Key {
+	return timer.Key{TenantID: s.TenantID, ServiceCallID: s.ServiceCallID}
+}
 
 // judge reports whether the command took effect on a timer. If the command can have no effect
 // any more, the error says why.
-func (s sent) judge(e timer.Entry) (took bool, err error) {
+func (s pendingCommand) judge(e timer.Entry) (took bool, err error) {
 	switch o := s.outcome(e, timer.Version{TimestampMS: s.TimestampMS, CommandID: s.ID}); o {
 	case timer.WasStale, timer.WasReached, timer.WasExpired:
 		return false, conflict(http.StatusConflict, o.String(), s.ineffective(o, e))
@@ -99,7 +101,7 @@ func (s sent) judge(e timer.Entry) (took bool, err error) {
 }
 
 // ineffective says why the command has no effect on a timer.
-func (s sent) ineffective(o timer.Outcome, e timer.Entry) string {
+func (s pendingCommand) ineffective(o timer.Outcome, e timer.Entry) string {
 	already := "already " + strings.ToLower(string(e.State)) + " at " + stamp(e.ReachedAt)
 	switch {
 	case o != timer.WasStale && s.done == timer.DidSchedule.String():
@@ -142,7 +144,7 @@ func (a *actions) after(now time.Time, ms, newest int64, of string) (int64, erro
 
 // send publishes a command, if the request may send it and it can have an effect. Commands
 // are not in the audit log, because programs send very many.
-func (a *actions) send(ctx context.Context, s sent) error {
+func (a *actions) send(ctx context.Context, s pendingCommand) error {
 	if err := a.allow(ctx, s.TenantID); err != nil {
 		return err
 	}
@@ -255,7 +257,7 @@ func (a *actions) cancel(ctx context.Context, key timer.Key) (commandID string, 
 }
 
 // newCancel returns a CancelTimer to be sent.
-func (a *actions) newCancel(ctx context.Context, key timer.Key, correlationID string, trace timer.Trace) (s sent, err error) {
+func (a *actions) newCancel(ctx context.Context, key timer.Key, correlationID string, trace timer.Trace) (s pendingCommand, err error) {
 	c := timer.CancelTimer{Key: key, CorrelationID: correlationID, Trace: trace}
 	if s.before, c.Version, err = a.latest(ctx, key); err != nil {
 		return s, err

@@ -34,7 +34,7 @@ import (
 type Options struct {
 	Addr     string         // host:port to listen on; port 0 takes any free one; default none
 	Socket   string         // path of a unix socket too, which only this user may open; default none
-	Moves    bool           // another port is taken if that one is in use
+	AnyPort  bool           // listen on a free port if the one of Addr is in use
 	Prefix   string         // path that all paths begin with, such as "/timers"; default none
 	Origin   string         // URL through a proxy, such as https://timers.example; default as requested
 	Proxies  []netip.Prefix // whose X-Forwarded-For and X-Forwarded-Proto are believed; default none
@@ -185,7 +185,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	}
 	var listen net.ListenConfig
 	socket, err := listen.Listen(ctx, "tcp", s.opt.Addr)
-	if errors.Is(err, syscall.EADDRINUSE) && s.opt.Moves {
+	if errors.Is(err, syscall.EADDRINUSE) && s.opt.AnyPort {
 		host, _, _ := net.SplitHostPort(s.opt.Addr)
 		socket, err = listen.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 		if err == nil {

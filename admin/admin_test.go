@@ -266,7 +266,7 @@ func TestListensElsewhereOnlyIfItMay(t *testing.T) {
 		t.Errorf("a chosen address in use: %v", err)
 	}
 	log := new(logbuf.Buffer)
-	s := admin.New(slog.New(slog.NewTextHandler(log, nil)), admin.Options{Addr: addr, Moves: true, Prefix: "/timers", Monitor: watched(t)})
+	s := admin.New(slog.New(slog.NewTextHandler(log, nil)), admin.Options{Addr: addr, AnyPort: true, Prefix: "/timers", Monitor: watched(t)})
 	if err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func (a *api) schedule(ctx context.Context, in *scheduleInput) (*commandOutput, 
 		version.TimestampMS = *in.Body.TimestampMS
 	}
 	c := timer.ScheduleTimer{Key: in.key(), Version: version, DueAt: due, ExpiresAt: expires, CorrelationID: in.Body.CorrelationID, Data: string(in.Body.Data), Trace: in.trace()}
-	s := sent{
+	s := pendingCommand{
 		Command: Command{ID: c.CommandID, TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, TimestampMS: c.TimestampMS, CorrelationID: c.CorrelationID, DueAt: stamp(c.DueAt)},
 		before:  before, done: timer.DidSchedule.String(), outcome: timer.Entry.ScheduleOutcome,
 	}
@@ -154,7 +154,7 @@ func eitherTime(now time.Time, atField, at, inField, in string) (time.Time, erro
 }
 
 // publish publishes a command, and waits until it took effect if the request asks for that.
-func (a *api) publish(ctx context.Context, s sent, wait string) (*commandOutput, error) {
+func (a *api) publish(ctx context.Context, s pendingCommand, wait string) (*commandOutput, error) {
 	timeout, err := parseWait(wait)
 	if err != nil {
 		return nil, err
@@ -201,12 +201,12 @@ func parseWait(text string) (time.Duration, error) {
 
 // await answers when the command took effect, or was found to have no effect. After the
 // timeout it answers that the command was published.
-func (a *api) await(ctx context.Context, s sent, timeout time.Duration, refused <-chan *message.Message) (*commandOutput, error) {
+func (a *api) await(ctx context.Context, s pendingCommand, timeout time.Duration, refused <-chan *message.Message) (*commandOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
 		entry, err := a.timers.Get(ctx, s.key())
-		if err == nil { // else it was not handled yet, or the database is busy
+		if err == nil { // an error: it was not handled yet, or the database is busy
 			switch took, err := s.judge(entry); {
 			case err != nil:
 				return nil, err

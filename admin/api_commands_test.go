@@ -72,7 +72,7 @@ func working(t *testing.T, opt app.Options) (*admin.Server, *sqlite.Store) {
 	return admin.New(quiet, admin.Options{Addr: "127.0.0.1:8080", Monitor: watched(t), Timers: store, Broker: b}), store
 }
 
-// TestCommandsArePublished reads what comes to the commands topic.
+// TestCommandsArePublished reads the commands topic.
 func TestCommandsArePublished(t *testing.T) {
 	t.Parallel()
 	b := channel(t)

@@ -40,7 +40,7 @@ func refuseAt(t *testing.T, b *gochannel.Broker, at, tenant, id, reason, body st
 	}
 }
 
-// TestReplayLeavesWhatIsRefusedLater: what the service refuses again while dead letters are replayed
+// TestReplayLeavesWhatIsRefusedLater: a message that the service refuses again while dead letters are replayed
 // is for the next call, or no replay of such letters would end.
 func TestReplayLeavesWhatIsRefusedLater(t *testing.T) {
 	t.Parallel()
@@ -191,11 +191,11 @@ func TestDeadLettersAreRemovedPageByPage(t *testing.T) {
 	}
 }
 
-// unlisted is a broker that can't list its topics.
-type unlisted struct{ broker.Broker }
+// unlistedBroker is a broker that can't list its topics.
+type unlistedBroker struct{ broker.Broker }
 
 // VisitDeadLetters visits one tenant only.
-func (u unlisted) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, from string, visit broker.DeadLetterVisit) error {
+func (u unlistedBroker) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, from string, visit broker.DeadLetterVisit) error {
 	if tenant == "" {
 		return broker.ErrNameTenant
 	}
@@ -205,7 +205,7 @@ func (u unlisted) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, f
 // TestDeadLettersOfBrokersThatCannot answers what to do.
 func TestDeadLettersOfBrokersThatCannot(t *testing.T) {
 	t.Parallel()
-	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: unlisted{channel(t)}})
+	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: unlistedBroker{channel(t)}})
 	if code, got, _ := ask(t, s, "GET", "/v1/dead-letters"); code != 422 || !strings.Contains(fmt.Sprint(got), "name a tenant") {
 		t.Errorf("%d %v", code, got)
 	}

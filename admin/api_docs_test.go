@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/openapi.json")
 
-// TestOpenAPIIsAsDocumented compares what is served with the file.
+// TestOpenAPIIsAsDocumented compares the served description with the file.
 func TestOpenAPIIsAsDocumented(t *testing.T) {
 	t.Parallel()
 	const name = "../docs/openapi.json"

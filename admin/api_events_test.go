@@ -27,7 +27,7 @@ type heard struct {
 	data map[string]any
 }
 
-// listen connects to /v1/events of a server that listens, and returns what it gets without the
+// listen connects to /v1/events of a server that listens, and returns the events without the
 // heartbeats.
 func listen(t *testing.T, address, query, token string) <-chan heard {
 	t.Helper()
@@ -183,7 +183,7 @@ func TestEventsOutliveTheTimeoutsOfRequests(t *testing.T) {
 // TestEventsEndWithTheirToken or session, at the next heartbeat.
 func TestEventsEndWithTheirToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := admin.New(quiet, admin.Options{Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Events: admin.NewEvents()})
+		s := admin.New(quiet, admin.Options{Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unreadableTimers{}, Events: admin.NewEvents()})
 		useTokens(t, s, map[timer.TenantID][]string{"acme": {"removed", "moved", "kept"}})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()

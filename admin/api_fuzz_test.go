@@ -23,7 +23,7 @@ var parameter = regexp.MustCompile(`\{[a-z]+\}`)
 
 // TestNoRequestIsTooMuch sends any request, as one who may see all or one tenant only:
 // the answer is never 5xx and comes soon, and a problem says which status it has. The
-// paths are those of the API with something else in them.
+// paths are paths of the API with other values in them.
 func TestNoRequestIsTooMuch(t *testing.T) {
 	t.Parallel()
 	s, _ := operated(t, func(opt *admin.Options) { opt.Events = admin.NewEvents() })

@@ -87,7 +87,7 @@ func TestManyCommandsArePublishedAtOnce(t *testing.T) {
 	}
 }
 
-// What has effect is bounded, and what may not publish does not.
+// Requests with an effect are bounded, and one that may not publish does not.
 func TestManyCommandsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	line := lineOf("acme", "order-1") + "\n"

@@ -39,7 +39,7 @@ type Message struct {
 	Position string            `json:"position,omitempty" doc:"In its topic."`
 	ID       string            `json:"id" doc:"Of the message, not of the command in it."`
 	Headers  map[string]string `json:"headers,omitempty"`
-	Body     json.RawMessage   `json:"body,omitempty" doc:"As JSON if it is, else as text."`
+	Body     json.RawMessage   `json:"body,omitempty" doc:"As JSON if it is JSON, otherwise as text."`
 	Base64   *string           `json:"bodyBase64,omitempty" doc:"Instead, if it is not UTF-8."`
 }
 
@@ -128,7 +128,7 @@ func (a *api) tail(ctx context.Context, topic string) (messages <-chan *message.
 // A stream says how an answer that does not end by itself shows things of type T.
 type stream[T any] struct {
 	contentType string
-	begin       []byte                     // what the client gets at once, beside the headers
+	begin       []byte                     // sent at once, after the headers
 	show        func(T) []byte             // nothing if the client does not want it
 	beat        func() []byte              // shows that the connection works
 	end         func(reason string) []byte // says why the server ends the connection
@@ -140,7 +140,7 @@ func follow[T any](a *api, c huma.Context, from <-chan T, s stream[T]) {
 	_, client := humago.Unwrap(c)
 	w := http.NewResponseController(client)
 	_ = w.SetReadDeadline(time.Time{})     // the request's own deadline would end the stream
-	c.SetHeader("X-Accel-Buffering", "no") // else nginx holds lines back
+	c.SetHeader("X-Accel-Buffering", "no") // nginx holds lines back by default
 	c.SetHeader("Content-Type", s.contentType)
 	c.SetStatus(http.StatusOK)
 	if c.Method() == http.MethodHead { // it would wait for a body

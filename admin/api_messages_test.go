@@ -20,7 +20,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// tailMessages connects to /v1/messages of a server, and returns what comes, once it
+// tailMessages connects to /v1/messages of a server, and returns the lines, once it
 // listens.
 func tailMessages(t *testing.T, address, target, token string) *bufio.Scanner {
 	t.Helper()
@@ -106,16 +106,16 @@ func TestMessagesAreThoseOfWhoMaySeeThem(t *testing.T) {
 	}
 }
 
-// A denying broker lets nobody listen.
-type denying struct{ broker.Broker }
+// A denyingBroker lets nobody listen.
+type denyingBroker struct{ broker.Broker }
 
-func (d denying) Tail() message.Subscriber { return d }
+func (d denyingBroker) Tail() message.Subscriber { return d }
 
-func (denying) Subscribe(context.Context, string) (<-chan *message.Message, error) {
+func (denyingBroker) Subscribe(context.Context, string) (<-chan *message.Message, error) {
 	return nil, broker.ErrRefused
 }
 
-func (denying) Close() error { return nil }
+func (denyingBroker) Close() error { return nil }
 
 func TestMessagesThatAreRefused(t *testing.T) {
 	t.Parallel()
@@ -124,7 +124,9 @@ func TestMessagesThatAreRefused(t *testing.T) {
 	noWildcard, _ := operated(t, func(opt *admin.Options) { opt.Broker = gochannel.New(gochannel.Options{Routing: apart}, quiet) })
 	wild := apart
 	wild.Wildcard = "*"
-	denied, _ := operated(t, func(opt *admin.Options) { opt.Broker = denying{gochannel.New(gochannel.Options{Routing: wild}, quiet)} })
+	denied, _ := operated(t, func(opt *admin.Options) {
+		opt.Broker = denyingBroker{gochannel.New(gochannel.Options{Routing: wild}, quiet)}
+	})
 	none, _ := operated(t, func(opt *admin.Options) { opt.Broker = nil })
 	for _, test := range []struct {
 		s             *admin.Server
@@ -159,7 +161,7 @@ func TestMessagesEndWithTheirToken(t *testing.T) {
 		defer stop()
 		go b.Run(ctx)
 		synctest.Wait()
-		s := admin.New(quiet, admin.Options{Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b})
+		s := admin.New(quiet, admin.Options{Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unreadableTimers{}, Broker: b})
 		useTokens(t, s, map[timer.TenantID][]string{"acme": {"removed", "kept"}})
 		tails := make(map[string]*patient)
 		ended := make(chan string, 2)

@@ -26,7 +26,7 @@ type Firing struct {
 	Pause
 	Tenants  []TenantPause `json:"tenants,omitempty" doc:"Tenants whose firing is paused by name, in order."`
 	NotReady []string      `json:"notReady,omitempty" doc:"Parts of the instance that answers which do not work, and why: timers may not fire, or their events wait, though nothing is paused."`
-	Hint     string        `json:"hint,omitempty" doc:"For people: what may be wrong with the request."`
+	Hint     string        `json:"hint,omitempty" doc:"For people: a likely mistake in the request."`
 }
 
 // A TenantPause says that no instance fires the timers of a tenant.
@@ -37,7 +37,7 @@ type TenantPause struct {
 
 func showPause(p timer.Pause) Pause { return Pause{stamp(p.Since), stamp(p.Until), p.By} }
 
-// showFiring says what is paused, and what does not work on this instance.
+// showFiring returns the pauses, and the names that do not work on this instance.
 func (a *api) showFiring(pauses timer.Pauses) (f Firing) {
 	f.Paused, f.Pause = pauses[""].Paused(), showPause(pauses[""])
 	for _, tenant := range slices.Sorted(maps.Keys(pauses)) {
@@ -135,7 +135,7 @@ type (
 	}
 	quotasInput struct {
 		TenantQuery
-		Limit int            `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+		Limit int            `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The most items of the answer."`
 		After timer.TenantID `query:"after" maxLength:"64" doc:"The page after this tenant: next of the page before."`
 	}
 )

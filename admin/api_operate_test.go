@@ -20,23 +20,23 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// onStore is a service that does on its store what an app does.
-type onStore struct{ *sqlite.Store }
+// storeService is a service that does on its store what an app does.
+type storeService struct{ *sqlite.Store }
 
-func (s onStore) Pause(ctx context.Context, p timer.Pause) error {
+func (s storeService) Pause(ctx context.Context, p timer.Pause) error {
 	p.Since = fired
 	return s.Decide(ctx, timer.Decision{TenantID: p.TenantID, Kind: timer.DecidedFiring, Pause: p, At: fired})
 }
 
-func (s onStore) Resume(ctx context.Context, tenant timer.TenantID) error {
+func (s storeService) Resume(ctx context.Context, tenant timer.TenantID) error {
 	return s.Decide(ctx, timer.Decision{TenantID: tenant, Kind: timer.DecidedFiring, At: fired})
 }
 
-func (s onStore) Retry(ctx context.Context, seqs ...int64) (int, error) {
+func (s storeService) Retry(ctx context.Context, seqs ...int64) (int, error) {
 	return s.RetryParked(ctx, fired, seqs...)
 }
 
-func (s onStore) Forget(ctx context.Context, tenant timer.TenantID) (timer.Counts, error) {
+func (s storeService) Forget(ctx context.Context, tenant timer.TenantID) (timer.Counts, error) {
 	if tenant == "slow" {
 		return timer.Counts{Scheduled: 7}, context.DeadlineExceeded
 	}
@@ -46,7 +46,7 @@ func (s onStore) Forget(ctx context.Context, tenant timer.TenantID) (timer.Count
 	return s.Store.Forget(ctx, tenant, time.Time{}, 10_000)
 }
 
-func (s onStore) Refire(ctx context.Context, which timer.Refire) (timer.Refired, error) {
+func (s storeService) Refire(ctx context.Context, which timer.Refire) (timer.Refired, error) {
 	which, err := which.Validate(fired.Add(time.Hour))
 	if which.TenantID == "slow" {
 		return timer.Refired{Events: 2, Next: "more", Until: which.Until}, context.DeadlineExceeded
@@ -55,7 +55,7 @@ func (s onStore) Refire(ctx context.Context, which timer.Refire) (timer.Refired,
 	return timer.Refired{Events: 1, First: []timer.Entry{e}, Until: which.Until, CompleteFrom: fired.Add(-time.Hour)}, err
 }
 
-func (onStore) Validate(*message.Message) error { return nil }
+func (storeService) Validate(*message.Message) error { return nil }
 
 // operated returns a server that changes a store, with the token "full", and "acme" for
 // the tenant acme. The event of acme.order-1 is parked, and that of globex.gone too.
@@ -70,7 +70,7 @@ func operated(t testing.TB, change func(*admin.Options)) (*admin.Server, *sqlite
 	}
 	park(t, store, "too large")
 	opt := admin.Options{
-		Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: store, Broker: channel(t), Operator: store, Service: onStore{store},
+		Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: store, Broker: channel(t), Operator: store, Service: storeService{store},
 	}
 	if change != nil {
 		change(&opt)
@@ -213,7 +213,7 @@ func TestFiringIsPausedAndResumed(t *testing.T) {
 	}
 }
 
-// TestWhatIsPausedIsShown to the tenant and to those who see all, and only these pause it.
+// TestWhatIsPausedIsShown to the tenant and to people who see all tenants. Only the latter pause it.
 func TestWhatIsPausedIsShown(t *testing.T) {
 	t.Parallel()
 	s, _ := operated(t, nil)
@@ -258,7 +258,7 @@ func TestWhatIsPausedIsShown(t *testing.T) {
 	}
 }
 
-// TestRefireIsForThoseWhoSeeAll, and says what was done, also if that is not all. A dry run changes
+// TestRefireIsForThoseWhoSeeAll, and reports the events that it published, also after an error. A dry run changes
 // nothing, so that nothing of it is in the audit log.
 func TestRefireIsForThoseWhoSeeAll(t *testing.T) {
 	t.Parallel()
@@ -334,7 +334,7 @@ func TestForgetNeedsTheNameAgain(t *testing.T) {
 	if diff := cmp.Diff(want, got); code != 200 || diff != "" {
 		t.Errorf("%d (-want +got):\n%s", code, diff)
 	}
-	for _, tenant := range []string{"slow", "broken"} { // what was deleted before the error is counted
+	for _, tenant := range []string{"slow", "broken"} { // timers that were deleted before the error are counted
 		code, got, _ = send(t, s, "DELETE", "/v1/tenants/"+tenant+"?confirm="+tenant, "", with("full")...)
 		if code != 200 || got["complete"] != false || got["deleted"].(map[string]any)["scheduled"] != 7.0 {
 			t.Errorf("%s: %d %v", tenant, code, got)

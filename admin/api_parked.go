@@ -59,11 +59,11 @@ func (q *TenantQuery) Resolve(ctx huma.Context) []error {
 // A ParkedQuery selects parked events.
 type ParkedQuery struct {
 	TenantQuery
-	Reason        string `query:"reason" maxLength:"256" doc:"Only those whose reason has this text, in upper or lower case." example:"TEXT"`
-	Since         Since  `query:"since" doc:"Only those that were parked then or later: RFC 3339 with a zone, or a duration before now." example:"7d"`
+	Reason        string `query:"reason" maxLength:"256" doc:"Only events whose reason has this text, in upper or lower case." example:"TEXT"`
+	Since         Since  `query:"since" doc:"Only events that were parked then or later: RFC 3339 with a zone, or a duration before now." example:"7d"`
 	CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only those with this correlation id."`
 	Seq           int64  `query:"seq" minimum:"1" example:"17" doc:"Only the one with this number."`
-	Limit         int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+	Limit         int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The most items of the answer."`
 	After         int64  `query:"after" minimum:"0" doc:"Only those before this number: next of the page before."`
 }
 
@@ -104,7 +104,7 @@ type (
 	}
 	parkedChangeInput struct {
 		ParkedQuery
-		All bool `query:"all" doc:"All parked events; needed if nothing else selects some."`
+		All bool `query:"all" doc:"All parked events; needed if no other parameter selects some."`
 	}
 )
 
@@ -121,7 +121,7 @@ func (a *api) discardParked(ctx context.Context, in *parkedChangeInput) (*reply[
 	return a.changeParked(ctx, discardParked, in)
 }
 
-// changeParked changes a page of the selected events, and names those that were changed.
+// changeParked changes a page of the selected events, and names the changed ones.
 func (a *api) changeParked(ctx context.Context, how parkedChange, in *parkedChangeInput) (*reply[ChangedEvents], error) {
 	if err := selects(in.selection(), in.All); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ type Stats struct {
 
 	Failing     []FailingDestination `json:"failing,omitempty" doc:"Destinations that take no events, up to 100; none if all that were tried do."`
 	Waiting     *Waiting             `json:"waiting,omitempty" doc:"Commands that wait in the inbox; none if there are none."`
-	Firing      *Firing              `json:"firing,omitempty" doc:"What is paused or does not work; none while all timers fire."`
+	Firing      *Firing              `json:"firing,omitempty" doc:"Pauses, and names of timers that do not fire; none while all timers fire."`
 	Unprotected *Unprotected         `json:"unprotected,omitempty" doc:"Timers that only a backup protects; none if that is not known."`
 }
 
@@ -132,7 +132,7 @@ func waitingOf(ctx context.Context, count inboxCounter, tenant timer.TenantID) (
 }
 
 type tenantsInput struct {
-	Limit int            `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+	Limit int            `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The most items of the answer."`
 	After timer.TenantID `query:"after" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" doc:"The page after this tenant: next of the page before."`
 }
 

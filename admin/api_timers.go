@@ -103,7 +103,7 @@ func (p TimerPath) key() timer.Key {
 
 // A PageQuery bounds a page.
 type PageQuery struct {
-	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The most items of the answer."`
 	After string `query:"after" maxLength:"160" doc:"The page after this one: next of the page before."`
 }
 

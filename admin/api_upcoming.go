@@ -23,7 +23,7 @@ type Upcoming struct {
 	Intervals []int64         `json:"intervals" nullable:"false" doc:"Scheduled timers that are due in each interval. A count that is cap may stand for more."`
 	Cap       int64           `json:"cap" doc:"Where counts stop, so that they take no longer for more."`
 	Tenants   []UpcomingCause `json:"tenants" nullable:"false" doc:"Those with the most timers among the first sampled that are due before the end of the last interval, most first. None if a tenant was asked for."`
-	Sampled   int             `json:"sampled" doc:"How many timers were read to find these tenants: the soonest 1000 at most, overdue ones too."`
+	Sampled   int             `json:"sampled" doc:"How many timers were read to find these tenants: at most the soonest 1000, overdue ones too."`
 }
 
 // An UpcomingCause is a tenant with its share of the upcoming timers.

@@ -22,8 +22,8 @@ type action struct {
 	At     time.Time
 	Who    string // address of the client, and the tenant whose token it showed
 	What   string // such as "cancel" or "discard dead letter"
-	Target string // what was changed, such as "acme.order-1"
-	Result string // "done", a count, or why it was refused or failed and what was done before
+	Target string // the changed object, such as "acme.order-1"
+	Result string // "done", a count, or why it was refused or failed and how far it got
 }
 
 // An audit remembers the last actions, and logs each. It is safe for concurrent use.
@@ -35,7 +35,7 @@ type audit struct {
 }
 
 // add records an action and its result, which may be empty if it is just done. With an error,
-// the result says what was done before.
+// the result says how far it got.
 func (a *audit) add(ctx context.Context, what, target, result string, err error) {
 	switch {
 	case err != nil && isRefusal(err):

@@ -63,7 +63,7 @@ type tab struct {
 	problems []string
 }
 
-// newTab opens one. It reports what a console would show in red, and requests that
+// newTab opens one. It reports errors that a console would show in red, and requests that
 // leave the host.
 func newTab(browser context.Context, t *testing.T, home string, steps ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
@@ -156,7 +156,7 @@ func (tb *tab) open(path string) {
 	tb.do(chromedp.Navigate(tb.home+path), chromedp.WaitReady(chromedp.CSS("#main")))
 }
 
-// text returns what the page says.
+// text returns the text of the page.
 func (tb *tab) text() string {
 	tb.t.Helper()
 	return eval[string](tb, `document.body ? document.body.innerText : ""`)

@@ -35,7 +35,7 @@ var (
 // remove removes dead letters that fit a filter, which people know as the selection, and tells
 // what became of each. The summary says where the next call goes on if there was no time for all.
 func (a *actions) remove(ctx context.Context, how removal, s selection, f deadletter.Filter, tell func(deadletter.Result)) (sum deadletter.Summary, err error) {
-	f.Until = cmp.Or(f.Until, time.Now()) // what is refused again meanwhile is for the next call
+	f.Until = cmp.Or(f.Until, time.Now()) // messages that are refused again meanwhile are for the next call
 	err = a.do(ctx, how.Verb+" dead letters", s.Tenant, s.String(), func() (string, error) {
 		err := a.visit(ctx, func(ctx context.Context, letters *deadletter.Service) (err error) {
 			sum, err = how.work(letters, ctx, f, tell)
@@ -136,7 +136,7 @@ func (a *actions) changeParked(ctx context.Context, how parkedChange, s selectio
 }
 
 // changeEvents changes the parked events whose numbers find returns, which people know as the
-// selection. It says how many, and returns the numbers of those that were changed.
+// selection. It counts them for people, and returns the numbers of the changed ones.
 func (a *actions) changeEvents(ctx context.Context, how parkedChange, s selection, find func(context.Context) ([]int64, error)) (text string, changed []int64, err error) {
 	err = a.operate(ctx, how.Verb+" parked events", s.Tenant, s.String(), func(ctx context.Context) (string, error) {
 		seqs, err := find(ctx)

@@ -77,8 +77,8 @@ func TestBulkOfASlowBrokerSaysThatItIsNotAll(t *testing.T) {
 			100: {"200 At least 9 dead letters of acme.", "200 Done in part.</b> 9 dead letters discarded, 0 refused.\nNot all: ask again.</p>"},
 			0:   {"503 ", "503 Failed:</b> the broker did not answer in time"},
 		} {
-			b := slow{gochannel.New(gochannel.Options{}, quiet), letters}
-			s := admin.New(quiet, admin.Options{Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b})
+			b := slowBroker{gochannel.New(gochannel.Options{}, quiet), letters}
+			s := admin.New(quiet, admin.Options{Monitor: admin.NewMonitor(nil, quiet), Timers: unreadableTimers{}, Broker: b})
 			asks, answers := bulk(t, s, "discard", "tenant=acme", "")
 			for i, body := range []string{asks, answers} {
 				code, says, _ := strings.Cut(want[i], " ")
@@ -90,13 +90,13 @@ func TestBulkOfASlowBrokerSaysThatItIsNotAll(t *testing.T) {
 	})
 }
 
-// failsToRetry changes so many batches, and then fails.
-type failsToRetry struct {
+// failingOperator changes a number of batches, and then fails.
+type failingOperator struct {
 	admin.Service
 	batches int
 }
 
-func (f *failsToRetry) Retry(_ context.Context, seqs ...int64) (int, error) {
+func (f *failingOperator) Retry(_ context.Context, seqs ...int64) (int, error) {
 	if f.batches--; f.batches < 0 {
 		return 0, errors.New("disk full")
 	}
@@ -132,7 +132,7 @@ func TestAllParkedEventsAtOnce(t *testing.T) {
 		t.Errorf("%d parked, %d in the outbox (%v)", stats.Parked, stats.Outbox, err)
 	}
 	s, _ = operated(t, func(opt *admin.Options) {
-		opt.Timers, opt.Service = manyEvents{opt.Timers}, &failsToRetry{opt.Service, 3}
+		opt.Timers, opt.Service = manyEvents{opt.Timers}, &failingOperator{opt.Service, 3}
 	})
 	const part = "Done in part.</b> 600 of 1,234 events in the outbox again.\nNot all: ask again.</p>"
 	if _, answers := bulk(t, s, "retry-parked", "tenant=acme", "full"); !strings.HasPrefix(answers, "200") || !strings.Contains(answers, part) {

@@ -80,7 +80,7 @@ func (c caller) isClosed() bool {
 
 const aToken = "a token that nobody guesses"
 
-// bounded serves HTTP with at most four connections beside those of probes.
+// bounded serves HTTP with at most four connections in addition to probes.
 func bounded(t *testing.T, opt admin.Options) pipeListener {
 	opt.Connections, opt.Token = 4, aToken
 	opt.Monitor = admin.NewMonitor(nil, quiet)
@@ -100,8 +100,8 @@ func open(callers []caller) (n int) {
 	return n
 }
 
-// TestConnectionsWithoutALoginMakeRoom for others: those that are idle, those that send a byte a
-// time, and those that send nothing.
+// TestConnectionsWithoutALoginMakeRoom for others: idle ones, ones that send a byte a
+// time, and ones that send nothing.
 func TestConnectionsWithoutALoginMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bounded(t, admin.Options{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
@@ -124,7 +124,7 @@ func TestConnectionsWithoutALoginMakeRoom(t *testing.T) {
 			idle = append(idle, c)
 		}
 		if n := open(idle); n != 3 {
-			t.Errorf("%d of 300 connections are open, want 3 beside that with a login", n)
+			t.Errorf("%d of 300 connections are open, want 3 and the one with a login", n)
 		}
 		if code := l.dial(t).get("/livez", ""); code != 200 {
 			t.Errorf("a probe: %d", code)

@@ -17,13 +17,13 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// slow is a broker that has so many dead letters, of which it reads nine in ten seconds.
-type slow struct {
+// slowBroker has a number of dead letters, of which it reads nine in ten seconds.
+type slowBroker struct {
 	broker.Broker
 	letters int
 }
 
-func (s slow) VisitDeadLetters(ctx context.Context, _ timer.TenantID, _ string, visit broker.DeadLetterVisit) error {
+func (s slowBroker) VisitDeadLetters(ctx context.Context, _ timer.TenantID, _ string, visit broker.DeadLetterVisit) error {
 	for i := range s.letters {
 		select {
 		case <-time.After(1100 * time.Millisecond):
@@ -60,8 +60,8 @@ func TestDeadLettersOfSlowBrokers(t *testing.T) {
 			"a broker that does not answer":                       {0, "after=letter-50", 503, "did not answer in time"},
 			"one that is gone":                                    {5, "after=letter-50", 404, "gone"},
 		} {
-			b := slow{gochannel.New(gochannel.Options{}, quiet), test.letters}
-			s := admin.New(quiet, admin.Options{Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b})
+			b := slowBroker{gochannel.New(gochannel.Options{}, quiet), test.letters}
+			s := admin.New(quiet, admin.Options{Monitor: admin.NewMonitor(nil, quiet), Timers: unreadableTimers{}, Broker: b})
 			if code, text := get(s, "/v1/dead-letters?tenant=acme&"+test.query); code != test.code || !strings.Contains(text, test.says) {
 				t.Errorf("%s: %d %s", name, code, text)
 			}

@@ -32,8 +32,8 @@ func TestHistoryKeepsFiveMinutes(t *testing.T) {
 	})
 }
 
-// TestHistoryGoesOnWithoutTheDatabase: what it held last still waits, and what was
-// ahead becomes overdue.
+// TestHistoryGoesOnWithoutTheDatabase: the timers that it held last still wait, and those
+// ahead become overdue.
 func TestHistoryGoesOnWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	h := NewHistory(new(app.Counters), nil)

@@ -65,7 +65,7 @@ func TestACommandThatWouldBeADeadLetterIsRefused(t *testing.T) {
 			}
 		}
 	}
-	// Of several lines only those that are invalid are refused.
+	// Of several lines only the invalid ones are refused.
 	wrong := strings.Replace(lineOf("acme", "one"), `"timestampMs":1795348800000`, `"timestampMs":1795348800000000`, 1)
 	code, got := publishLines(t, atOnce, wrong+"\n"+lineOf("acme", "two"))
 	if diff := cmp.Diff([]string{"1 c-one refused bad_time timestampMs 17953488", "2 c-two published"}, got); code != 200 || diff != "" {

@@ -140,7 +140,7 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, s.opt.Prefix+"/login", http.StatusSeeOther)
 }
 
-// local returns next if it is a path on this server, else the first page.
+// local returns next if it is a path on this server, and the path of the first page otherwise.
 func (s *Server) local(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {

@@ -25,7 +25,7 @@ type Operation struct {
 
 	rule  rule
 	body  string                      // type of the body of requests; empty: they have none
-	tune  func(*api, *huma.Operation) // adds what is special; may be nil
+	tune  func(*api, *huma.Operation) // adds the properties that no field has; may be nil
 	serve func(*api, Operation)       // registers the route
 }
 
@@ -38,7 +38,7 @@ type Param struct {
 
 // Who says for people which requests an operation answers.
 func (o Operation) Who() string {
-	return map[rule]string{tenantToken: "the tenant", filtered: "the tenant, of what is its own", adminToken: "all tenants"}[o.rule]
+	return map[rule]string{tenantToken: "the tenant", filtered: "the tenant, of its own data", adminToken: "all tenants"}[o.rule]
 }
 
 // row returns an operation that a method of the api answers.

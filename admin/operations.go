@@ -62,20 +62,20 @@ var Operations = []Operation{
 	}, (*api).refire),
 	row(Operation{ID: "forget-tenant", Verb: "tenants forget", Method: http.MethodDelete, Path: pathTenant, Summary: "Delete all timers and parked events of a tenant", rule: adminToken}, (*api).forget),
 
-	live(read("list-quotas", "/v1/quotas", filtered, "What tenants may have, and what they use", (*api).quotas)),
+	live(read("list-quotas", "/v1/quotas", filtered, "Limits and usage of tenants", (*api).quotas)),
 	live(read("list-nodes", "/v1/nodes", adminToken, "Instances that share the database", (*api).nodes)),
 	live(read("list-actions", "/v1/audit", adminToken, "What people changed on this instance, the last 200, newest first, without commands of the API. The log has all, as \"an operator changed something\"", (*api).auditLog)),
 	live(row(Operation{
 		ID: "listen", Method: http.MethodGet, Path: "/v1/events", Summary: "What happens on this instance, as server-sent events", rule: filtered, tune: tuneEvents,
 		About: "Commands: `scheduled`, `canceled`, `ignored` (no effect: stale, reached or expired), `rejected` (over its quota, or the database failed; it comes again), `dead-lettered`. " +
 			"Timers: `reached`, `expired`, `published` (acked by the broker), `parked`. `heartbeat` every 15 s. `end` is the last event, if the server ends the connection. " +
-			"Nothing is repeated that happened while no connection was there. There are 50 connections at most, together with those of /v1/messages, and 10 with the tokens of one tenant.",
+			"Nothing is repeated that happened while no connection was there. At most 50 connections are open, together with those of /v1/messages, and at most 10 with the tokens of one tenant.",
 	}, (*api).listen)),
 	live(row(Operation{
 		ID: "tail", Verb: "tail", Method: http.MethodGet, Path: "/v1/messages/{kind}", Summary: "Messages at the broker from now on, as lines of JSON", rule: filtered,
 		tune: func(a *api, op *huma.Operation) { op.Responses["200"] = answerOf[Message](a, JSONLines, aLineForEach) },
 		About: "No message is taken from another consumer, and none is repeated: a client that reads too slowly misses some. An empty line every 15 s says that the connection works. " +
-			"Where the broker can't listen to the topics of all tenants at once, name one. There are 50 connections at most, together with those of /v1/events, and 10 with the tokens of one tenant.",
+			"Where the broker can't listen to the topics of all tenants at once, name one. At most 50 connections are open, together with those of /v1/events, and at most 10 with the tokens of one tenant.",
 	}, (*api).messages)),
 }
 

@@ -74,8 +74,8 @@ func (v view) Paused(tenant string) bool { return v.Firing[timer.TenantID(tenant
 type link struct {
 	Nav, Path, Text string
 	All             bool   // only for requests that may see all tenants
-	Count           string // of what waits for a person; empty if nothing does
-	Means           string // what is counted
+	Count           string // of items that wait for a person; empty if there are none
+	Means           string // meaning of the count
 }
 
 var links = []link{

@@ -22,7 +22,7 @@ type deed struct {
 	Button  string   // text of the button
 	Danger  bool     // it can't be undone
 	Means   string   // the consequences
-	Of      string   // the field that names the target, beside the tenant
+	Of      string   // the field that names the target within the tenant
 	Label   string   // name of that field for people
 	Choices []string // values of the field that people choose from
 	Amounts []string // values of the field "by" that people choose from
@@ -38,7 +38,7 @@ type deed struct {
 	doBy func(by string) deedFunc
 }
 
-// A deedFunc makes a change, and says for people what it did.
+// A deedFunc makes a change, and describes it for people.
 type deedFunc = func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (did string, err error)
 
 var deeds = map[string]deed{
@@ -214,7 +214,7 @@ var (
 	}, "cancel", func(string) (timer.Move, error) { return timer.Move{}, nil }}
 	fireMany = manyDeed{deed{
 		Title: "Fire now", Button: "Fire now", Danger: true,
-		Means: "A command makes what waits when it is handled due at once. Its events go out now, and not again at the time that was planned.",
+		Means: "A command makes all timers due that wait when it is handled. Their events go out now, and not again at the planned time.",
 	}, "fire now", func(string) (timer.Move, error) { return timer.Move{To: time.Now()}, nil }}
 	postponeMany = manyDeed{deed{
 		Title: "Postpone", Button: "Postpone", Amounts: []string{"15m", "1h", "4h", "24h", "7d"},
@@ -277,12 +277,12 @@ func (m *ManyRescheduled) refused() string {
 	return count(int64(m.Refused), "timer") + " would be due after the expiry, and stays as it is"
 }
 
-// An asked is a deed with its request.
-type asked struct {
+// A confirmation is a deed with its request.
+type confirmation struct {
 	deed
 	Name   string
 	Tenant timer.TenantID
-	What   string // the target, beside the tenant
+	What   string // the target within the tenant
 	Return string // where to go afterwards
 	Found  string // description of the target, if it is looked up
 	Failed string
@@ -291,19 +291,19 @@ type asked struct {
 // act adds the pages that ask for deeds, and the handlers that do them.
 func (p *pages) act(on *routes) {
 	p.get(on, "/do/{deed}", filtered, func(ctx context.Context, r *http.Request) (page, error) {
-		return p.asked(ctx, r, r.URL.Query())
+		return p.confirm(ctx, r, r.URL.Query())
 	})
 	on.handle("POST /do/{deed}", filtered, func(w http.ResponseWriter, r *http.Request) {
 		found := page{}
 		err := readForm(r)
 		if err == nil {
-			found, err = p.asked(r.Context(), r, r.PostForm)
+			found, err = p.confirm(r.Context(), r, r.PostForm)
 		}
 		if err != nil {
 			p.write(w, r, p.failed(r.Context(), found, err))
 			return
 		}
-		a := found.Body.(*asked) //nolint:forcetypeassert // asked has made it
+		a := found.Body.(*confirmation) //nolint:forcetypeassert // confirm has made it
 		did, err := a.do(r.Context(), p.actions, a.Tenant, a.What)
 		if inPart := errors.Is(err, errMore); err == nil || inPart { // to load the page again repeats nothing
 			keepResult(w, p.opt.Prefix, did, inPart)
@@ -358,8 +358,8 @@ func readForm(r *http.Request) error {
 	return nil
 }
 
-// asked reads which deed is meant.
-func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (page, error) {
+// confirm reads which deed is meant.
+func (p *pages) confirm(ctx context.Context, r *http.Request, form url.Values) (page, error) {
 	name := r.PathValue("deed")
 	d, ok := deeds[name]
 	found := page{Name: "do.html", Title: d.Title}
@@ -376,7 +376,7 @@ func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (pa
 		back, _ = url.ParseQuery(form.Get(d.Of)) // selected reports a mistake
 		back.Del("id")
 	}
-	a := &asked{deed: d, Name: name, Tenant: timer.TenantID(form.Get("tenant")), What: form.Get(d.Of)}
+	a := &confirmation{deed: d, Name: name, Tenant: timer.TenantID(form.Get("tenant")), What: form.Get(d.Of)}
 	if d.doBy != nil {
 		a.do = d.doBy(form.Get("by"))
 	}

@@ -13,8 +13,8 @@ const (
 	barWidth = time.Minute
 )
 
-// A coming shows the timers that are due in the next hour.
-type coming struct {
+// An hourChart shows the timers that are due in the next hour.
+type hourChart struct {
 	Total int64
 	More  bool   // counting stopped at a limit, so there are more
 	Most  int64  // in the highest bar
@@ -31,8 +31,8 @@ type bar struct {
 }
 
 // expect returns the bars of counts.
-func expect(counts []int64, from time.Time) coming {
-	c := coming{Most: slices.Max(counts)}
+func expect(counts []int64, from time.Time) hourChart {
+	c := hourChart{Most: slices.Max(counts)}
 	busiest := ""
 	for i, n := range counts {
 		begins := from.Add(time.Duration(i) * barWidth)

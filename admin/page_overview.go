@@ -17,7 +17,7 @@ import (
 // shownTenants is how many tenants the overview names.
 const shownTenants = 8
 
-// An overview says how late the service is, what is stuck, and what is due next.
+// An overview shows how late the service is, its stuck work, and the next due time.
 type overview struct {
 	Known   bool // there is a history
 	Tone    string
@@ -40,7 +40,7 @@ type overview struct {
 
 	Unprotected timer.Unprotected
 
-	Coming coming
+	Coming hourChart
 
 	Tenants []backlog
 	Among   string // the set that the tenants were taken from, if it is not all
@@ -94,7 +94,7 @@ func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
 	return found, nil
 }
 
-// readBacklog reads what waits in the database.
+// readBacklog reads the waiting work from the database.
 func (p *pages) readBacklog(ctx context.Context, now time.Time, o *overview) (err error) {
 	if o.Stats, o.Overdue, err = statsOf(ctx, p.opt.Timers, "", now); err != nil {
 		return err

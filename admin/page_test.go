@@ -127,7 +127,7 @@ func TestSearchFindsWhatManyOfOthersShare(t *testing.T) {
 func TestPagesRefuseWhatIsNoForm(t *testing.T) {
 	t.Parallel()
 	store := seeded(t)
-	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: store, Operator: store, Service: onStore{store}, Broker: channel(t)})
+	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: store, Operator: store, Service: storeService{store}, Broker: channel(t)})
 	for _, test := range []struct {
 		path, body string
 		code       int
@@ -184,7 +184,7 @@ func TestOverviewSaysOfWhatItNamesTheWorst(t *testing.T) {
 func TestPageOfAForget(t *testing.T) {
 	t.Parallel()
 	store := seeded(t)
-	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: store, Operator: store, Service: onStore{store}, Broker: channel(t)})
+	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: store, Operator: store, Service: storeService{store}, Broker: channel(t)})
 	for _, typed := range []string{"", "Globex", "acme"} {
 		if code, body := submit(s, "/do/forget", url.Values{"tenant": {"globex"}, "confirm": {typed}}); code != 422 || !strings.Contains(body, "nothing was deleted") {
 			t.Errorf("the name %q: %d %s", typed, code, body)
@@ -317,7 +317,7 @@ func TestResultIsShownOnce(t *testing.T) {
 	}
 }
 
-// TestNavigationCountsWhatWaitsForAPerson: parked events, commands in the inbox, and those that
+// TestNavigationCountsWhatWaitsForAPerson: parked events, commands in the inbox, and commands that
 // became dead letters since the start.
 func TestNavigationCountsWhatWaitsForAPerson(t *testing.T) {
 	t.Parallel()

@@ -24,15 +24,15 @@ var words = template.FuncMap{
 	},
 	"spent":    func(m deadletter.Message) bool { return m.Replays >= deadletter.MaxReplays || m.Truncated },
 	"ago0":     func(t, now time.Time) time.Duration { return now.Sub(t).Truncate(time.Second) },
-	"when":     func(at, now time.Time) when { return when{at, now} },
+	"when":     func(at, now time.Time) shownTime { return shownTime{at, now} },
 	"count":    func(n reflect.Value, thing string) string { return count(n.Int(), thing) }, // of any type of integer
 	"table":    func(rows []timer.Entry, prefix string, now time.Time) table { return table{rows, prefix, now} },
 	"overdue":  func(n int64) string { return atLeast(n, timer.MaxOverdue) },
 	"upcoming": func(n int64) string { return atLeast(n, timer.MaxUpcoming) },
 }
 
-// A when is a time to be shown relative to now.
-type when struct{ At, Now time.Time }
+// A shownTime is a time to be shown relative to now.
+type shownTime struct{ At, Now time.Time }
 
 // A table shows timers.
 type table struct {

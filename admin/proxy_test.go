@@ -39,7 +39,7 @@ func TestOtherHostsAreRefused(t *testing.T) {
 	}
 }
 
-// TestAddressesOfClients has one guess tokens, through proxies and beside them.
+// TestAddressesOfClients has one guess tokens, through proxies and directly.
 func TestAddressesOfClients(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

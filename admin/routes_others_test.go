@@ -113,7 +113,7 @@ func TestNoRouteShowsOtherTenants(t *testing.T) {
 	}
 }
 
-// TestNoEventTellsOfOtherTenants: what a token of acme hears.
+// TestNoEventTellsOfOtherTenants listens with a token of acme.
 func TestNoEventTellsOfOtherTenants(t *testing.T) {
 	t.Parallel()
 	events := admin.NewEvents()

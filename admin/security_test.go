@@ -29,7 +29,7 @@ func secured(t *testing.T) *admin.Server {
 	return admin.New(quiet, admin.Options{Addr: ":8080", Token: "secret", Prefix: "/timers", Monitor: watched(t), Timers: seeded(t), Broker: channel(t)})
 }
 
-// TestErrorsAreProblems, and text outside of /v1 for those who ask for it.
+// TestErrorsAreProblems, and text outside of /v1 for clients that ask for it.
 func TestErrorsAreProblems(t *testing.T) {
 	t.Parallel()
 	s := secured(t)
@@ -268,8 +268,8 @@ func TestSessionsEnd(t *testing.T) {
 }
 
 // TestGuessesAreSlowedDown: after ten wrong tokens of an address only a token passes that is
-// too long to be guessed. A right token forgets no guess: else the token of a tenant would let
-// it guess others without end.
+// too long to be guessed. A right token forgets no guess: otherwise the token of a tenant would let
+// its owner guess others without end.
 func TestGuessesAreSlowedDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const long, short = "0123456789abcdef", "secret"
@@ -417,7 +417,7 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 	}
 	r.Header.Set("X", strings.Repeat("x", 64<<10))
 	answer, err := http.DefaultClient.Do(r)
-	if err == nil { // else the server has closed the connection while they came
+	if err == nil { // an error: the server has closed the connection while they came
 		_ = answer.Body.Close()
 	}
 	if err == nil && answer.StatusCode != 431 {

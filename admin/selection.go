@@ -15,7 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// parkedReads is how many times a page of parked events reads the database at most.
+// parkedReads is the most reads of the database for a page of parked events.
 const parkedReads = 100
 
 // reasons are the reasons of the service for dead letters.

@@ -8,7 +8,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// manyParked has so many parked events of one reason, and then one of another.
+// manyParked has a number of parked events of one reason, and then one of another.
 type manyParked struct {
 	timer.Reader
 	events int64
@@ -25,7 +25,7 @@ func (m manyParked) Parked(_ context.Context, _ timer.TenantID, after int64, lim
 	return page, nil
 }
 
-// TestSelectionOfParkedEventsGoesOn behind those that do not fit, in reads that are bounded.
+// TestSelectionOfParkedEventsGoesOn behind events that do not fit, in bounded reads.
 func TestSelectionOfParkedEventsGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -35,7 +35,7 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := held{gochannel.New(gochannel.Options{}, quiet), make(chan struct{})}
 		s := admin.New(quiet, admin.Options{
-			Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b, Events: admin.NewEvents(),
+			Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unreadableTimers{}, Broker: b, Events: admin.NewEvents(),
 		})
 		useTokens(t, s, tenantTokens)
 		ctx, stop := context.WithCancel(t.Context())
@@ -99,14 +99,14 @@ type patient struct {
 	mu sync.Mutex
 }
 
-// Write keeps what comes.
+// Write keeps the bytes.
 func (p *patient) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ResponseRecorder.Write(b)
 }
 
-// text returns what has come.
+// text returns the bytes so far.
 func (p *patient) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,15 +116,15 @@ func (p *patient) text() string {
 // SetWriteDeadline does nothing.
 func (*patient) SetWriteDeadline(time.Time) error { return nil }
 
-// unread is a database that nothing is asked of but what each page shows.
-type unread struct{ timer.Reader }
+// unreadableTimers answer only the reads that each page needs.
+type unreadableTimers struct{ timer.Reader }
 
-func (unread) Parked(context.Context, timer.TenantID, int64, int) ([]timer.ParkedEvent, error) {
+func (unreadableTimers) Parked(context.Context, timer.TenantID, int64, int) ([]timer.ParkedEvent, error) {
 	return nil, nil
 }
 
-func (unread) Firing(context.Context, time.Time) (timer.Pauses, error) { return nil, nil }
+func (unreadableTimers) Firing(context.Context, time.Time) (timer.Pauses, error) { return nil, nil }
 
-func (unread) Stats(context.Context, timer.TenantID) (timer.Stats, error) {
+func (unreadableTimers) Stats(context.Context, timer.TenantID) (timer.Stats, error) {
 	return timer.Stats{}, nil
 }

@@ -24,7 +24,7 @@ import (
 
 const (
 	wrongTokens = 10     // from one network, at once
-	wrongRate   = 0.2    // and so many a second
+	wrongRate   = 0.2    // and afterwards, per second
 	maxGuessers = 10_000 // networks that are remembered
 )
 
@@ -50,7 +50,7 @@ func newTokens(token string) *tokens {
 	return t
 }
 
-// of returns what a token is good for, and whether it is right. The map is searched by a hash,
+// of returns the rights of a token, and whether it is right. The map is searched by a hash,
 // which a client that guesses can't choose.
 func (t *tokens) of(hash tokenHash) (token config.Token, right bool) {
 	full := subtle.ConstantTimeCompare(hash[:], t.full[:]) == 1
@@ -115,7 +115,7 @@ func (s *Server) UseTokens(all []config.Token) error {
 	return nil
 }
 
-// An access says what the sender of a request may see and change.
+// An access has the rights of the sender of a request.
 type access struct {
 	tenant   timer.TenantID // the only tenant that it may see; empty: all of them
 	role     config.Role    // of its token
@@ -144,8 +144,8 @@ var noAccess = access{tenant: "-", readOnly: true, who: "unknown"}
 // accessKey is the key of the [access] in the context of a request.
 type accessKey struct{}
 
-// accessOf returns what the sender of a request may do. In a context without a request that
-// is nothing.
+// accessOf returns the rights of the sender of a request. A context without a request has
+// none.
 func accessOf(ctx context.Context) access {
 	if a, ok := ctx.Value(accessKey{}).(access); ok {
 		return a

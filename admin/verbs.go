@@ -4,7 +4,7 @@ package admin
 type Verb struct {
 	Name  string // such as "dlq list"
 	Help  string // one line
-	About string // shown below: what it does, then examples
+	About string // shown below: a description, then examples
 	// Args are the parameters without a flag, in order: "tenant", "tenant?" if it may be left out,
 	// "id*" for none or more, each of which is a request of its own, "id+" for one or more.
 	Args  []string
@@ -27,7 +27,7 @@ type Case struct {
 	List    string   // the field of the answer that has the rows; empty: the answer is one
 	Columns []string // "name=field|form" of a row
 	Empty   string   // said if there are no rows
-	Absent  string   // "what|verb" if there is no such thing: what is absent, and the verb that lists what there is
+	Absent  string   // "thing|verb" if there is no such thing: its name, and the verb that lists the existing ones
 	Exists  []string // one of these fields is not zero if the thing exists
 	Sum     string   // the fields, between spaces, of which the answers to several requests are added up, and printed as one
 	Each    string   // the operation that is asked for each row, whose answer is printed
@@ -43,7 +43,7 @@ const (
 // Groups are the verbs that have verbs below them, with their help.
 var Groups = map[string]string{
 	"dlq": "List, show, replay or discard dead letters.", "parked": "List, show, retry or discard events that the broker refused.",
-	"quotas": "Show what tenants may have, and what they use.",
+	"quotas": "Show the limits of tenants, and how much of them they use.",
 }
 
 // one are the parameters that are no flags of verbs about things that are named.
@@ -51,7 +51,7 @@ var one = []string{"limit", "after", "reason", "since", "correlationId"}
 
 // bulkFlags are flags of verbs that change many things, one page after the other.
 type bulkFlags struct {
-	Rate float64 `query:"rate" example:"N" doc:"How many a second at most; 0 is no limit."`
+	Rate float64 `query:"rate" example:"N" doc:"The most per second; 0 is no limit."`
 }
 
 var timerTable = []string{"tenant=tenantId", "service call=serviceCallId", "state=state", "due at=dueAt", "fired late=latenessMs|late", "correlation=correlationId", "due=dueAt|ago"}

@@ -30,7 +30,7 @@ func deny(t *testing.T, store *sqlite.Store, destination string) {
 	}
 }
 
-// TestDestinationThatFailsIsNamed on the overview and in the API, to those who may see all tenants.
+// TestDestinationThatFailsIsNamed on the overview and in the API, to people who may see all tenants.
 func TestDestinationThatFailsIsNamed(t *testing.T) {
 	t.Parallel()
 	s, store := operated(t, func(o *admin.Options) { o.Token, o.History = "", admin.NewHistory(new(app.Counters), nil) })

@@ -96,7 +96,7 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 		log.Warn("http_read_only is set, and there is no http_socket: nobody can pause firing; set http_socket to a path where a socket can be")
 	}
 	opt := admin.Options{
-		Addr: addr, Moves: !chosen, Socket: cfg.Socket(), Prefix: cfg.HTTPPrefix, Origin: cfg.HTTPOrigin, Proxies: cfg.HTTPTrustedProxies, Token: token, ReadOnly: cfg.HTTPReadOnly,
+		Addr: addr, AnyPort: !chosen, Socket: cfg.Socket(), Prefix: cfg.HTTPPrefix, Origin: cfg.HTTPOrigin, Proxies: cfg.HTTPTrustedProxies, Token: token, ReadOnly: cfg.HTTPReadOnly,
 		Monitor: what.Monitor, History: what.History, Metrics: what.Telemetry.Handler(), Events: what.Events,
 		Timers: what.App.Reader(), Operator: what.Store.Operator(), Service: what.App, Broker: what.Broker, MaxClockAhead: cfg.MaxClockAhead,
 		Waiting: what.Store.Inbox().InboxCounts, Unprotected: what.Unprotected.Last, Traced: what.Traces.Handler, Quotas: what.Quotas.limiter, Clock: what.Clock,
