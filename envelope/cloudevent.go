@@ -48,7 +48,7 @@ func (d *decoder) check() {
 		d.fail(timer.Invalid(timer.ReasonBadField, "specversion %s is not supported; send CloudEvents %s", timer.Quote(version), specVersion))
 	}
 	if d.envelopeTenantID != nil {
-		d.fail(timer.Invalid(timer.ReasonBadField, "tenantId is given beside specversion; a CloudEvent names its tenant in tenantid, an envelope has no specversion"))
+		d.fail(timer.Invalid(timer.ReasonBadField, "tenantId is given together with specversion; a CloudEvent names its tenant in tenantid, an envelope has no specversion"))
 	}
 	d.fail(ValidateSource(string(d.text("source", d.Source))))
 	if !absent(d.Base64) {
@@ -67,8 +67,8 @@ func (d *decoder) check() {
 	}
 }
 
-// trace returns the trace context in the body of a CloudEvent, or else that of the headers. As
-// in headers, a malformed one counts as absent.
+// trace returns the trace context in the body of a CloudEvent, or that of the headers if the
+// body has none. As in headers, a malformed one counts as absent.
 func (d *decoder) trace() (t timer.Trace) {
 	if d.SpecVersion != nil {
 		t = traceOf(textOf(d.TraceParent), textOf(d.TraceState))

@@ -9,7 +9,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// TestCloudEventsOfEvents name the source that is configured, and leave out what is empty.
+// TestCloudEventsOfEvents name the source that is configured, and leave out empty attributes.
 func TestCloudEventsOfEvents(t *testing.T) {
 	t.Parallel()
 	elsewhere := envelope.Format{CloudEvents: true, Source: "https://timers.example.com/eu?a=b&c"}

@@ -41,7 +41,7 @@ func TestDataComeBackByteForByte(t *testing.T) {
 	}
 }
 
-// What is no JSON value makes the body none, and never another command.
+// Text that is no JSON value makes the body none, and never another command.
 func TestDataThatAreInvalidStayInvalid(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{

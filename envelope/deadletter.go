@@ -20,7 +20,7 @@ const (
 	HeaderMarkUntil = "operatorMarkUntil" // RFC 3339: when a pause ends; absent if it lasts until it is resumed
 )
 
-// Headers of a dead letter, beside [HeaderType], [HeaderTenantID], a
+// Headers of a dead letter, in addition to [HeaderType], [HeaderTenantID], a
 // [HeaderMessageID] of its own and, if the original has one, its
 // [HeaderCorrelationID].
 const (
@@ -28,7 +28,7 @@ const (
 	HeaderDeadLetterDetail     = "deadLetterDetail"     // the reason for people, visible ASCII and spaces
 	HeaderDeadLetterTopic      = "deadLetterTopic"      // topic of the original
 	HeaderDeadLetterPosition   = "deadLetterPosition"   // position of the original in its topic; absent if unknown
-	HeaderDeadLetterOriginalID = "deadLetterOriginalId" // id of the original, in its body or else of the broker's message; absent if it has none
+	HeaderDeadLetterOriginalID = "deadLetterOriginalId" // id in the body of the original, or the id of the broker's message if the body has none; absent if neither has one
 	HeaderDeadLetterFirstAt    = "deadLetterFirstAt"    // RFC 3339: when it first became a dead letter
 	HeaderDeadLetterLastAt     = "deadLetterLastAt"     // RFC 3339: when it last became one
 	HeaderDeadLetterCount      = "deadLetterCount"      // how often it became one, from "1"

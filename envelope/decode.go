@@ -55,7 +55,7 @@ func DecodeWith(body []byte, get func(name string) string) (Message, error) {
 // fiftieth of the CPU time of a command (BenchmarkIntake, 2026-11).
 type decoder struct {
 	fields
-	names  *names
+	names  *fieldNames
 	header func(name string) string
 	err    error // the first mistake; values read after it are meaningless
 }
@@ -75,20 +75,20 @@ func (d *decoder) fail(err error) {
 	}
 }
 
-// names holds the names of fields, for errors.
-type names struct {
+// fieldNames are the names of fields, for errors.
+type fieldNames struct {
 	tenant, aggregate, correlation, causation                            string
 	payload, payloadTenant, payloadCall, payloadTimers, dueAt, reachedAt string
 	expiresAt, expiredAt, data                                           string
 }
 
 var (
-	inEnvelope = names{
+	inEnvelope = fieldNames{
 		"tenantId", "aggregateId", "correlationId", "causationId",
 		"payload", "payload.tenantId", "payload.serviceCallId", "payload.timers", "payload.dueAt", "payload.reachedAt",
 		"payload.expiresAt", "payload.expiredAt", "payload.data",
 	}
-	inCloudEvent = names{
+	inCloudEvent = fieldNames{
 		"tenantid", "subject", "correlationid", "causationid",
 		"data", "data.tenantId", "data.serviceCallId", "data.timers", "data.dueAt", "data.reachedAt",
 		"data.expiresAt", "data.expiredAt", "data.data",
@@ -181,7 +181,7 @@ func (d *decoder) scheduleMany(m *Message) timer.ScheduleTimers {
 	return c
 }
 
-// cancelMany reads a CancelTimers, or what a RescheduleTimers has in common with it.
+// cancelMany reads a CancelTimers, or the fields that a RescheduleTimers has in common with it.
 func (d *decoder) cancelMany(m *Message) timer.CancelTimers {
 	d.many(m)
 	c := timer.CancelTimers{TenantID: m.TenantID, Version: version(m), CorrelationID: m.CorrelationID, Trace: d.trace()}

@@ -24,8 +24,8 @@ func contract(t *testing.T) string {
 	return string(page)
 }
 
-// The commands of the examples are valid, and the events are those that the
-// service would send.
+// The commands of the examples are valid, and the service would send the
+// events.
 func TestExamplesOfTheDocsDecode(t *testing.T) {
 	t.Parallel()
 	var command timer.ScheduleTimer

@@ -12,7 +12,7 @@ import (
 )
 
 // These are the bodies of messages, with their fields in order. The data of a timer,
-// and the list of a ScheduleTimers, are inserted into what the library has encoded.
+// and the list of a ScheduleTimers, are inserted into the output of the library.
 type (
 	envelopeBody struct {
 		ID            string              `json:"id"`

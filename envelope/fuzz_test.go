@@ -61,8 +61,8 @@ func checkDecode(t *testing.T, body []byte) {
 	}
 }
 
-// checkOrigin checks that what is read of any body is valid, and that of a valid
-// one is what Decode reads.
+// checkOrigin checks that the ids of any body are valid, and that those of a valid
+// one are the ids that Decode reads.
 func checkOrigin(t *testing.T, o envelope.Origin, m envelope.Message, err error) {
 	t.Helper()
 	if o.ID != "" && timer.ValidateID("id", o.ID) != nil || o.CorrelationID != "" && timer.ValidateID("id", o.CorrelationID) != nil ||

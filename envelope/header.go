@@ -11,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Headers that every adapter sets beside the body. On the way in only
+// Headers that every adapter sets next to the body. On the way in only
 // [HeaderCorrelationID], [HeaderTraceParent] and [HeaderTraceState] are read,
 // by [CorrelationFrom] and [TraceFrom]. No other header is copied from a command
 // to an event.

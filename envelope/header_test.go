@@ -18,7 +18,7 @@ const (
 )
 
 // TestHeaders has the headers of each message, which repeat the body and carry the trace. They
-// leave out what is empty, and come back when they are encoded as JSON, which the standard
+// leave out empty values, and come back when they are encoded as JSON, which the standard
 // library reads in the same way.
 func TestHeaders(t *testing.T) {
 	t.Parallel()

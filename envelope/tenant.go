@@ -12,8 +12,8 @@ import (
 
 // TenantOf returns the tenant in a body that may be invalid, to route its dead letter. It
 // returns [timer.NoTenant] unless the body names exactly one tenant, and that is valid. An
-// envelope names it in tenantId, and a CloudEvent in the attribute tenantid, or else in the
-// tenantId of its data. TenantOf reads as far as the body makes sense, at most [MaxBytes].
+// envelope names it in tenantId, and a CloudEvent in the attribute tenantid, or without it in
+// the tenantId of its data. TenantOf reads as far as the body makes sense, at most [MaxBytes].
 func TenantOf(body []byte) timer.TenantID { return cmp.Or(OriginOf(body).TenantID, timer.NoTenant) }
 
 // An Origin holds the ids in a body that may be invalid. Each is empty if there is no valid one.
@@ -52,7 +52,7 @@ func (f *fields) origin() Origin {
 	}
 }
 
-// valid returns the text of a string if it is valid, else "".
+// valid returns the text of a string, or "" if it is not valid.
 func valid[T ~string](v value, validate func(T) error) T {
 	text := T(textOf(v))
 	if validate(text) != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Times are kept in UTC and rounded up. Several of those that are refused pass
+// Times are kept in UTC and rounded up. Several of the refused ones pass
 // time.Parse(time.RFC3339Nano, …) or its siblings in other languages.
 func TestParsesTimesOfVectors(t *testing.T) {
 	t.Parallel()

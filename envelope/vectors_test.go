@@ -99,7 +99,7 @@ func TestDecodeRefusesVectors(t *testing.T) {
 				t.Errorf("got %s: %s\nwant %s: …%s…", invalid.Reason, invalid.Detail, v.Reason, v.Detail)
 			}
 			if m != (envelope.Message{}) {
-				t.Errorf("returns %+v beside the error", m)
+				t.Errorf("returns %+v with the error", m)
 			}
 			checkDecode(t, v.body(t))
 		})

@@ -15,7 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// brokers are those that have clients outside the process.
+// brokers are the brokers that have clients outside the process.
 var brokers = []struct {
 	name, host, protocol string
 	routing              broker.Routing

@@ -48,7 +48,7 @@ func TestFilesAreUpToDate(t *testing.T) {
 			continue
 		}
 		if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, text) {
-			t.Errorf("%s is not what is made from the code (%v): run go test ./envelope/schema -update", name, err)
+			t.Errorf("%s differs from the file that is made from the code (%v): run go test ./envelope/schema -update", name, err)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// headers returns the schemas of what stands beside the bodies.
+// headers returns the schemas of the headers.
 func headers(t *testing.T) map[string]object {
 	t.Helper()
 	identity := map[string]any{
@@ -43,7 +43,7 @@ func headers(t *testing.T) map[string]object {
 		},
 		"CommandHeaders": {
 			"title": "CommandHeaders", "type": "object",
-			"description": "What the service reads. Whatever is malformed is ignored, and any other header. A producer may leave all of them out.",
+			"description": "The headers that the service reads. It ignores malformed ones, and all others. A producer may leave all of them out.",
 			"properties": object{
 				envelope.HeaderCorrelationID:     object{"type": "string", "description": "Trace of the request, if the body has none."},
 				envelope.HeaderTraceParent:       object{"type": "string", "description": "W3C Trace Context, if the body has none."},

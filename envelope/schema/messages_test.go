@@ -16,7 +16,7 @@ import (
 // The schemas have keywords only that mean the same in draft 2020-12 and in draft
 // 07, which is what tools for AsyncAPI read.
 
-// namespace is what the $id of a schema begins with. The version follows.
+// namespace is the beginning of the $id of each schema. The version follows.
 const namespace = "https://github.com/event-service-agent/timer-service/contract/"
 
 // Forms of values.

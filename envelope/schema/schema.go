@@ -1,5 +1,5 @@
 // Package schema is the wire contract for machines: a JSON Schema (draft 2020-12) of
-// each message and of the headers beside it, and an AsyncAPI 3.0 document of the
+// each message and of its headers, and an AsyncAPI 3.0 document of the
 // channels on each broker. The files are made from package envelope and from the
 // drivers by this package's test; docs/messages.md says the same for people.
 //
@@ -40,8 +40,8 @@ func Of(name string) []byte {
 	return text
 }
 
-// Names returns the names of all schemas, sorted: types of messages, those with
-// CloudEvent at the end for messages in that format, and the headers beside them.
+// Names returns the names of all schemas, sorted: types of messages, with
+// CloudEvent at the end for messages in that format, and the headers.
 func Names() []string {
 	names, _ := fs.Glob(schemas, "*.json") // the pattern is well formed
 	for i, name := range names {
