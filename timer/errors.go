@@ -14,7 +14,7 @@ var (
 	// newer than this binary): stop accepting commands, report unhealthy, exit.
 	ErrFatal = errors.New("fatal")
 	// ErrLocked means that another transaction held a lock for too long, for this
-	// command or for one beside it.
+	// command or for another one in its transaction.
 	ErrLocked = errors.New("another transaction holds the timer")
 	// ErrNotFound means that the tenant has no such timer.
 	ErrNotFound = errors.New("timer not found")
@@ -26,7 +26,7 @@ var (
 	ErrReached = errors.New("the timer has fired")
 	// ErrExpired means that a command had no effect: the timer has expired.
 	ErrExpired = errors.New("the timer has expired")
-	// ErrOverQuota means that a tenant may not have so many timers now.
+	// ErrOverQuota means that timers exceed a quota of their tenant.
 	ErrOverQuota = errors.New("over the quota of the tenant")
 )
 

@@ -59,7 +59,7 @@ type Inbox interface {
 	// DeferInbox sets RetryAt, Reason, Attempts and LastError of messages that wait, by Seq.
 	DeferInbox(ctx context.Context, messages ...InboxMessage) error
 
-	// DeleteInbox deletes messages by Seq. Those that are gone do not matter.
+	// DeleteInbox deletes messages by Seq, and ignores numbers of messages that are gone.
 	DeleteInbox(ctx context.Context, seqs ...int64) error
 
 	// NextInbox returns the earliest RetryAt of all messages that wait, or zero if none does.

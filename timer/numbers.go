@@ -13,7 +13,7 @@ const (
 )
 
 // A Number says how far a database is: every message of a kind in a log of the broker, up to
-// the number, has done in it what it has to do. A log is, for example, a stream of NATS or a
+// the number, has had its effect there. A log is, for example, a stream of NATS or a
 // partition of Kafka.
 type Number struct {
 	Broker string // id of the broker; empty if an earlier version of the service wrote it
@@ -22,7 +22,7 @@ type Number struct {
 	Number int64 // the broker's number of the message; 0: none yet
 }
 
-// A DecisionKind is what a [Decision] is about.
+// A DecisionKind is the subject of a [Decision].
 type DecisionKind string
 
 // Kinds.

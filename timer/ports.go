@@ -42,7 +42,7 @@ type Commands interface {
 type Transaction interface {
 	Commands
 
-	// List returns timers of a tenant as [Reader] does, with what the transaction has changed.
+	// List returns timers of a tenant as [Reader] does, with the changes of the transaction.
 	List(ctx context.Context, filter Filter) (Page, error)
 
 	// PutInbox adds messages to the [Inbox] in the transaction.
@@ -174,7 +174,7 @@ func (f Filter) Validate() error {
 		!f.OverFrom.IsZero() && f == Filter{OverFrom: f.OverFrom, After: f.After, Limit: f.Limit}:
 		return nil
 	}
-	return Invalid(ReasonMissingField, "name a tenant, or else a correlation id, a time before which timers are due, or one since when they are over, and nothing more")
+	return Invalid(ReasonMissingField, "name a tenant, or without one either a correlation id, a time before which timers are due, or one since when they are finished")
 }
 
 // These bound the entries of a page of [Reader].
@@ -276,7 +276,7 @@ const (
 type FailingDestination struct {
 	Destination string    // the topic, and the partition if the broker names it; of a handler the tenant and the prefix
 	Events      int64     // how many; [MaxFailing] may stand for more
-	Oldest      time.Time // when the oldest of those that are counted came to the outbox
+	Oldest      time.Time // when the oldest of these events came to the outbox
 	Reason      string    // of the failure of the event that was tried most often
 }
 

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Known is what a database says about itself at a start.
+// Known is the state of a database at a start.
 type Known struct {
 	Numbers []Number // the last one of each log and kind
 	Empty   bool     // the database holds no timer, event or message, like a new one
 }
 
-// A Recoverer is the part of a store by which a start brings the database up to what the
-// broker has.
+// A Recoverer is the part of a store by which a start adds to the database the messages that
+// only the broker has.
 type Recoverer interface {
 	// Known returns the numbers in the database.
 	Known(ctx context.Context) (Known, error)
@@ -39,7 +39,7 @@ type Recoverer interface {
 	Fired(ctx context.Context, keep time.Duration, events ...DueTimeReached) (changed int, err error)
 
 	// Alone runs fn while no other instance uses the database. If other instances run, they
-	// have read what the database lacked, and Alone returns nil without calling fn. If
+	// have read the missing messages, and Alone returns nil without calling fn. If
 	// another instance is within Alone, it returns an error and does not wait. The context
 	// of fn ends when another instance may use the database.
 	Alone(ctx context.Context, fn func(context.Context) error) error
@@ -72,6 +72,6 @@ func (u Unprotected) String() string {
 	if u.More {
 		n += " or more"
 	}
-	return fmt.Sprintf("timers older than what the broker still has (since %s): %s; the oldest is of %s; only a backup protects them",
+	return fmt.Sprintf("timers older than the messages that the broker still has (since %s): %s; the oldest is of %s; only a backup protects them",
 		since, n, u.Oldest.UTC().Format(time.RFC3339))
 }

@@ -247,7 +247,7 @@ func (s SelectionStep) Apply(ctx context.Context, now time.Time, to Commands) ([
 	return to.Cancel(ctx, now, s.Cancels...)
 }
 
-// Doing returns what the commands do, for errors: "cancel" or "reschedule".
+// Doing returns the operation of the commands, for errors: "cancel" or "reschedule".
 func (s SelectionStep) Doing() string {
 	if len(s.Moves) > 0 {
 		return "reschedule"
@@ -349,8 +349,8 @@ var errChanged = errors.New("a timer changed after it was read")
 // ApplySelected cancels or moves the timers that a command selects. List returns a page of a
 // filter, and apply applies a step, which is one transaction. Service calls that are named take
 // one step, a prefix or a correlation id many. After an error ApplySelected may be called again
-// with the same command, also with one that moves timers by a duration: it leaves alone what it
-// has moved.
+// with the same command, also with one that moves timers by a duration: it leaves alone the
+// timers that it has moved.
 func ApplySelected(ctx context.Context, c SelectionCommand, list Lister, apply func(context.Context, SelectionStep) ([]Result, error)) (n SelectionCounts, err error) {
 	f := c.Filter()
 	f.Limit = selectionStep
@@ -378,7 +378,7 @@ func ApplySelected(ctx context.Context, c SelectionCommand, list Lister, apply f
 	return n, err
 }
 
-// step returns the commands for timers that were read, and counts those that need none.
+// step returns the commands for timers that were read, and counts timers that need none.
 func (c SelectionCommand) step(entries []Entry) (s SelectionStep, n SelectionCounts) {
 	for _, e := range entries {
 		switch {

@@ -129,7 +129,7 @@ const (
 // States lists all states.
 var States = [...]State{Scheduled, Reached, Expired, Canceled}
 
-// Marked reports whether a timer in this state has an event: it is Reached or Expired.
+// Marked reports whether a timer in this state is Reached or Expired, so that there is an event.
 func (s State) Marked() bool { return s == Reached || s == Expired }
 
 // stateAt returns the state of a timer that is marked at a time.
@@ -282,7 +282,7 @@ func (s Status) Move(c *ScheduleTimer) (Status, Outcome) {
 }
 
 // Follow returns a version for a command that must take effect: v if it is newer than the
-// version of the timer, or else a version of the millisecond after that.
+// version of the timer, and a version of the millisecond after that otherwise.
 func (s Status) Follow(v Version) Version {
 	if v.Compare(s.Version) <= 0 {
 		v.TimestampMS = s.Version.TimestampMS + 1

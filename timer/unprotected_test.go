@@ -16,7 +16,7 @@ func TestUnprotectedInWords(t *testing.T) {
 		"backup only: the broker keeps nothing that was read":  {At: noon, Timers: 1},
 		"of all timers that wait (since 2026-01-02T12:00:00Z)": {At: noon, Before: noon},
 		"too many to look at all":                              {At: noon, Before: noon, More: true},
-		"timers older than what the broker still has (since 2026-01-02T12:00:00Z): 7; the oldest is of 2026-01-02T11:00:00Z; only a backup protects them": {At: noon, Before: noon, Timers: 7, Oldest: noon.Add(-time.Hour)},
+		"timers older than the messages that the broker still has (since 2026-01-02T12:00:00Z): 7; the oldest is of 2026-01-02T11:00:00Z; only a backup protects them": {At: noon, Before: noon, Timers: 7, Oldest: noon.Add(-time.Hour)},
 		": 7 or more; ": {At: noon, Before: noon, Timers: 7, More: true},
 	} {
 		if got := u.String(); !strings.Contains(got, want) {
