@@ -9,24 +9,26 @@ import (
 )
 
 const (
-	apartFor  = 5 * time.Second // how long a tenant is skipped whose timers can't be marked
-	apartMost = 10              // failures without a success, after which the database is at fault
+	skipFor  = 5 * time.Second // how long a tenant is skipped whose timers can't be marked
+	maxSkips = 10              // failures without a success, after which the database is at fault
 )
 
-// An apart holds the tenants that are skipped because the database refuses to mark their timers,
+// skippedTenants are the tenants whose timers the database refuses to mark,
 // and the reason.
-type apart struct {
+type skippedTenants struct {
 	until map[timer.TenantID]time.Time
 	err   error // of the last of these tenants
 }
 
 // has reports whether a tenant is skipped.
-func (a *apart) has(tenant timer.TenantID, now time.Time) bool { return now.Before(a.until[tenant]) }
+func (a *skippedTenants) has(tenant timer.TenantID, now time.Time) bool {
+	return now.Before(a.until[tenant])
+}
 
 // why returns the error of the skipped tenants, or nil if there are none.
-func (a *apart) why(now time.Time) error {
+func (a *skippedTenants) why(now time.Time) error {
 	for tenant, until := range a.until {
-		if !now.Before(until.Add(apartFor)) { // the tenant had its turn since
+		if !now.Before(until.Add(skipFor)) { // the tenant had its turn since
 			delete(a.until, tenant)
 		}
 	}
@@ -43,12 +45,12 @@ func (p *Poller) allow(now time.Time, only timer.TenantID, paused *bool) timer.A
 	if p.opt.Quotas != nil {
 		quota = p.opt.Quotas.Allowance(now)
 	}
-	if only == "" && len(p.apart.until) == 0 && len(p.pauses) == 0 {
+	if only == "" && len(p.skipped.until) == 0 && len(p.pauses) == 0 {
 		return quota
 	}
 	return func(tenant timer.TenantID) int {
 		switch {
-		case only != "" && tenant != only, only == "" && p.apart.has(tenant, now):
+		case only != "" && tenant != only, only == "" && p.skipped.has(tenant, now):
 			return 0
 		case p.pauses.Of(tenant, now).Paused():
 			*paused = true
@@ -80,7 +82,7 @@ func (p *Poller) fireApart(ctx context.Context, failed error) error {
 	fired := 0
 	refused := make(map[timer.TenantID]error)
 	for tenant := range due {
-		if p.apart.has(tenant, now) {
+		if p.skipped.has(tenant, now) {
 			continue
 		}
 		one, err := p.fire(ctx, tenant)
@@ -88,14 +90,14 @@ func (p *Poller) fireApart(ctx context.Context, failed error) error {
 		if err != nil {
 			refused[tenant] = err
 		}
-		if fired == 0 && len(refused) > apartMost {
+		if fired == 0 && len(refused) > maxSkips {
 			return failed
 		}
 	}
 	for tenant, err := range refused {
-		p.apart.until[tenant] = now.Add(apartFor)
-		p.apart.err = fmt.Errorf("timers of tenant %s: %w", tenant, err)
-		p.log.ErrorContext(ctx, "timers of a tenant can't be marked, will retry", "tenant_id", tenant, "error", err, "retry_in", apartFor)
+		p.skipped.until[tenant] = now.Add(skipFor)
+		p.skipped.err = fmt.Errorf("timers of tenant %s: %w", tenant, err)
+		p.log.ErrorContext(ctx, "timers of a tenant can't be marked, will retry", "tenant_id", tenant, "error", err, "retry_in", skipFor)
 	}
 	return nil
 }
@@ -105,7 +107,7 @@ const (
 	pausesAge      = 500 * time.Millisecond // for which pauses that were read count
 )
 
-// readPauses reads which pauses people have set, and logs what has changed. The pauses are in
+// readPauses reads which pauses people have set, and logs changes. The pauses are in
 // the store, for all instances. While one batch follows the other they are read twice a
 // second: to read them in each poll took a twentieth of the time of a batch on PostgreSQL
 // (measured 2026-11).

@@ -24,7 +24,7 @@ type backpressure struct {
 	warned bool
 }
 
-// wait returns zero if timers may fire, or else how long to wait before asking again.
+// wait returns how long to wait before asking again; zero if timers may fire.
 func (b *backpressure) wait(ctx context.Context, now time.Time) time.Duration {
 	if !b.full() {
 		if b.warned {

@@ -107,7 +107,7 @@ func (b *bench) poll(opt poller.Options) *poller.Poller {
 		}
 	}
 	began := time.Now()
-	if opt.Elapsed == nil { // which a machine has beside its clock
+	if opt.Elapsed == nil { // the monotonic clock of a machine
 		opt.Elapsed = func() time.Duration { return time.Since(began) }
 	}
 	p := poller.New(&fault.Store{Full: b.store, Decide: b.decide}, b, slog.New(slog.NewTextHandler(&b.log, nil)), opt)
@@ -123,7 +123,7 @@ func (b *bench) poll(opt poller.Options) *poller.Poller {
 	return p
 }
 
-// failing returns what has calls fail while it is so, of some operations or of all.
+// failing returns a decision that has calls fail while so is true, of some operations or of all.
 func failing(so func() bool, ops ...string) fault.Decide {
 	return func(op string) fault.Kind {
 		if (len(ops) == 0 || slices.Contains(ops, op)) && so() {

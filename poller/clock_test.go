@@ -29,7 +29,7 @@ func TestShortJumpWithinALongInterval(t *testing.T) {
 	})
 }
 
-// TestStartWaitsForAnAnswerOnlyShortly starts with what is overdue.
+// TestStartWaitsForAnAnswerOnlyShortly starts with overdue timers.
 func TestStartWaitsForAnAnswerOnlyShortly(t *testing.T) {
 	silent := func(context.Context) (time.Time, error) { return time.Time{}, errors.New("no answer") }
 	for name, c := range map[string]struct {

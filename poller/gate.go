@@ -101,10 +101,10 @@ const (
 	bookedTime     = 5 * time.Second       // how long after a due time, at most the interval
 )
 
-// booked are due times of timers that a host has scheduled in a transaction of its own. The
+// expectedDue are due times of timers that a host has scheduled in a transaction of its own. The
 // poller is not notified of the commit, and the transaction may be rolled back. So it polls
 // often, from the due time on, until the timer has fired or a polling interval is over.
-type booked struct {
+type expectedDue struct {
 	mu    sync.Mutex
 	times map[int64]bool // in Unix milliseconds, rounded up
 }
@@ -123,7 +123,7 @@ func (p *Poller) Booked(due time.Time) {
 }
 
 // next returns when to poll, at most latest.
-func (b *booked) next(now, latest time.Time, keep time.Duration) time.Time {
+func (b *expectedDue) next(now, latest time.Time, keep time.Duration) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	soon := now.Add(bookedInterval)
@@ -144,7 +144,7 @@ func (b *booked) next(now, latest time.Time, keep time.Duration) time.Time {
 }
 
 // fired records that timers have fired.
-func (b *booked) fired(events []timer.DueTimeReached) {
+func (b *expectedDue) fired(events []timer.DueTimeReached) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range events {

@@ -63,7 +63,7 @@ func (g *guard) jumped(now time.Time) bool { return g.gained(now) > JumpLimit }
 // reference that does not answer at the first poll is not a reason.
 func (g *guard) doubts() bool { return g.waiting && (g.contradicted || !g.base.IsZero()) }
 
-// wait returns zero if now can be believed, or else how long to wait before asking again.
+// wait returns how long to wait before asking again; zero if now can be believed.
 func (g *guard) wait(ctx context.Context, now time.Time) time.Duration {
 	first := g.base.IsZero()
 	if !first && !g.jumped(now) {
@@ -99,18 +99,18 @@ func (g *guard) believe(now time.Time) {
 	g.waiting, g.contradicted = false, false
 }
 
-// An opinion is the answer of the reference about the clock.
-type opinion int
+// A clockOpinion is the answer of the reference about the clock.
+type clockOpinion int
 
 const (
-	silent    opinion = iota // no answer now
-	none                     // no answer, ever
-	agrees                   // the clock is not ahead
-	disagrees                // the clock is ahead
+	silent    clockOpinion = iota // no answer now
+	none                          // no answer, ever
+	agrees                        // the clock is not ahead
+	disagrees                     // the clock is ahead
 )
 
 // ask asks the reference whether now is right.
-func (g *guard) ask(ctx context.Context, now time.Time) opinion {
+func (g *guard) ask(ctx context.Context, now time.Time) clockOpinion {
 	if g.reference == nil {
 		return none
 	}

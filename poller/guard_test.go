@@ -18,7 +18,7 @@ type poll struct {
 	holds   bool
 }
 
-// A reference is what a second source says at a poll.
+// A reference is a second source of the time.
 type reference func(context.Context, poll) (time.Time, error)
 
 func right(_ context.Context, l poll) (time.Time, error) { return noon.Add(l.elapsed), nil }

@@ -168,7 +168,7 @@ func TestAPauseEndsAtItsTime(t *testing.T) {
 	}
 }
 
-// TestAPausedTenantDelaysNobody has a tenant with far more due than a batch holds, beside
+// TestAPausedTenantDelaysNobody has a tenant with far more due than a batch holds, and
 // one whose timers are due now and then, and the poller looks once a second beyond that.
 // Resumed, it fires in the order of the due times.
 func TestAPausedTenantDelaysNobody(t *testing.T) {
@@ -190,7 +190,7 @@ func TestAPausedTenantDelaysNobody(t *testing.T) {
 			b.Errorf("looked %d times for %d timers, and %d times in a minute", before, others, n)
 		}
 		if cleared := p.Status().Cleared; cleared.Before(at) {
-			b.Errorf("all else had fired at %v, want a second ago", cleared)
+			b.Errorf("all others had fired at %v, want a second ago", cleared)
 		}
 		b.resume("paused")
 		p.Refresh()

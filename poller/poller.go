@@ -69,11 +69,11 @@ type Poller struct {
 	gate    gate
 	guard   guard
 	outbox  backpressure
-	apart   apart
+	skipped skippedTenants
 	status  status
 	waited  time.Duration // how long Await took in the current poll
 	cleared time.Time     // see [Status]
-	booked  booked
+	booked  expectedDue
 
 	pauses     timer.Pauses  // that were read last
 	pausesRead time.Duration // when they were read
@@ -109,11 +109,11 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 	}
 	p := &Poller{
 		store: store, clock: clock, log: log, opt: opt,
-		gate:   gate{wake: make(chan struct{}, 1)},
-		guard:  guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
-		outbox: backpressure{log: log, full: opt.Full},
-		apart:  apart{until: make(map[timer.TenantID]time.Time)},
-		booked: booked{times: make(map[int64]bool)},
+		gate:    gate{wake: make(chan struct{}, 1)},
+		guard:   guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
+		outbox:  backpressure{log: log, full: opt.Full},
+		skipped: skippedTenants{until: make(map[timer.TenantID]time.Time)},
+		booked:  expectedDue{times: make(map[int64]bool)},
 	}
 	p.refresh.Store(true)
 	return p
@@ -142,7 +142,7 @@ func (p *Poller) Run(ctx context.Context) error {
 			retry = minRetry
 		}
 		if err == nil {
-			err = p.apart.why(p.now())
+			err = p.skipped.why(p.now())
 		}
 		limit := next.at.Sub(began)
 		p.status.sleep(p.opt.Elapsed(), limit, Status{Err: err, Clock: p.guard.doubts(), Behind: p.guard.behind, Full: !p.outbox.since.IsZero(), Paused: p.pauses, Cleared: p.cleared})
@@ -225,7 +225,7 @@ func (p *Poller) await(ctx context.Context) bool {
 // limited returns when to poll again while a tenant is over its rate or paused: when it may
 // fire again, or when the next timer is due. That timer may belong to the same tenant, so the
 // poller waits for minDelay at least.
-func (p *Poller) limited(ctx context.Context, done firing, latest time.Time) (wake, error) {
+func (p *Poller) limited(ctx context.Context, done fireResult, latest time.Time) (wake, error) {
 	at, err := p.next(ctx, done.now, latest)
 	if done.again.Before(at) {
 		at = done.again
@@ -254,8 +254,8 @@ const (
 	txGrace   = time.Second            // longest transaction after the end of Run's context
 )
 
-// A firing is the result of a transaction that fires timers.
-type firing struct {
+// A fireResult is the result of a transaction that fires timers.
+type fireResult struct {
 	now    time.Time // time of the transaction
 	fired  int       // timers
 	again  time.Time // when a tenant that is over its rate may fire again; zero if no tenant is
@@ -265,16 +265,16 @@ type firing struct {
 // fire fires timers that are due now, of one tenant if it is named, at most one batch. It
 // marks the timers and appends their events in one transaction, so either both happen or
 // neither. The transaction outlives ctx by a second.
-func (p *Poller) fire(ctx context.Context, only timer.TenantID) (firing, error) {
+func (p *Poller) fire(ctx context.Context, only timer.TenantID) (fireResult, error) {
 	ctx, cancel := pause.Outlive(ctx, txTimeout, txGrace)
 	defer cancel()
 
-	d := firing{now: p.now()}
+	d := fireResult{now: p.now()}
 	now := d.now
 	var events []timer.DueTimeReached
 	var traced func()
 	if p.guard.jumped(now) { // the clock jumped since NextDue: the next poll waits
-		return firing{}, nil
+		return fireResult{}, nil
 	}
 	allow := p.allow(now, only, &d.paused)
 	err := p.store.Update(ctx, func(tx timer.Tx) error {
@@ -290,7 +290,7 @@ func (p *Poller) fire(ctx context.Context, only timer.TenantID) (firing, error) 
 		return tx.Emit(ctx, events...)
 	})
 	if err != nil {
-		return firing{}, err
+		return fireResult{}, err
 	}
 	traced()
 	if len(events) > 0 {

@@ -310,7 +310,7 @@ func TestLongHoldIsTold(t *testing.T) {
 }
 
 // TestEventsCarryTheTraceOfTheirFiring has the first transaction fail after its events
-// were traced: what is not committed has not fired.
+// were traced: timers fire only by the commit.
 func TestEventsCarryTheTraceOfTheirFiring(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -24,7 +24,7 @@ func (b *bench) rates(perSecond map[timer.TenantID]float64) *quota.Limiter {
 }
 
 // TestATenantThatIsHeldBackDelaysNobody has a tenant with far more due than it
-// may fire, in crowds and not, beside one whose timers are due now and then.
+// may fire, in crowds and not, and one whose timers are due now and then.
 func TestATenantThatIsHeldBackDelaysNobody(t *testing.T) {
 	for name, batch := range map[string]int{"more is due than a batch": 20, "less is due": 1000} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestAHeldBackTenantDoesNotKeepThePollerBusy(t *testing.T) {
 }
 
 // TestWhatMayFireGoesWithoutPause has more due than a batch holds, of tenants
-// that may fire, beside one that may not.
+// that may fire, and of one that may not.
 func TestWhatMayFireGoesWithoutPause(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		const small, great = 50, 100
