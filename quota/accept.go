@@ -37,8 +37,8 @@ const (
 	liveDelay = 5 * time.Second // of live_timers: it is not known when a timer fires
 )
 
-// Allow returns nil if commands, all of one tenant and one message, may go to the store, or
-// else the limit that they exceed. Far below the limits Allow neither blocks nor asks the
+// Allow returns nil if commands, all of one tenant and one message, may go to the store, and
+// the limit that they exceed otherwise. Far below the limits Allow neither blocks nor asks the
 // store. It returns an error only if the store does, or if ctx ends.
 //
 // Allow takes tokens for the commands from the accept rate. The caller reports the results of
@@ -132,7 +132,7 @@ func (l *Limiter) Done(tenant timer.TenantID, n int, results ...timer.Result) {
 }
 
 // exceeded says which limit n commands of the tenant exceed, and when to try again. If they
-// add timers, the limit is the number of waiting timers, or else the accept rate.
+// add timers, the limit is the number of waiting timers, and the accept rate otherwise.
 func (l *Limiter) exceeded(tenant timer.TenantID, limits Limits, n int, added int64) *Exceeded {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -192,8 +192,8 @@ func TestLimitsAreLoadedWhileKeysAreLookedUp(t *testing.T) {
 	}
 }
 
-// TestFewCommandsWaitForALookUp of keys, at a store that does not answer: those that wait
-// keep commands of other tenants from being handled.
+// TestFewCommandsWaitForALookUp of keys, at a store that does not answer: waiting
+// ones keep commands of other tenants from being handled.
 func TestFewCommandsWaitForALookUp(t *testing.T) {
 	inBubble(t, of(quota.Limits{Live: 8}), quota.Options{}, func(t *testing.T, k *quota.Limiter, _ *fakeStore) {
 		answer := make(chan struct{})
@@ -305,7 +305,7 @@ func TestWaitingCommandsTakeTheWholeRate(t *testing.T) {
 						continue
 					}
 					if fresh := allow(t, l, "acme", quota.Fresh); fresh == nil {
-						t.Fatal("a fresh command came before those that wait")
+						t.Fatal("a fresh command came before the waiting ones")
 					}
 					time.Sleep(exceeded.Delay)
 				}
@@ -318,8 +318,8 @@ func TestWaitingCommandsTakeTheWholeRate(t *testing.T) {
 }
 
 // TestFirstComeFirstServed has fresh commands come while others wait for the rate: they do not
-// take the tokens of those. When none of those has come for so long that the bucket is full,
-// they do.
+// take the tokens of the others. They do once the bucket is full, because none of the others has
+// come for a while.
 func TestFirstComeFirstServed(t *testing.T) {
 	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1, Burst: 3}}), quota.Options{}, func(t *testing.T, l *quota.Limiter, _ *fakeStore) {
 		for range 3 + 4 {
@@ -327,7 +327,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		}
 		time.Sleep(999 * time.Millisecond)
 		if exceeded := allow(t, l, "acme", quota.Fresh); exceeded == nil || exceeded.Delay != time.Millisecond {
-			t.Errorf("a fresh command has %+v, want the delay of those that wait", exceeded)
+			t.Errorf("a fresh command has %+v, want the delay of the waiting ones", exceeded)
 		}
 		time.Sleep(time.Millisecond)
 		if exceeded := allow(t, l, "acme", quota.Again); exceeded != nil {

@@ -146,7 +146,7 @@ const slack = 1e-6
 // A share is one instance's part of a [Rate].
 type share struct {
 	rate  float64 // tokens a second
-	burst float64 // tokens at most
+	burst float64 // most tokens
 }
 
 // share returns the part of one of n instances.

@@ -8,13 +8,13 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A live says how many timers of a tenant wait: the timers that were counted, the timers that
+// A liveCount estimates how many timers of a tenant wait: the timers that were counted, the timers that
 // this instance has added since, and the timers that commands in flight may add. The number
 // is too high if timers have fired or were canceled since, or if commands were in flight
 // during the count, so the limiter counts again before it refuses a command, at most once a
-// second unless fewer wait. A count while a host's transaction is open misses the timers that
-// the transaction has scheduled. So after its commit that many timers may exceed the limit.
-type live struct {
+// second unless fewer wait. A count while a transaction of the host program is open misses the
+// timers that the transaction has scheduled. So after its commit that many timers may exceed the limit.
+type liveCount struct {
 	counted int64     // timers that waited at the count
 	added   int64     // timers that were new since
 	pending int64     // commands in flight
@@ -22,16 +22,16 @@ type live struct {
 	fewer   bool      // fewer wait since the count
 }
 
-// countAge is the greatest age of a count at the limit, and beside other instances, which may
+// countAge is the greatest age of a count at the limit, and with other instances, which may
 // have added timers, from half of the limit on. Below that it is ten times as long.
 const countAge = time.Second
 
-// all returns how many timers wait at most, without commands in flight. It assumes that each
+// all returns the most timers that may wait, without commands in flight. It assumes that each
 // other instance has added as many as this one since the count.
-func (l *live) all(instances int) int64 { return l.counted + l.added*int64(instances) }
+func (l *liveCount) all(instances int) int64 { return l.counted + l.added*int64(instances) }
 
-// fit reports whether the tenant may have the timers that its commands add, and returns how
-// many these are at most. Before it says no it asks the store.
+// fit reports whether the tenant may have the timers that its commands add, and returns an upper
+// bound of their number. Before it says no it asks the store.
 func (l *Limiter) fit(ctx context.Context, store timer.Reader, limits Limits, turn Turn, commands []timer.ScheduleTimer) (fits bool, added int64, err error) {
 	tenant, n := commands[0].TenantID, int64(len(commands))
 	old := false
@@ -58,7 +58,7 @@ func (l *Limiter) fit(ctx context.Context, store timer.Reader, limits Limits, tu
 	return fits, added, nil
 }
 
-// admit reports whether commands that add so many timers may go to the store. If so, it
+// admit reports whether commands that add timers may go to the store. If so, it
 // records that they are in flight. Old says that the timers must be counted first, unless
 // they were just counted.
 func (l *Limiter) admit(tenant timer.TenantID, added, commands, limit int64, justCounted bool) (fits, old bool) {

@@ -19,10 +19,10 @@ type fakeStore struct {
 	timer.Reader
 	commit time.Duration
 	fails  error
-	slow   time.Duration // what a count takes when it has counted
-	lookup time.Duration // what a Get takes
+	slow   time.Duration // of a count, when it has counted
+	lookup time.Duration // of a Get
 
-	lookups, most atomic.Int64 // calls of Get at work, now and at most
+	lookups, most atomic.Int64 // calls of Get at work: now, and the most at a time
 
 	mu     sync.Mutex
 	timers map[timer.Key]bool
@@ -86,7 +86,7 @@ func call(i int) timer.Key {
 	return timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(strings.Repeat("x", i+1))}
 }
 
-// send has a command accepted and applied, and returns what it is over else.
+// send has a command accepted and applied, or returns the limit that it exceeds.
 func send(t *testing.T, k *quota.Limiter, s *fakeStore, key timer.Key) *quota.Exceeded {
 	exceeded, err := k.Allow(t.Context(), s, quota.Again, command(key))
 	if err != nil {
@@ -188,7 +188,7 @@ func TestFewTimersAreCountedOnce(t *testing.T) {
 		if s.counts != 1 {
 			t.Errorf("counted %d times", s.counts)
 		}
-		for range 5000 { // the tenth part of what waits fires and is scheduled anew
+		for range 5000 { // a tenth of the waiting timers fires and is scheduled anew
 			i := 800 + s.counts%100
 			s.remove(call(i))
 			k.Decremented("acme")
@@ -227,7 +227,7 @@ func TestInstancesTogetherKeepTheLimit(t *testing.T) {
 }
 
 // TestManyAtOnceNeitherTooManyNorTooFew has commands on their way while timers are
-// counted, again and again. Those that are refused come again.
+// counted, again and again. Refused ones come again.
 func TestManyAtOnceNeitherTooManyNorTooFew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

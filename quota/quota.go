@@ -1,5 +1,5 @@
 // Package quota limits how much of the service a tenant may have, so that no
-// tenant takes what the others need: how many timers may wait, how many are
+// tenant takes the capacity that others need: how many timers may wait, how many are
 // accepted and how many fire a second, and how far ahead a timer may be due.
 //
 // A [Config] holds the limits of all tenants: a default, and overrides. A
@@ -12,7 +12,7 @@
 //
 //	due timers ──► Allowance ──► Reach ──► Fired
 //
-// # What is limited
+// # Limits
 //
 // Accepted is a timer that the store scheduled or moved, or a command for it that
 // changed nothing. A CancelTimer is never limited, and the due time of a timer
@@ -61,7 +61,7 @@ type Limiter struct {
 	config  Config
 	free    bool // no tenant's fire rate is limited
 	usages  map[timer.TenantID]*usage
-	sweepAt int                          // when there are so many usages, unused ones are deleted
+	sweepAt int                          // number of usages at which unused ones are deleted
 	asked   map[timer.TenantID]int       // the last Allowance for tenants with a fire rate
 	held    map[timer.TenantID]time.Time // when tenants last waited for their fire rate
 }
@@ -72,7 +72,7 @@ type usage struct {
 	turn         time.Time // when commands that exceed the accept rate may come again
 	waits        bool      // it has used its fire rate
 	exceeded     time.Time // when it last exceeded a limit
-	live         live
+	live         liveCount
 }
 
 // minSweep is the number of usages from which on a sweep pays.
