@@ -22,7 +22,7 @@ func (h *Handlers) breakCircuit(next message.HandlerFunc) message.HandlerFunc {
 		}
 		_, err := next(msg)
 		switch {
-		case err == nil && deliveryOf(msg).exceeded != nil, errors.Is(err, timer.ErrLocked):
+		case err == nil && receivedOf(msg).exceeded != nil, errors.Is(err, timer.ErrLocked):
 			h.breaker.release()
 		case err == nil || isInvalid(err):
 			if h.breaker.success() {

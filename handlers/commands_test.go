@@ -270,7 +270,7 @@ const (
 	ours      = "00-0af7651916cd43dd8448eb211c80319c-00000000000000ff-01"
 )
 
-// TestCommandsCarryTheSpanOfTheirHandling has a trace that notes what it is given.
+// TestCommandsCarryTheSpanOfTheirHandling has a trace that notes its arguments.
 func TestCommandsCarryTheSpanOfTheirHandling(t *testing.T) {
 	t.Parallel()
 	type key struct{}

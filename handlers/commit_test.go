@@ -70,7 +70,7 @@ func TestCommandsShareACommit(t *testing.T) {
 			}
 		}
 		if slices.Sort(d.commits); !slices.Equal(d.commits, []int{1, 1, 9}) {
-			t.Errorf("commits of %v commands, want the first alone, the cancel alone, and those that came meanwhile", d.commits)
+			t.Errorf("commits of %v commands, want the first alone, the cancel alone, and the later ones together", d.commits)
 		}
 		if len(d.results) != 11 {
 			t.Errorf("counted %d, want 11", len(d.results))

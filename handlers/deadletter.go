@@ -45,11 +45,11 @@ type deadLetters struct {
 	kept     func(string) // called with how much of a dead letter was kept
 
 	mu     sync.Mutex
-	topics map[string]*turns
+	topics map[string]*topicSlots
 }
 
-// Turns limit how many dead letters of one topic are published at once.
-type turns struct {
+// topicSlots limit how many dead letters of one topic are published at once.
+type topicSlots struct {
 	slots *semaphore.Weighted
 	users int
 }
@@ -60,7 +60,7 @@ func (l *deadLetters) enter(ctx context.Context, topic string) (leave func(), er
 	l.mu.Lock()
 	t := l.topics[topic]
 	if t == nil {
-		t = &turns{slots: semaphore.NewWeighted(maxUnderWay)}
+		t = &topicSlots{slots: semaphore.NewWeighted(maxUnderWay)}
 		l.topics[topic] = t
 	}
 	t.users++
@@ -82,7 +82,7 @@ func (l *deadLetters) enter(ctx context.Context, topic string) (leave func(), er
 
 // Publish publishes the dead letter of a message.
 func (l *deadLetters) Publish(_ string, messages ...*message.Message) error {
-	return l.publish(deliveryOf(messages[0]))
+	return l.publish(receivedOf(messages[0]))
 }
 
 // Close does nothing: the publisher belongs to the caller.
@@ -91,7 +91,7 @@ func (l *deadLetters) Close() error { return nil }
 // publish publishes the dead letter of a delivery, or as much of it as its tenant may have and
 // the broker takes. With its headers a dead letter is larger than its original, and if it could
 // not be published, the original would be delivered again for ever.
-func (l *deadLetters) publish(d *delivery) error {
+func (l *deadLetters) publish(d *receivedMessage) error {
 	ctx, cancel := context.WithTimeout(d.ctx, publishTimeout)
 	defer cancel()
 	tenant := l.tenantOf(d)
@@ -172,8 +172,8 @@ func (l *deadLetters) report(ctx context.Context, tenant timer.TenantID, from en
 }
 
 // tenantOf returns the tenant of a dead letter. It is the tenant in the topic's name, since
-// brokers guard topics, or else the tenant in the body.
-func (l *deadLetters) tenantOf(d *delivery) timer.TenantID {
+// brokers guard topics, or the tenant in the body if the topic names none.
+func (l *deadLetters) tenantOf(d *receivedMessage) timer.TenantID {
 	if tenant, named := l.routing.TenantOf(d.msg.Metadata.Get(broker.MetaTopic)); named {
 		if tenant.Validate() != nil {
 			return timer.NoTenant
@@ -185,7 +185,7 @@ func (l *deadLetters) tenantOf(d *delivery) timer.TenantID {
 
 // deadLetter makes the dead letter of a message: its body, and headers of our own. Of the
 // original's headers it copies a valid correlation id, and the id if the body has none.
-func (l *deadLetters) deadLetter(tenant timer.TenantID, origin envelope.Origin, d *delivery) *message.Message {
+func (l *deadLetters) deadLetter(tenant timer.TenantID, origin envelope.Origin, d *receivedMessage) *message.Message {
 	original, why := d.msg, d.why()
 	from := original.Metadata
 	topic := cmp.Or(from.Get(broker.MetaTopic), message.SubscribeTopicFromCtx(d.ctx))

@@ -14,8 +14,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A delivery is a message that is being handled.
-type delivery struct {
+// A receivedMessage is a message that is being handled.
+type receivedMessage struct {
 	ctx   context.Context // of its handling
 	msg   *message.Message
 	store Store
@@ -33,19 +33,19 @@ type delivery struct {
 	exceeded *quota.Exceeded // the limit that the commands exceed
 }
 
-type deliveryKey struct{}
+type messageKey struct{}
 
-// deliveryOf returns the delivery of a message that [Handlers.receive] has passed on.
-func deliveryOf(msg *message.Message) *delivery {
-	d, _ := msg.Context().Value(deliveryKey{}).(*delivery)
+// receivedOf returns the receivedMessage of a message that [Handlers.receive] has passed on.
+func receivedOf(msg *message.Message) *receivedMessage {
+	d, _ := msg.Context().Value(messageKey{}).(*receivedMessage)
 	return d
 }
 
 // commands returns how many timers the message names.
-func (d *delivery) commands() int { return len(d.schedules) + len(d.selection.Of.Calls) }
+func (d *receivedMessage) commands() int { return len(d.schedules) + len(d.selection.Of.Calls) }
 
 // onlyCall returns the service call of a message about one timer.
-func (d *delivery) onlyCall() timer.ServiceCallID {
+func (d *receivedMessage) onlyCall() timer.ServiceCallID {
 	switch {
 	case d.commands() != 1:
 		return ""
@@ -56,7 +56,7 @@ func (d *delivery) onlyCall() timer.ServiceCallID {
 }
 
 // why returns the reason why the message becomes a dead letter, or the zero value.
-func (d *delivery) why() (reason timer.InvalidError) {
+func (d *receivedMessage) why() (reason timer.InvalidError) {
 	if invalid, ok := errors.AsType[*timer.InvalidError](d.invalid); ok {
 		reason = *invalid
 	}
@@ -64,14 +64,14 @@ func (d *delivery) why() (reason timer.InvalidError) {
 }
 
 // isEarly reports whether the message may be invalid only because the clock is behind.
-func (h *Handlers) isEarly(d *delivery) bool {
+func (h *Handlers) isEarly(d *receivedMessage) bool {
 	reason := d.why().Reason
 	return (reason == timer.ReasonBadTime || reason == timer.ReasonBeyondHorizon) && h.opt.ClockBehind != nil && h.opt.ClockBehind(d.ctx)
 }
 
 // read decodes the message of a delivery, or records why it can't. If a decoder panics, the
 // message is invalid.
-func (h *Handlers) read(d *delivery) {
+func (h *Handlers) read(d *receivedMessage) {
 	defer func() {
 		if r := recover(); r != nil {
 			d.invalid = timer.Invalid(timer.ReasonBadField, "decode: %v", r)
@@ -84,7 +84,7 @@ func (h *Handlers) read(d *delivery) {
 
 // decodeCommands decodes the envelope and makes the checks that need the service: the tenant
 // in the topic's name, the producer's clock, and the horizon.
-func (h *Handlers) decodeCommands(d *delivery, now time.Time) error {
+func (h *Handlers) decodeCommands(d *receivedMessage, now time.Time) error {
 	m, err := envelope.DecodeWith(d.msg.Payload, d.msg.Metadata.Get)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (h *Handlers) checkTimestamp(m *envelope.Message, now time.Time) error {
 
 // checkSchedules refuses timers that are due beyond the horizon of their tenant, and has others
 // expire as the quotas of the tenant say.
-func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
+func (h *Handlers) checkSchedules(d *receivedMessage, now time.Time) error {
 	horizon := h.opt.Quotas.HorizonOr(d.origin.TenantID, h.opt.Horizon)
 	for i := range d.schedules {
 		c := &d.schedules[i]
@@ -158,9 +158,9 @@ func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
 }
 
 // Validate returns why the handlers would make a message a dead letter if it came now, or nil:
-// for those who publish it. The host's middleware does not see the message.
+// for publishers. The middleware of the host program does not see the message.
 func (h *Handlers) Validate(msg *message.Message) error {
-	d := &delivery{ctx: msg.Context(), msg: msg}
+	d := &receivedMessage{ctx: msg.Context(), msg: msg}
 	if h.read(d); h.isEarly(d) {
 		return nil
 	}
@@ -169,14 +169,14 @@ func (h *Handlers) Validate(msg *message.Message) error {
 
 // Decode returns the commands of a message that a broker has stored at a time, by the rules
 // that applied then: the commands of a ScheduleTimer or ScheduleTimers, or a CancelTimer,
-// CancelTimers or RescheduleTimers, which has an id then. None asks for a receipt. The message passes the host's
-// middleware, as it did then. An error that wraps [timer.ErrInvalid] says why the message is
+// CancelTimers or RescheduleTimers, which has an id then. None asks for a receipt. The message passes the
+// middleware of the host program, as it did then. An error that wraps [timer.ErrInvalid] says why the message is
 // invalid. For a message that is not a command and may be ignored, Decode returns neither
 // commands nor an error.
 func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time.Time) (schedules []timer.ScheduleTimer, selection timer.SelectionCommand, err error) {
 	msg.SetContext(ctx)
 	decode := func(msg *message.Message) ([]*message.Message, error) {
-		d := &delivery{ctx: ctx, msg: msg}
+		d := &receivedMessage{ctx: ctx, msg: msg}
 		if err := h.decodeCommands(d, stored); err != nil {
 			return nil, err
 		}

@@ -2,7 +2,7 @@
 // Watermill router and its middleware to a handler, which applies it to the store and returns
 // after the commit. Then the router acks it.
 //
-//	broker ─► router: begin, the host's middleware, CorrelationID, receive (decode, trace, count),
+//	broker ─► router: begin, Options.Middleware, CorrelationID, receive (decode, trace, count),
 //	           ▲      poison queue, refuse (invalid, quota), retry, circuit breaker, recoverer
 //	           │      ─► ScheduleTimer(s), RescheduleTimers, CancelTimer(s) ─► group commit
 //	inbox ─────┘
@@ -20,8 +20,8 @@
 //
 // A message that exceeds the quota of its tenant is put into the inbox too, until the quota
 // allows it, or becomes a dead letter. So nothing waits at the broker for long, and no message
-// that waits delays other messages. What waits longer than [InboxLimits] allow becomes a dead
-// letter. What the inbox can't take is nacked.
+// that waits delays other messages. A message that waits longer than [InboxLimits] allow becomes a
+// dead letter. A message that the inbox can't take is nacked.
 package handlers
 
 import (
@@ -72,7 +72,7 @@ type Options struct {
 	ClockBehind func(context.Context) bool
 	Quotas      *quota.Limiter   // limits of tenants; default nil: no limits
 	Waiting     InboxLimits      // of messages in the inbox
-	DeadLetters DeadLetterLimits // of what is published
+	DeadLetters DeadLetterLimits // of published dead letters
 	// Place returns the log of a message and its number there, by its topic and position, and
 	// false if the broker keeps no log. By default no message is in a log.
 	Place func(topic, position string) (log string, number int64, ok bool)
@@ -124,7 +124,7 @@ const (
 	OutcomeNone      = "none"
 )
 
-// StopTimeout is how much longer than DrainTimeout [Handlers.Run] takes at most
+// StopTimeout is how much longer than DrainTimeout [Handlers.Run] may take
 // after a stop.
 const StopTimeout = 1500 * time.Millisecond
 
@@ -201,8 +201,8 @@ func New(
 	h := &Handlers{
 		store: store, routing: routing, sub: sub, clock: clock, log: log, opt: opt,
 		dead: &deadLetters{
-			receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: digest.New(refused), topics: make(map[string]*turns),
-			limiter: letterLimiter{limits: opt.DeadLetters, tenants: make(map[timer.TenantID]*spender)}, kept: opt.DeadLettered,
+			receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: digest.New(refused), topics: make(map[string]*topicSlots),
+			limiter: letterLimiter{limits: opt.DeadLetters, tenants: make(map[timer.TenantID]*byteBudget)}, kept: opt.DeadLettered,
 		},
 		ahead:        digest.New(ahead),
 		failed:       digest.New(failed),

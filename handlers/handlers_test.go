@@ -38,15 +38,15 @@ var (
 )
 
 // A harness is a subscriber, a publisher and a store in one: it delivers messages
-// by hand, keeps what is published, and applies commands as the test says.
+// by hand, keeps published messages, and applies commands as the test says.
 type harness struct {
 	in      chan *message.Message
 	apply   func(command any) error
-	works   func(context.Context) error // what the store answers whether it works; nil: it is not asked
+	works   func(context.Context) error // answer of the store whether it works; nil: it is not asked
 	batched bool                        // with group commit
 
 	inbox   timer.Inbox
-	full    error // of what is put into the inbox
+	full    error // of each message that is put into the inbox
 	limits  handlers.InboxLimits
 	letters handlers.DeadLetterLimits
 	place   func(topic, position string) (log string, number int64, ok bool)
@@ -390,7 +390,7 @@ func TestDeadLetterOfTheSameMessageHasTheSameID(t *testing.T) {
 }
 
 // A replayed message says when it first failed. A producer can say anything, so
-// what is not past, or not in our own form, is ignored.
+// a time that is not past, or not in our own form, is ignored.
 func TestDeadLetterOfAReplayCountsOn(t *testing.T) {
 	t.Parallel()
 	const first, now = "2025-12-24T18:00:00.125Z", "2026-01-01T12:00:00.000Z"
@@ -425,8 +425,8 @@ func TestDeadLetterOfAReplayCountsOn(t *testing.T) {
 	}
 }
 
-// A dead letter has more headers than its original, so what came in may be too
-// large to go out, however small the broker's limit is.
+// A dead letter has more headers than its original, so the broker may refuse it as too
+// large although it took the original.
 func TestDeadLetterTooLargeIsCut(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[int]int{1 << 20: envelope.MaxBytes, 64_000: 32 << 10, 10: 8, 0: 0} {

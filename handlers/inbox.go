@@ -61,7 +61,7 @@ type queue struct {
 	undecided *row // delivered, and the limiter was not asked yet
 }
 
-// An outcome is what became of a row.
+// An outcome is the result of handling a row.
 type outcome struct {
 	row     *row
 	allowed bool // by the limiter; its handling goes on
@@ -102,7 +102,7 @@ func (b *inbox) Subscribe(ctx context.Context, _ string) (<-chan *message.Messag
 // Close does nothing: the subscription ends with its context.
 func (b *inbox) Close() error { return nil }
 
-// step does what can be done now, and waits for more.
+// step handles the rows that are due, and waits for more.
 func (b *inbox) step(ctx context.Context, out chan<- *message.Message) {
 	now := b.clock.Now()
 	next := b.retryAt

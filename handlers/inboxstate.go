@@ -13,7 +13,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// An inboxState knows what waits in the inbox, so that its limits are kept without asking the
+// An inboxState counts the messages of the inbox, so that its limits are kept without asking the
 // store for each message. Other instances put messages there, too, so it counts now and then.
 type inboxState struct {
 	inbox timer.Inbox
@@ -23,7 +23,7 @@ type inboxState struct {
 
 	mu      sync.Mutex
 	next    time.Time // when rows may be taken
-	tenants map[timer.TenantID]*waits
+	tenants map[timer.TenantID]*waitingCount
 	bytes   int64 // of all
 	counted time.Time
 	cost    time.Duration // of the last count
@@ -43,8 +43,8 @@ type gate struct {
 	live  bool // the limit is the number of waiting timers
 }
 
-// Waits count messages of a tenant in the inbox.
-type waits struct {
+// A waitingCount counts messages of a tenant in the inbox.
+type waitingCount struct {
 	messages int64
 	bytes    int64
 	failed   timer.InboxCount // as it was counted last
@@ -58,7 +58,7 @@ type InboxLimits struct {
 	MaxWait    time.Duration // after which a message becomes a dead letter; default DefaultMaxWait
 }
 
-// DefaultMaxWait is how long a message waits at most.
+// DefaultMaxWait is the longest time that a message waits.
 const DefaultMaxWait = 3 * 24 * time.Hour
 
 func (l InboxLimits) withDefaults() InboxLimits {
@@ -72,17 +72,17 @@ func (l InboxLimits) withDefaults() InboxLimits {
 const (
 	failingTime = 20 * time.Minute // after which a message that fails is a matter for people
 	countPause  = 5 * time.Second
-	countShare  = 20     // counting takes at most this part of the time
+	countShare  = 20     // the pause between two counts is at least this many times the duration of one
 	maxStuck    = 10_000 // tenants of which it is remembered that there was no space for a message
 
 	// Messages of paused tenants that are nacked stay in flight for up to 25 s. These bound
-	// how many they are, in units of a message and of 16 KiB, so that they never fill what is
-	// in flight.
+	// how many they are, in units of a message and of 16 KiB, so that they never fill the
+	// window.
 	nackTime = 30 * time.Second
 	maxNacks = 256
 )
 
-// A StuckTenant says what is wrong with the messages of a tenant in the inbox.
+// A StuckTenant has messages in the inbox that fail, or that the inbox could not take.
 type StuckTenant struct {
 	TenantID timer.TenantID
 	Messages int64     // that wait
@@ -94,7 +94,7 @@ type StuckTenant struct {
 func newInboxState(in timer.Inbox, clock timer.Clock, limit InboxLimits) *inboxState {
 	return &inboxState{
 		inbox: in, clock: clock, limit: limit.withDefaults(), wake: make(chan struct{}, 1),
-		tenants: make(map[timer.TenantID]*waits), gates: make(map[timer.TenantID]gate),
+		tenants: make(map[timer.TenantID]*waitingCount), gates: make(map[timer.TenantID]gate),
 		refused: make(map[timer.TenantID]int64), paused: make(map[timer.TenantID]int64),
 	}
 }
@@ -194,7 +194,7 @@ func (s *inboxState) isFull(tenant timer.TenantID, size int64) bool {
 }
 
 // remember notes the size of a message that was refused. It forgets all if there are too many
-// tenants: those that are still stuck are noted again.
+// tenants: it notes the ones again that are still stuck.
 func remember(sizes map[timer.TenantID]int64, tenant timer.TenantID, size int64) {
 	if len(sizes) >= maxStuck {
 		clear(sizes)
@@ -203,7 +203,7 @@ func remember(sizes map[timer.TenantID]int64, tenant timer.TenantID, size int64)
 }
 
 func (s *inboxState) full(tenant timer.TenantID, size int64) bool {
-	t := cmp.Or(s.tenants[tenant], new(waits))
+	t := cmp.Or(s.tenants[tenant], new(waitingCount))
 	return t.messages >= s.limit.Messages || t.bytes+size > s.limit.Bytes || s.bytes+size > s.limit.TotalBytes
 }
 
@@ -270,17 +270,17 @@ func (s *inboxState) add(m timer.InboxMessage, n int64) {
 	s.bytes += n * size(m)
 }
 
-// of returns what waits of a tenant, to be changed.
-func (s *inboxState) of(tenant timer.TenantID) *waits {
+// of returns the counts of a tenant, which the caller may change.
+func (s *inboxState) of(tenant timer.TenantID) *waitingCount {
 	t := s.tenants[tenant]
 	if t == nil {
-		t = new(waits)
+		t = new(waitingCount)
 		s.tenants[tenant] = t
 	}
 	return t
 }
 
-// count counts what is in the inbox, unless it did so a moment ago.
+// count counts the messages in the inbox, unless it did so a moment ago.
 func (s *inboxState) count(ctx context.Context, now time.Time) error {
 	if now.Sub(s.counted) < max(countPause, countShare*s.cost) {
 		return nil
@@ -293,7 +293,7 @@ func (s *inboxState) count(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// replace has counts replace what is known.
+// replace replaces the counts.
 func (s *inboxState) replace(counts []timer.InboxCount) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,14 +310,14 @@ func (s *inboxState) replace(counts []timer.InboxCount) {
 	}
 }
 
-// stuckTenants returns what is wrong, by tenant.
+// stuckTenants returns the stuck tenants.
 func (s *inboxState) stuckTenants() (stuck []StuckTenant) {
 	long := s.clock.Now().Add(-failingTime)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := maps.Clone(s.tenants)
 	for tenant := range s.paused { // nothing of it may wait, since others fill the inbox
-		all[tenant] = cmp.Or(all[tenant], new(waits))
+		all[tenant] = cmp.Or(all[tenant], new(waitingCount))
 	}
 	for _, tenant := range slices.Sorted(maps.Keys(all)) {
 		t := all[tenant]

@@ -31,18 +31,18 @@ const (
 	maxSpenders  = 10_000    // tenants that are remembered
 )
 
-// A letterLimiter counts the bytes of dead letters. What was counted decreases with time, from a
+// A letterLimiter counts the bytes of dead letters. The count decreases with time, from a
 // limit to zero within letterPeriod.
 type letterLimiter struct {
 	limits DeadLetterLimits
 
 	mu      sync.Mutex
-	total   spender
-	tenants map[timer.TenantID]*spender
+	total   byteBudget
+	tenants map[timer.TenantID]*byteBudget
 }
 
-// A spender has published dead letters.
-type spender struct {
+// A byteBudget counts the dead letters of a tenant, or of all.
+type byteBudget struct {
 	bytes  float64 // as of at
 	at     time.Time
 	cutAt  time.Time // when a dead letter was last kept in part or not at all
@@ -50,16 +50,16 @@ type spender struct {
 }
 
 // spent returns how many bytes count now.
-func (s *spender) spent(now time.Time, limit int64) float64 {
+func (s *byteBudget) spent(now time.Time, limit int64) float64 {
 	s.bytes = max(0, s.bytes-float64(limit)*max(0, now.Sub(s.at).Seconds())/letterPeriod.Seconds())
 	s.at = now
 	return s.bytes
 }
 
-func (l *letterLimiter) of(tenant timer.TenantID) *spender {
+func (l *letterLimiter) of(tenant timer.TenantID) *byteBudget {
 	s := l.tenants[tenant]
 	if s == nil {
-		s = new(spender)
+		s = new(byteBudget)
 		for other := range l.tenants {
 			if len(l.tenants) < maxSpenders {
 				break

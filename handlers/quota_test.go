@@ -19,8 +19,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// limited returns a harness whose tenants have limits; its store holds what was
-// applied. Beta has none.
+// limited returns a harness whose tenants have limits; its store holds the applied
+// timers. Beta has none.
 func limited(t *testing.T, l quota.Limits) *harness {
 	d := newHarness()
 	d.timers = fakeStore{d: d}
@@ -176,7 +176,7 @@ func TestTimersThatWaitCanBeMovedAndCanceledAtTheLimit(t *testing.T) {
 		}
 		for i, step := range []struct {
 			body string
-			want []int // timers of acme, once what can be accepted is
+			want []int // timers of acme, once all that fit were accepted
 		}{
 			{order("acme", 0), []int{0}},
 			{order("acme", 1), []int{0, 1}},
@@ -224,7 +224,7 @@ func TestHorizonOfATenant(t *testing.T) {
 	late := command
 	late.DueAt = noon.Add(time.Hour + time.Second)
 	d.deliver(string(envelope.Schedule(late)))
-	late.TenantID = "beta" // has what the service has
+	late.TenantID = "beta" // has the horizon of the service
 	d.deliver(string(envelope.Schedule(late)))
 	late.DueAt = noon.Add(25 * time.Hour)
 	d.deliver(string(envelope.Schedule(late)))
@@ -352,8 +352,8 @@ func TestManyOverQuotaDelayNoOther(t *testing.T) {
 	})
 }
 
-// A quota says nothing about a message: a replay that it refuses does not count against
-// those that a message may have.
+// A quota says nothing about a message: a replay that it refuses does not count among the
+// replays that a message may have.
 func TestReplayThatAQuotaRefusesDoesNotCount(t *testing.T) {
 	t.Parallel()
 	d := limited(t, quota.Limits{Live: 1, Policy: quota.DeadLetter})

@@ -42,24 +42,24 @@ func (h *Handlers) router() (*message.Router, error) {
 	if len(h.opt.Middleware) == 0 { // a host's middleware may change a message, so receive decodes it after that
 		router.AddSubscriberDecorators(h.decodeEarly)
 	}
-	apply := func(msg *message.Message) ([]*message.Message, error) { return nil, h.apply(deliveryOf(msg)) }
-	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", atWork{h, h.unsubscribed}, apply)
-	router.AddHandler(h.opt.Name+" inbox", h.routing.Subscription(), h.inbox, "", atWork{h, nil}, apply)
+	apply := func(msg *message.Message) ([]*message.Message, error) { return nil, h.apply(receivedOf(msg)) }
+	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", closingPublisher{h, h.unsubscribed}, apply)
+	router.AddHandler(h.opt.Name+" inbox", h.routing.Subscription(), h.inbox, "", closingPublisher{h, nil}, apply)
 	return router, nil
 }
 
-// A working context ends DrainTimeout after the stop, and has the values of a message's own
+// A drainContext ends DrainTimeout after the stop, and has the values of a message's own
 // context. The router cancels the contexts of messages in flight at once, which would abort
 // healthy transactions.
-type working struct {
+type drainContext struct {
 	context.Context
 	values context.Context
 }
 
 // Value returns the value of the message's own context.
-func (w working) Value(key any) any { return w.values.Value(key) }
+func (w drainContext) Value(key any) any { return w.values.Value(key) }
 
-// end notifies [atWork] when no handler is running.
+// end notifies [closingPublisher] when no handler is running.
 func (h *Handlers) end() {
 	if h.atWork.Add(-1) == 0 {
 		h.notifyIdle()
@@ -81,9 +81,9 @@ func (h *Handlers) decodeEarly(sub message.Subscriber) (message.Subscriber, erro
 }
 
 // newDelivery makes the delivery of a message.
-func (h *Handlers) newDelivery(msg *message.Message) *delivery {
-	d := &delivery{ctx: msg.Context(), msg: msg, store: h.store, row: rowOf(msg)}
-	msg.SetContext(context.WithValue(msg.Context(), deliveryKey{}, d))
+func (h *Handlers) newDelivery(msg *message.Message) *receivedMessage {
+	d := &receivedMessage{ctx: msg.Context(), msg: msg, store: h.store, row: rowOf(msg)}
+	msg.SetContext(context.WithValue(msg.Context(), messageKey{}, d))
 	return d
 }
 
@@ -91,12 +91,12 @@ func (h *Handlers) newDelivery(msg *message.Message) *delivery {
 // handling has ended. A host's middleware may call it more than once.
 func (h *Handlers) receive(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) (_ []*message.Message, err error) {
-		d := deliveryOf(msg)
+		d := receivedOf(msg)
 		if d == nil {
 			d = h.newDelivery(msg)
 		}
 		if len(h.opt.Middleware) > 0 {
-			*d = delivery{msg: msg, store: h.store, row: d.row}
+			*d = receivedMessage{msg: msg, store: h.store, row: d.row}
 			h.read(d)
 		}
 		d.ctx = msg.Context()
@@ -118,7 +118,7 @@ var errBehind = errors.New("the command is far in the future of a clock that is 
 // dead letter. It ends the handling of an ignored message, and of one that exceeds a quota.
 func (h *Handlers) refuse(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) (_ []*message.Message, err error) {
-		d := deliveryOf(msg)
+		d := receivedOf(msg)
 		switch {
 		case h.isEarly(d):
 			d.invalid = nil
@@ -139,28 +139,28 @@ func (h *Handlers) refuse(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// closeTimeout is how long the router waits for handlers when it closes. [atWork] has waited
+// closeTimeout is how long the router waits for handlers when it closes. [closingPublisher] has waited
 // for them before.
 const closeTimeout = 1250 * time.Millisecond
 
-// atWork is a publisher that publishes nothing. The router closes it when the subscription
+// A closingPublisher publishes nothing. The router closes it when the subscription
 // has ended, before the router closes itself.
 //
 // The router waits for its handlers, too (Watermill v1.5.1), but holds a lock that another of
 // its goroutines may want at that time. A goroutine that waits for a lock stops the time of a
 // testing/synctest bubble, where a handler that waits for its next try then waits forever.
-type atWork struct {
+type closingPublisher struct {
 	h     *Handlers
 	ended chan<- struct{} // closed when the subscription has ended; may be nil
 }
 
 // Publish is not called.
-func (atWork) Publish(string, ...*message.Message) error {
+func (closingPublisher) Publish(string, ...*message.Message) error {
 	return errors.New("handlers publish nothing")
 }
 
 // Close waits until no handler is running, or DrainTimeout has passed.
-func (a atWork) Close() error {
+func (a closingPublisher) Close() error {
 	if a.ended != nil {
 		close(a.ended)
 	}
@@ -182,7 +182,7 @@ func (a atWork) Close() error {
 func isInvalid(err error) bool { return errors.Is(err, timer.ErrInvalid) }
 
 // count reports the outcome of a delivery.
-func (h *Handlers) count(d *delivery, err error) {
+func (h *Handlers) count(d *receivedMessage, err error) {
 	switch {
 	case err != nil:
 		d.result.Outcome = OutcomeFailed
@@ -228,7 +228,7 @@ func (h *Handlers) retry(next message.HandlerFunc) message.HandlerFunc {
 		ResetContextOnRetry: true,
 	}
 	return func(msg *message.Message) ([]*message.Message, error) {
-		d := deliveryOf(msg)
+		d := receivedOf(msg)
 		_, err := next(msg)
 		for err != nil && !isInvalid(err) && !errors.Is(err, timer.ErrFatal) {
 			tries := 0
@@ -301,7 +301,7 @@ func (l routerLog) With(fields watermill.LogFields) watermill.LoggerAdapter {
 
 // allow records the limit that the commands of a delivery exceed, if they exceed one. That is
 // not an error, because the store works.
-func (h *Handlers) allow(d *delivery) (err error) {
+func (h *Handlers) allow(d *receivedMessage) (err error) {
 	if h.opt.Quotas != nil {
 		turn := quota.Fresh
 		switch {
@@ -320,7 +320,7 @@ func (h *Handlers) allow(d *delivery) (err error) {
 
 // allowed tells the limiter the results of commands that it has allowed. Without results the
 // commands failed, and the limiter gives their tokens back.
-func (h *Handlers) allowed(d *delivery, results ...timer.Result) {
+func (h *Handlers) allowed(d *receivedMessage, results ...timer.Result) {
 	if h.opt.Quotas != nil {
 		h.opt.Quotas.Done(d.schedules[0].TenantID, len(d.schedules), results...)
 	}
@@ -329,7 +329,7 @@ func (h *Handlers) allowed(d *delivery, results ...timer.Result) {
 // limit handles a message that exceeds a quota. It returns no error if [Handlers.begin] is to
 // put it into the inbox. By the tenant's policy, or if the inbox takes no more of the tenant,
 // the message is invalid instead.
-func (h *Handlers) limit(d *delivery) error {
+func (h *Handlers) limit(d *receivedMessage) error {
 	e := d.exceeded
 	tenant := d.schedules[0].TenantID
 	if e.First {

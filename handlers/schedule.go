@@ -12,7 +12,7 @@ import (
 
 // apply applies the commands of a delivery. It returns nil when their effect is durable, or if
 // they exceed a limit.
-func (h *Handlers) apply(d *delivery) (err error) {
+func (h *Handlers) apply(d *receivedMessage) (err error) {
 	var results []timer.Result
 	if len(d.schedules) == 0 {
 		results, err = h.applySelection(d)
@@ -32,7 +32,7 @@ func (h *Handlers) apply(d *delivery) (err error) {
 
 // schedule applies a ScheduleTimer or a ScheduleTimers, and reports the earliest due time
 // that was set.
-func (h *Handlers) schedule(d *delivery) ([]timer.Result, error) {
+func (h *Handlers) schedule(d *receivedMessage) ([]timer.Result, error) {
 	if err := h.leaveCanceled(d); err != nil || len(d.schedules) == 0 {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func itemName(commands []timer.ScheduleTimer, i int) string {
 }
 
 // applySelection applies a CancelTimer, a CancelTimers or a RescheduleTimers.
-func (h *Handlers) applySelection(d *delivery) ([]timer.Result, error) {
+func (h *Handlers) applySelection(d *receivedMessage) ([]timer.Result, error) {
 	d.calls = nil
 	if d.selection.IsLasting() {
 		results, _, err := h.applySelected(d)
@@ -94,7 +94,7 @@ func (h *Handlers) applySelection(d *delivery) ([]timer.Result, error) {
 
 // applySelected cancels or moves timers that a delivery selects. A retry selects all timers once
 // more, and does not change a timer that it has changed.
-func (h *Handlers) applySelected(d *delivery) ([]timer.Result, timer.SelectionCounts, error) {
+func (h *Handlers) applySelected(d *receivedMessage) ([]timer.Result, timer.SelectionCounts, error) {
 	all := []timer.Result{}
 	n, err := timer.ApplySelected(d.ctx, d.selection, h.list, func(ctx context.Context, step timer.SelectionStep) ([]timer.Result, error) {
 		results, err := step.Apply(ctx, h.clock.Now(), d.store)
@@ -134,7 +134,7 @@ type Decision struct {
 }
 
 // decisions calls watch with the outcome of each command of a delivery.
-func (d *delivery) decisions(watch func(Decision)) {
+func (d *receivedMessage) decisions(watch func(Decision)) {
 	why := d.why()
 	decided := func(i int, call timer.ServiceCallID, due time.Time) {
 		result := d.result

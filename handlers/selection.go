@@ -24,8 +24,8 @@ type selections struct {
 	known    map[timer.TenantID]knownSelections
 }
 
-// knownSelections are those of a tenant, as they were read at a time. What was applied since,
-// here or by other instances, is read behind them each time.
+// knownSelections are the selections of a tenant, as they were read at a time. Selections that
+// were applied since, here or by other instances, are read behind them each time.
 type knownSelections struct {
 	until   time.Time // when all are read again: on PostgreSQL a transaction can commit after one with a higher number
 	last    int64     // Seq of the last one
@@ -137,8 +137,8 @@ func selects(by *timer.SelectionCommand, c timer.ScheduleTimer) bool {
 }
 
 // leaveCanceled removes from a row the commands that were canceled while they waited, and gives
-// those that were moved their new due time.
-func (h *Handlers) leaveCanceled(d *delivery) error {
+// moved ones their new due time.
+func (h *Handlers) leaveCanceled(d *receivedMessage) error {
 	if d.row == nil {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (h *Handlers) leaveCanceled(d *delivery) error {
 // get tombstones: the broker may deliver the commands again. The others have the due times to
 // which they were moved, and the version of their message, as whose commands they are applied
 // together. After that moves give them the versions of what moved them.
-func (h *Handlers) selectWaiting(d *delivery) (canceled, others, moves []timer.ScheduleTimer, err error) {
+func (h *Handlers) selectWaiting(d *receivedMessage) (canceled, others, moves []timer.ScheduleTimer, err error) {
 	if d.row == nil {
 		return nil, d.schedules, nil, nil
 	}
@@ -223,7 +223,7 @@ func Applied(c timer.SelectionCommand, at time.Time) timer.InboxMessage {
 // applyOnce applies a command to the timers that it selects, unless it was applied before, and
 // notes that it was. A move of service calls needs no note if no older command can have an effect
 // on their timers any more: then it changes nothing when it is applied again.
-func (h *Handlers) applyOnce(d *delivery) ([]timer.Result, error) {
+func (h *Handlers) applyOnce(d *receivedMessage) ([]timer.Result, error) {
 	defer h.selections.begin(&d.selection)()
 	m := h.inboxMessage(d.msg)
 	if d.row != nil {

@@ -34,7 +34,7 @@ type Handled struct {
 }
 
 // trace makes the span of a delivery, and returns a function to call at the end.
-func (h *Handlers) trace(d *delivery) (end func(Handled)) {
+func (h *Handlers) trace(d *receivedMessage) (end func(Handled)) {
 	d.ctx, d.carried, end = h.opt.Trace(d.ctx, d.received())
 	for i := range d.schedules {
 		d.schedules[i].Trace = d.carried
@@ -44,14 +44,14 @@ func (h *Handlers) trace(d *delivery) (end func(Handled)) {
 }
 
 // trace returns the trace that all commands of the message carry.
-func (d *delivery) trace() timer.Trace {
+func (d *receivedMessage) trace() timer.Trace {
 	if len(d.schedules) > 0 {
 		return d.schedules[0].Trace
 	}
 	return d.selection.Trace
 }
 
-func (d *delivery) received() Received {
+func (d *receivedMessage) received() Received {
 	r := Received{Topic: d.msg.Metadata.Get(broker.MetaTopic), Bytes: len(d.msg.Payload), Type: d.result.Type, Trace: d.trace()}
 	if d.invalid != nil || r.Type == "" {
 		r.Trace = envelope.TraceFrom(d.msg.Metadata.Get)
@@ -62,7 +62,7 @@ func (d *delivery) received() Received {
 	return r
 }
 
-func (d *delivery) handled(err error) Handled {
+func (d *receivedMessage) handled(err error) Handled {
 	h := Handled{Outcome: d.result.Outcome, Err: err}
 	if h.Outcome == OutcomeInvalid {
 		h.Reason = d.why().Reason

@@ -22,8 +22,8 @@ func (h *Handlers) begin(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		h.atWork.Add(1)
 		defer h.end()
-		msg.SetContext(working{h.working, msg.Context()})
-		d, came := deliveryOf(msg), msg
+		msg.SetContext(drainContext{h.working, msg.Context()})
+		d, came := receivedOf(msg), msg
 		if d == nil {
 			d = h.newDelivery(msg)
 		}
@@ -54,7 +54,7 @@ func (h *Handlers) begin(next message.HandlerFunc) message.HandlerFunc {
 
 // leaveUnacked leaves a message of a paused tenant unacked. What would fill the window of the
 // subscription, and delay other tenants, becomes a dead letter instead.
-func (h *Handlers) leaveUnacked(d *delivery, came *message.Message) error {
+func (h *Handlers) leaveUnacked(d *receivedMessage, came *message.Message) error {
 	if h.inbox.mayNack(len(came.Payload)) {
 		d.msg.Nack()
 		return nil
@@ -63,8 +63,8 @@ func (h *Handlers) leaveUnacked(d *delivery, came *message.Message) error {
 }
 
 // makeDeadLetter publishes the dead letter of a message whose handling failed.
-func (h *Handlers) makeDeadLetter(d *delivery, came *message.Message, reason error) error {
-	err := h.dead.publish(&delivery{ctx: came.Context(), msg: came, origin: envelope.OriginOf(came.Payload), invalid: reason})
+func (h *Handlers) makeDeadLetter(d *receivedMessage, came *message.Message, reason error) error {
+	err := h.dead.publish(&receivedMessage{ctx: came.Context(), msg: came, origin: envelope.OriginOf(came.Payload), invalid: reason})
 	if err == nil {
 		h.opt.Handled(Result{Type: cmp.Or(d.result.Type, "other"), Outcome: OutcomeInvalid})
 	}
@@ -72,17 +72,17 @@ func (h *Handlers) makeDeadLetter(d *delivery, came *message.Message, reason err
 }
 
 // tenantOf returns the tenant of a message that may not have been decoded.
-func (h *Handlers) tenantOf(d *delivery, came *message.Message) timer.TenantID {
+func (h *Handlers) tenantOf(d *receivedMessage, came *message.Message) timer.TenantID {
 	origin := d.origin
 	if origin.TenantID == "" {
 		origin = envelope.OriginOf(came.Payload)
 	}
-	return h.dead.tenantOf(&delivery{msg: came, origin: origin})
+	return h.dead.tenantOf(&receivedMessage{msg: came, origin: origin})
 }
 
 // wait puts a message into the inbox, as it came: since it exceeds a quota, or since its
 // handling failed.
-func (h *Handlers) wait(d *delivery, came *message.Message, failed error) error {
+func (h *Handlers) wait(d *receivedMessage, came *message.Message, failed error) error {
 	tenant := h.tenantOf(d, came)
 	m := h.inboxMessage(came)
 	m.TenantID = tenant
@@ -103,9 +103,9 @@ func (h *Handlers) wait(d *delivery, came *message.Message, failed error) error 
 	return nil
 }
 
-// waitAgain has a row of the inbox wait again. One that has waited too long becomes a dead
-// letter, if the host's middleware failed, which would have let it become one.
-func (h *Handlers) waitAgain(d *delivery, came *message.Message, failed error) {
+// waitAgain has a row of the inbox wait again. If the middleware of the host program failed, a row
+// that has waited too long becomes a dead letter here, since the handler did not see it.
+func (h *Handlers) waitAgain(d *receivedMessage, came *message.Message, failed error) {
 	m := d.row.InboxMessage
 	if failed == nil {
 		h.exceeds(&m, d)
@@ -128,7 +128,7 @@ func (h *Handlers) waitAgain(d *delivery, came *message.Message, failed error) {
 
 // exceeds records that the commands of a message exceed a quota. All of the tenant wait in
 // the order of their arrival, unless a message has more timers than fit, and others may fit.
-func (h *Handlers) exceeds(m *timer.InboxMessage, d *delivery) {
+func (h *Handlers) exceeds(m *timer.InboxMessage, d *receivedMessage) {
 	m.Reason, m.RetryAt, m.LastError = timer.WaitQuota, m.ArrivedAt, visible(d.exceeded.Detail)
 	if d.exceeded.Live && len(d.schedules) > 1 {
 		m.RetryAt = h.clock.Now().Add(d.exceeded.Delay)
