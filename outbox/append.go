@@ -21,7 +21,7 @@ type Tx interface {
 
 // An Insert is how a store adds rows to its outbox.
 type Insert struct {
-	Rows int                // how many one statement adds at most
+	Rows int                // the most rows that one statement adds
 	Text func(n int) string // the statement that adds n rows of id, payload, headers (a JSON object) and time of the append (Unix milliseconds)
 }
 
@@ -31,7 +31,7 @@ type Insert struct {
 // was reached. An event that is published again is a row and a message with an id of its own,
 // so that no broker drops it as a repetition; its body, with the id of the event, is the same.
 func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, events ...timer.DueTimeReached) error {
-	return add(ctx, tx, insert, events, func(e timer.DueTimeReached) encoded {
+	return add(ctx, tx, insert, events, func(e timer.DueTimeReached) encodedRow {
 		e.ID = envelope.EventID(e)
 		id, at := e.ID, e.ReachedAt
 		if !e.Again.IsZero() {
@@ -39,25 +39,25 @@ func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, e
 		}
 		m := message.NewMessage(id, format.Reached(e))
 		m.Metadata = format.HeadersOf(e)
-		return encoded{m, envelope.EncodeHeaders(m.Metadata), at.UnixMilli()}
+		return encodedRow{m, envelope.EncodeHeaders(m.Metadata), at.UnixMilli()}
 	})
 }
 
 // AppendReceipts encodes receipts and adds them to the outbox, as [Append] does with
 // events.
 func AppendReceipts(ctx context.Context, tx Tx, insert Insert, format envelope.Format, receipts ...timer.Receipt) error {
-	return add(ctx, tx, insert, receipts, func(r timer.Receipt) encoded {
+	return add(ctx, tx, insert, receipts, func(r timer.Receipt) encodedRow {
 		r.ID = envelope.ReceiptID(r)
 		m := message.NewMessage(r.ID, format.Receipt(r))
 		m.Metadata = format.HeadersOfReceipt(r)
-		return encoded{m, envelope.EncodeHeaders(m.Metadata), r.At.UnixMilli()}
+		return encodedRow{m, envelope.EncodeHeaders(m.Metadata), r.At.UnixMilli()}
 	})
 }
 
 // add encodes each of all, and adds it to the outbox.
-func add[T any](ctx context.Context, tx Tx, insert Insert, all []T, encode func(T) encoded) error {
+func add[T any](ctx context.Context, tx Tx, insert Insert, all []T, encode func(T) encodedRow) error {
 	size := min(insert.Rows, len(all))
-	chunk := &schema{insert: insert.Text, rows: make([]encoded, 0, size)}
+	chunk := &schema{insert: insert.Text, rows: make([]encodedRow, 0, size)}
 	pub, err := watermillsql.NewPublisher(&executor{ctx: ctx, tx: tx}, watermillsql.PublisherConfig{SchemaAdapter: chunk}, nil)
 	if err != nil {
 		return fmt.Errorf("append to the outbox: %w", err)
@@ -82,11 +82,11 @@ func add[T any](ctx context.Context, tx Tx, insert Insert, all []T, encode func(
 type schema struct {
 	watermillsql.SchemaAdapter
 	insert func(n int) string
-	rows   []encoded // rows of the messages that are published
+	rows   []encodedRow // rows of the messages that are published
 }
 
-// An encoded holds the columns of a row.
-type encoded struct {
+// An encodedRow holds the columns of a row.
+type encodedRow struct {
 	message *message.Message
 	headers []byte
 	at      int64 // of the append, in Unix milliseconds

@@ -17,7 +17,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A recorder is a transaction that remembers what was executed.
+// A recorder is a transaction that remembers its statements.
 type recorder struct {
 	rows   []int   // of each statement
 	args   [][]any // of each row

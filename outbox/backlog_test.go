@@ -101,7 +101,7 @@ func TestRowsThatVanishDoNotWait(t *testing.T) {
 	})
 }
 
-// TestEverythingWaitsWithoutALease asks a relay for what waits in its shard.
+// TestEverythingWaitsWithoutALease asks a relay for the number of events in its shard.
 func TestEverythingWaitsWithoutALease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -103,7 +103,7 @@ func TestTopicThatFailsIsServedWhenItIsBack(t *testing.T) {
 	}
 }
 
-// TestRetriesOfADeadTopicAreBounded counts what a topic costs that does not return.
+// TestRetriesOfADeadTopicAreBounded counts the publishes for a topic that does not return.
 func TestRetriesOfADeadTopicAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,9 +176,9 @@ func TestTopicThatIsBackDoesNotWaitForOnesThatAreNot(t *testing.T) {
 		rows  int // of the topic that recovers
 		limit time.Duration
 	}{
-		"few rows behind one dead topic":    {func(int) string { return "dead" }, 10, 6 * time.Second},
-		"many rows beside one dead topic":   {func(int) string { return "dead" }, 4_000, 8 * time.Second},
-		"many rows beside many dead topics": {func(i int) string { return fmt.Sprint("dead-", i%200) }, 2_000, 15 * time.Second},
+		"few rows behind one dead topic": {func(int) string { return "dead" }, 10, 6 * time.Second},
+		"many rows and one dead topic":   {func(int) string { return "dead" }, 4_000, 8 * time.Second},
+		"many rows and many dead topics": {func(i int) string { return fmt.Sprint("dead-", i%200) }, 2_000, 15 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -53,7 +53,7 @@ func eventsOf(event *message.Message) string {
 	return broker.PlainRouting().EventsOf(timer.TenantID(event.Metadata.Get(envelope.HeaderTenantID)))
 }
 
-// A printer is a broker that prints what is published.
+// A printer is a broker that prints messages.
 type printer struct{}
 
 // Publish prints messages and acks each.
@@ -64,7 +64,7 @@ func (printer) Publish(_ context.Context, messages ...broker.Message) []error {
 	return make([]error, len(messages))
 }
 
-// What waits in the outbox is published, and deleted after the ack.
+// Events in the outbox are published, and deleted after the ack.
 func ExampleForwarder() {
 	inFiredStore(func(ctx context.Context, s *sqlite.Store) error {
 		ctx, stop := context.WithCancel(ctx)

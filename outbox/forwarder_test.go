@@ -91,7 +91,7 @@ func TestReadsOnceAnEvent(t *testing.T) {
 }
 
 // TestAnIdleOutboxIsReadOnceAnInterval counts reads of an outbox without rows: one finds rows at its
-// end as well as those that committed late.
+// end as well as rows that committed late.
 func TestAnIdleOutboxIsReadOnceAnInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestAnIdleOutboxIsReadOnceAnInterval(t *testing.T) {
 		time.Sleep(100*time.Second + time.Second/2)
 		synctest.Wait()
 		if most := 1 + 101; reads > most {
-			t.Errorf("%d reads in 100 intervals, want %d at most", reads, most)
+			t.Errorf("%d reads in 100 intervals, want at most %d", reads, most)
 		}
 	})
 }
@@ -400,7 +400,7 @@ func TestDrainWaitsForNothingInVain(t *testing.T) {
 	})
 }
 
-// A process that is killed soon has deleted most of what it published.
+// A process that is killed soon has deleted most of the events that it published.
 func TestSenderBeginsWithASmallBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

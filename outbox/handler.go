@@ -94,8 +94,8 @@ var (
 // tenant returns the tenant of a row.
 func tenant(row Row) string { return row.Message.Metadata.Get(envelope.HeaderTenantID) }
 
-// A call is a row that a handler is called with.
-type call struct {
+// A handlerCall is a row that a handler is called with.
+type handlerCall struct {
 	*pipeline
 	*Handler
 	row         Row
@@ -105,7 +105,7 @@ type call struct {
 
 // handOver calls a handler with a row, as soon as its turn comes.
 func (p *pipeline) handOver(now time.Time, h *Handler, row Row) {
-	c := call{p, h, row, h.destination(row), now}
+	c := handlerCall{p, h, row, h.destination(row), now}
 	p.publishes.Add(1)
 	switch begins, waits := h.queue.enter(c); {
 	case begins:
@@ -117,7 +117,7 @@ func (p *pipeline) handOver(now time.Time, h *Handler, row Row) {
 
 // putOff leaves the row of a call that waits no more to the retries. A row of the head is
 // deferred for that, unless the sender stops. No attempt is counted.
-func (c call) putOff(now time.Time) {
+func (c handlerCall) putOff(now time.Time) {
 	o := outcome{handled: true}
 	if c.row.Deferred || c.stopping.Err() != nil {
 		o.unsent = []Place{c.row.Place}
@@ -184,7 +184,7 @@ func (s *sender) claim(ctx context.Context) {
 }
 
 // handle calls the function with a row, and then begins the next call.
-func (c call) handle() {
+func (c handlerCall) handle() {
 	p, h, row := c.pipeline, c.Handler, c.row
 	c.since = p.clock.Now()
 	h.queue.begin(c)

@@ -19,7 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A handled is what a handler was called with, and when.
+// A handled records the events that a handler was called with, and when.
 type handled struct {
 	mu    sync.Mutex
 	calls map[int64][]time.Duration // by row, since the begin
@@ -312,7 +312,7 @@ func TestALostLeaseEndsItsHandlers(t *testing.T) {
 	})
 }
 
-// A broken is an error whose methods need what a nil pointer has not.
+// A broken is an error whose methods fail with a nil pointer.
 type broken struct{ err error }
 
 func (b *broken) Error() string { return b.err.Error() }
@@ -432,7 +432,7 @@ func TestRetriesThatHangHoldUpNoOther(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if n := len(h.of(hanging + 1)); n != 2 {
-			t.Errorf("handled %d times, want it tried again beside those that hang", n)
+			t.Errorf("handled %d times, want it tried again while others hang", n)
 		}
 	})
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // A table is an outbox in memory. The stores prove their own in storetest; here it
-// must fail, and show what was done to it.
+// must fail, and show its changes.
 type table struct {
 	fail func(op string) error // nil: nothing fails
 
@@ -276,7 +276,7 @@ func (q *queue) remove(e *entry) {
 	*q = (*q)[1:]
 }
 
-// A model is a publisher that remembers what it took, and when.
+// A model is a publisher that remembers the messages that it took, and when.
 type model struct {
 	publish func(m broker.Message) error         // nil: all is well
 	takes   func(m broker.Message) time.Duration // nil: no time; a message that takes longer than its context has no result

@@ -8,13 +8,13 @@
 //	             └── broker away   failed:  deferred ─► Publish … until acked
 //
 // A row whose publish fails is deferred: it leaves the head of the outbox and is
-// retried after a back-off of its own, so what fails costs the rows behind it
-// nothing. A row that is in flight is in memory as well; all else about it is in the table.
+// retried after a back-off of its own, so a failure costs the rows behind it
+// nothing. The memory holds only which rows are in flight; the rest is in the table.
 //
 // Rows belong to a destination: a topic, a partition that fails alone, or a handler with a
 // tenant. Destinations that work are published together. One that fails is left alone for a
 // back-off, and then probed with a few of its rows in a publish of their own; as long as it takes
-// some, the rows behind them follow. Nothing else is remembered of a destination.
+// some, the rows behind them follow. No other state of a destination is kept.
 //
 // With a [Handler] events go to a function of this process instead of the broker.
 package outbox
@@ -155,8 +155,8 @@ type Table interface {
 	Head(ctx context.Context, after int64, limit int) ([]Row, error)
 
 	// Deferred returns at most limit rows whose RetryAt is not after now. It visits the
-	// destinations by name, from the one given on, and takes at most each rows of a
-	// destination, those with the earliest RetryAt. It leaves out Unclaimed rows.
+	// destinations by name, from the one given on, and takes the rows with the earliest
+	// RetryAt of each, up to the number each. It leaves out Unclaimed rows.
 	Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]Row, error)
 
 	// NextRetry returns the earliest RetryAt after a time, of the rows that Deferred returns, or
@@ -193,7 +193,7 @@ type Taker interface {
 	TakeEvent(ctx context.Context, tx *sql.Tx, row Place) (bool, error)
 }
 
-// An Outbox is what the forwarder needs of a store: a table of its own, or shards
+// An Outbox is the part of a store that the forwarder uses: a table of its own, or shards
 // of one that several instances share. Make it with [Single] or [Sharded].
 type Outbox struct {
 	Taker
@@ -219,10 +219,10 @@ func (o Outbox) With(t Taker) Outbox {
 	return o
 }
 
-// Table returns the table of a [Single], else nil.
+// Table returns the table of a [Single], or nil.
 func (o Outbox) Table() Table { return o.table }
 
-// Shards returns the shards of a [Sharded], else nil.
+// Shards returns the shards of a [Sharded], or nil.
 func (o Outbox) Shards() Shards { return o.shards }
 
 // Options tune a [Forwarder]. The zero value is ready to use.
@@ -245,7 +245,7 @@ type Options struct {
 	Settled func(at time.Time, topic string, row Row, parked error)
 }
 
-// StopTimeout is how long [Forwarder.Run] takes at most after the end of its
+// StopTimeout is how long [Forwarder.Run] may take after the end of its
 // context: half of it is for the broker, the rest for the table. With a
 // [Handler] [Options].Grace takes the place of the first half, and Run waits for handlers
 // that ignore the end of their context.
@@ -256,10 +256,10 @@ const (
 	tableTimeout = 30 * time.Second     // longest read or change of the table
 )
 
-// A Forwarder publishes what the outbox holds and deletes it after the broker's
+// A Forwarder publishes the rows of the outbox and deletes them after the broker's
 // ack. No transaction waits for the network: while the broker is away, the
-// application writes on. There must be one active Forwarder per table or shard,
-// else events are published twice.
+// application writes on. There must be one active Forwarder per table or shard:
+// two would publish events twice.
 type Forwarder struct {
 	outbox Outbox
 	pub    broker.Publisher
@@ -347,8 +347,8 @@ func (f *Forwarder) Appended(rows int) {
 	}
 }
 
-// Wake makes the forwarder look for rows now, those that are due again by its clock among
-// them, and delete those that were acked. It never blocks.
+// Wake makes the forwarder look for rows now, including rows that are due again by its
+// clock, and delete the acked ones. It never blocks.
 func (f *Forwarder) Wake() {
 	if s := f.own.Load(); s != nil {
 		s.wakeUp()

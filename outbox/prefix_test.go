@@ -38,7 +38,7 @@ func TestTheLongestPrefixHasAnEvent(t *testing.T) {
 		synctest.Wait()
 		want := map[string]string{"acme/order-1": "order-", "acme/order-vip-1": "order-vip-", "acme/order": "", "acme/orders-1": "orders", "bolt/invoice-1": ""}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("which prefix has an event (-want +got):\n%s", diff)
+			t.Errorf("prefix of the handler of each event (-want +got):\n%s", diff)
 		}
 		calls := h.of(1)
 		if len(calls) != 3 || calls[1]-calls[0] < 45*time.Second || calls[2] > 3*time.Minute || len(l.parked) != 1 || len(l.left()) != 0 {

@@ -24,7 +24,7 @@ type chaos struct {
 	Seed                  uint64
 	Rows, Topics          int
 	Publishes, Changes    int // of a hundred that fail
-	Restarts, Interrupted int // forwarders that are replaced; of these, those whose last changes all fail
+	Restarts, Interrupted int // forwarders that are replaced, and how many of them fail to make their last changes
 }
 
 // TestWhateverFails publishes to a broker whose results are any mix, from a table

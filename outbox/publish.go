@@ -171,7 +171,7 @@ func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Han
 	case h != nil && (errors.Is(err, timer.ErrInvalid) || row.Attempts+1 >= h.Attempts),
 		h == nil && errors.Is(err, broker.ErrRefused) && p.refused(row.Seq) >= p.opt.MaxAttempts:
 		p.failing.note(now, now, row, nil) // its row is parked
-		o.parked = append(o.parked, refusal{row: row, err: err, handler: h})
+		o.parked = append(o.parked, refusedRow{row: row, err: err, handler: h})
 	default:
 		to, policy, at := failedAt(topic, err), retry.Publish, err
 		if h != nil {

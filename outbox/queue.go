@@ -18,16 +18,16 @@ type queue struct {
 	bound int // calls that wait
 
 	mu      sync.Mutex
-	free    int               // calls that may begin at once
-	held    map[string]int    // calls at work, by destination
-	begun   map[Place]call    // calls at work
-	waiting map[string][]call // by destination, the oldest first
-	turns   []string          // destinations that wait, in turn
-	queued  int               // calls that wait
+	free    int                      // calls that may begin at once
+	held    map[string]int           // calls at work, by destination
+	begun   map[Place]handlerCall    // calls at work
+	waiting map[string][]handlerCall // by destination, the oldest first
+	turns   []string                 // destinations that wait, in turn
+	queued  int                      // calls that wait
 }
 
 func newQueue(concurrency, bound int) *queue {
-	return &queue{bound: bound, free: concurrency, held: make(map[string]int), begun: make(map[Place]call), waiting: make(map[string][]call)}
+	return &queue{bound: bound, free: concurrency, held: make(map[string]int), begun: make(map[Place]handlerCall), waiting: make(map[string][]handlerCall)}
 }
 
 // vacancy returns how many calls may wait. Calls that have waited for long keep no rows from
@@ -47,7 +47,7 @@ func (q *queue) vacancy(now time.Time) int {
 
 // enter reports whether a call begins at once, or waits until release returns it. In a full queue
 // a call waits only if its destination has less than an equal share of it.
-func (q *queue) enter(c call) (begins, waits bool) {
+func (q *queue) enter(c handlerCall) (begins, waits bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	calls := q.waiting[c.destination]
@@ -67,21 +67,21 @@ func (q *queue) enter(c call) (begins, waits bool) {
 }
 
 // begin notes that a call is at work.
-func (q *queue) begin(c call) {
+func (q *queue) begin(c handlerCall) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.begun[c.row.Place] = c
 }
 
 // atWork returns the calls at work.
-func (q *queue) atWork() []call {
+func (q *queue) atWork() []handlerCall {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Collect(maps.Values(q.begun))
 }
 
 // release ends a call, and returns the next one if one waits.
-func (q *queue) release(ended call) (c call, waits bool) {
+func (q *queue) release(ended handlerCall) (c handlerCall, waits bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.begun, ended.row.Place)
@@ -90,7 +90,7 @@ func (q *queue) release(ended call) (c call, waits bool) {
 	}
 	if len(q.turns) == 0 {
 		q.free++
-		return call{}, false
+		return handlerCall{}, false
 	}
 	next := 0
 	for i, d := range q.turns {
@@ -113,11 +113,11 @@ func (q *queue) release(ended call) (c call, waits bool) {
 }
 
 // leave returns the calls of a sender, which wait no more.
-func (q *queue) leave(s *sender) (calls []call) {
+func (q *queue) leave(s *sender) (calls []handlerCall) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for d, waiting := range q.waiting {
-		q.wait(d, slices.DeleteFunc(waiting, func(c call) bool {
+		q.wait(d, slices.DeleteFunc(waiting, func(c handlerCall) bool {
 			if c.sender == s {
 				calls = append(calls, c)
 			}
@@ -130,7 +130,7 @@ func (q *queue) leave(s *sender) (calls []call) {
 }
 
 // wait sets which calls of a destination wait.
-func (q *queue) wait(destination string, calls []call) {
+func (q *queue) wait(destination string, calls []handlerCall) {
 	q.waiting[destination] = calls
 	if len(calls) == 0 {
 		delete(q.waiting, destination)

@@ -131,7 +131,7 @@ func TestSlowReadFromTheFirstRowHoldsUpNothing(t *testing.T) {
 			}
 			synctest.Wait()
 			if late := p.at(id(seq)).Sub(appended); late < 0 || late > want {
-				t.Errorf("event %d was published %v late, want %v at most", seq, late, want)
+				t.Errorf("event %d was published %v late, want at most %v", seq, late, want)
 			}
 			if stuck := f.Status().Stuck; stuck > 0 {
 				t.Errorf("nothing has left for %v, says the status", stuck)

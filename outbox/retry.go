@@ -49,7 +49,7 @@ func (s *sender) sendDeferred(ctx context.Context, p *pipeline) {
 		if from == "" {
 			idle, began, woken = true, now, never
 			select {
-			case <-s.retry: // the round finds what it is about
+			case <-s.retry: // the round finds the rows that it announces
 			default:
 			}
 		}
@@ -88,8 +88,8 @@ func (s *sender) sendDeferred(ctx context.Context, p *pipeline) {
 	}
 }
 
-// probe publishes rows of a destination. As long as it takes some it publishes those that are
-// due behind them, in batches that grow.
+// probe publishes rows of a destination. As long as it takes some, probe publishes the due rows
+// behind them, in batches that grow.
 func (p *pipeline) probe(ctx context.Context, name string, rows []Row) {
 	rows, messages := p.dispatch(rows)
 	if len(rows) == 0 {

@@ -40,22 +40,22 @@ type sender struct {
 	settling   context.Context         // ends when a stop gives the table no more time
 
 	mu       sync.Mutex
-	inFlight map[Place]struct{}    // rows that were read and are not settled
-	landed   time.Time             // when a row was settled last, or when a row was read while none was in flight
-	readings map[*reading]struct{} // reads of the table that are under way
-	refusals map[int64]int         // how often the broker refused a deferred row, by its number
+	inFlight map[Place]struct{}      // rows that were read and are not settled
+	landed   time.Time               // when a row was settled last, or when a row was read while none was in flight
+	readings map[*tableRead]struct{} // reads of the table that are under way
+	refusals map[int64]int           // how often the broker refused a deferred row, by its number
 
 	searching    chan struct{} // holds one: deferred rows are being read
 	destinations destinations
-	unmoved      unmoved
-	failing      failing
+	unmoved      moveError
+	failing      failingRows
 	kept         atomic.Int64 // rows that were acked and can't be deleted
 }
 
 func newSender(f *Forwarder, table Table) *sender {
 	return &sender{
 		Forwarder: f, table: table, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
-		published: make(chan outcome, 1), flush: make(chan struct{}, 1), inFlight: make(map[Place]struct{}), readings: make(map[*reading]struct{}), refusals: make(map[int64]int),
+		published: make(chan outcome, 1), flush: make(chan struct{}, 1), inFlight: make(map[Place]struct{}), readings: make(map[*tableRead]struct{}), refusals: make(map[int64]int),
 		searching: make(chan struct{}, 1), destinations: destinations{byName: make(map[string]destination)},
 	}
 }
@@ -108,7 +108,7 @@ func (s *sender) run(ctx context.Context) error {
 }
 
 // sendHead reads the outbox from the first row to the last, and publishes the rows. Behind
-// the last row it waits for new ones, for an interval at most. It finds rows that commit late
+// the last row it waits at most an interval for new ones. It finds rows that commit late
 // when it reads again from an earlier row, see rereads, or when fromFirst finds them.
 func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 	var after int64 // the last row read
@@ -136,7 +136,7 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 			after = rows[len(rows)-1].Seq
 		}
 		p.send(taken)
-		if p.away.Swap(false) { // what was not published is still in the outbox
+		if p.away.Swap(false) { // rows that were not published are still in the outbox
 			after, size = 0, min(firstBatch, s.opt.Batch)
 			failures++
 			pause.For(ctx, retry.Connection.After(failures))
@@ -219,18 +219,18 @@ func (s *sender) pauseAfter(ctx context.Context, failures *int, err error) {
 	pause.For(ctx, wait)
 }
 
-// A reading is a read of the table that is under way. It may still return rows that
+// A tableRead is a read of the table that is under way. It may still return rows that
 // were settled after it began.
-type reading struct {
+type tableRead struct {
 	began   time.Time
-	again   bool               // it begins at the first row, beside the others
+	again   bool               // it begins at the first row, while another read goes on behind it
 	settled map[Place]struct{} // rows that were settled after it began
 }
 
 // read reads rows of the table. Of these it returns the rows to be published, which are
 // neither in flight nor settled meanwhile, and notes that they are in flight.
 func (s *sender) read(again bool, from func() ([]Row, error)) (rows, taken []Row, err error) {
-	r := &reading{began: s.clock.Now(), again: again, settled: make(map[Place]struct{})}
+	r := &tableRead{began: s.clock.Now(), again: again, settled: make(map[Place]struct{})}
 	s.mu.Lock()
 	s.readings[r] = struct{}{}
 	s.mu.Unlock()
@@ -312,7 +312,7 @@ func (s *sender) left(ctx context.Context, limit int) (head bool, deferred []Row
 	return err != nil || len(rows) > 0, deferred
 }
 
-// awaitedAttempts is how often a deferred row that a stop waits for has failed at most. A row
+// awaitedAttempts is the most failures of a deferred row that a stop waits for. A row
 // that failed more often has failed for some ten seconds, by [retry.Publish].
 const awaitedAttempts = 8
 
@@ -347,31 +347,31 @@ func (s *sender) drainAbandoned(ctx context.Context, full func() bool) {
 	}
 }
 
-// rereadInterval is the least time between two rereads. A row that commits at most so
-// long after rows with higher numbers is found by a reread.
+// rereadInterval is the least time between two rereads. A reread finds a row that commits
+// up to this time after rows with higher numbers.
 const rereadInterval = 50 * time.Millisecond
 
-// A rereads says from which row a sender reads again. Several transactions append to a
+// A rereadState says from which row a sender reads again. Several transactions append to a
 // shard at once, so a row may commit, and wake the sender, after the sender has read rows
 // with higher numbers. After such a wake the sender reads again the rows of at least the
 // last 50 ms: at once, or 50 ms after the last reread. It does not publish again the rows
 // that are still in flight.
-type rereads struct {
+type rereadState struct {
 	on    bool        // several transactions append at once
-	timer *time.Timer // fires when the next reread is to begin
+	timer *time.Timer // fires when the next reread begins
 	last  time.Time   // when the last reread began
 	newer int64       // the last row that had been read when the last reread began
 	older int64       // the same of the reread before it
 }
 
-func newRereads(on bool) *rereads {
-	r := &rereads{on: on, timer: time.NewTimer(0)}
+func newRereads(on bool) *rereadState {
+	r := &rereadState{on: on, timer: time.NewTimer(0)}
 	r.timer.Stop()
 	return r
 }
 
 // woken is called when the sender was woken, and reports whether it should reread now.
-func (r *rereads) woken(now time.Time) bool {
+func (r *rereadState) woken(now time.Time) bool {
 	if !r.on {
 		return false
 	}
@@ -384,7 +384,7 @@ func (r *rereads) woken(now time.Time) bool {
 }
 
 // from returns the row behind which a reread begins; after is the last row read.
-func (r *rereads) from(now time.Time, after int64) int64 {
+func (r *rereadState) from(now time.Time, after int64) int64 {
 	r.timer.Stop()
 	from := min(r.older, after)
 	r.last, r.older, r.newer = now, r.newer, after

@@ -25,12 +25,12 @@ type outcome struct {
 	unsent   []Place            // no longer in flight, and not settled either
 	away     error              // why the broker, or the handler, could take nothing at all
 	deferred []Deferral
-	parked   []refusal
+	parked   []refusedRow
 	handled  bool // the rows went to a handler of this process, not to the broker
 }
 
-// A refusal is a row that failed for the last time.
-type refusal struct {
+// A refusedRow is a row that failed for the last time.
+type refusedRow struct {
 	row     Row
 	err     error
 	handler *Handler // the handler that refused it; nil: the broker did
@@ -79,7 +79,7 @@ func (s *sender) settle(o outcome) {
 
 // park parks a row that failed for the last time. Of a tenant and handler the log names the first row of a
 // minute, and counts the others.
-func (s *sender) park(p refusal) {
+func (s *sender) park(p refusedRow) {
 	now, reason := s.clock.Now(), readable(p.err)
 	if !s.move([]Place{p.row.Place}, func(ctx context.Context) error { return s.table.Park(ctx, now, p.row.Place, reason) }) {
 		return
@@ -121,15 +121,15 @@ func (s *sender) move(rows []Place, change func(context.Context) error) bool {
 	return false
 }
 
-// An unmoved remembers why rows could not be moved.
-type unmoved struct {
+// A moveError remembers why rows could not be moved.
+type moveError struct {
 	mu         sync.Mutex
 	err        error
 	at, logged time.Time
 }
 
 // note notes the error of a move, or nil, and reports whether to log it.
-func (u *unmoved) note(now time.Time, err error) bool {
+func (u *moveError) note(now time.Time, err error) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err == nil {
@@ -145,7 +145,7 @@ func (u *unmoved) note(now time.Time, err error) bool {
 }
 
 // last returns the error of the last move that failed, if that was within a minute.
-func (u *unmoved) last(now time.Time) error {
+func (u *moveError) last(now time.Time) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if now.Sub(u.at).Abs() > time.Minute {

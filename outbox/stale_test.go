@@ -15,7 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/outbox"
 )
 
-// A reader is a table whose reads end as a function says, with what they have read before.
+// A reader is a table whose reads end as a function says, with the rows that they have read before.
 type reader struct {
 	*table
 	ends func() error

@@ -35,14 +35,14 @@ func (f *Forwarder) Status() Status {
 
 // longest names the call of a handler that has been at work for longest.
 func (f *Forwarder) longest() string {
-	var calls []call
+	var calls []handlerCall
 	for _, h := range f.opt.Handlers {
 		calls = append(calls, h.queue.atWork()...)
 	}
 	if len(calls) == 0 {
 		return ""
 	}
-	c := slices.MinFunc(calls, func(a, b call) int { return a.since.Compare(b.since) })
+	c := slices.MinFunc(calls, func(a, b handlerCall) int { return a.since.Compare(b.since) })
 	return fmt.Sprintf("%s has been at work on the event of %s for %v", c.Handler, keyOf(c.row), f.clock.Now().Sub(c.since).Round(time.Millisecond))
 }
 
@@ -83,8 +83,8 @@ const (
 	forgotten   = time.Hour        // after which a row is forgotten that was not tried again in time
 )
 
-// A failing remembers which rows fail, in their handler or at the broker, and since when.
-type failing struct {
+// failingRows are the rows that fail, in their handler or at the broker.
+type failingRows struct {
 	mu   sync.Mutex
 	rows map[int64]failure
 }
@@ -99,7 +99,7 @@ type failure struct {
 
 // note notes that a row failed and when it is tried again, or with a nil error that it did not
 // fail.
-func (f *failing) note(now, again time.Time, row Row, err error) {
+func (f *failingRows) note(now, again time.Time, row Row, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	was, is := f.rows[row.Seq]
@@ -128,7 +128,7 @@ func keyOf(row Row) timer.Key {
 
 // long returns how many rows of a tenant, or of all tenants if it is empty, have failed for
 // ten minutes or longer, and the error of the first of them.
-func (f *failing) long(now time.Time, tenant timer.TenantID) (n int, err error) {
+func (f *failingRows) long(now time.Time, tenant timer.TenantID) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var first time.Time

@@ -57,7 +57,7 @@ func TestRowsThatCannotBeMovedDelayNoOther(t *testing.T) {
 				p.mu.Unlock()
 				time.Sleep(time.Minute)
 				if p.mu.Lock(); p.calls-calls > 15 {
-					t.Errorf("published %d times a minute, of what can't be moved", p.calls-calls)
+					t.Errorf("rows that can't be moved were published %d times a minute", p.calls-calls)
 				}
 				broken.Store(false)
 				p.mu.Unlock()
