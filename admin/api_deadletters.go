@@ -65,7 +65,7 @@ type DeadLetters struct {
 
 // A DeadLetterQuery selects dead letters.
 type DeadLetterQuery struct {
-	Tenant        Owner  `query:"tenant" maxLength:"64" pattern:"^(_|[A-Za-z0-9][A-Za-z0-9_-]*)$" example:"acme" doc:"Only those of this tenant; _ for dead letters that name no valid tenant."`
+	Tenant        Owner  `query:"tenant" maxLength:"64" pattern:"^(_|[A-Za-z0-9][A-Za-z0-9_-]*)$" example:"acme" doc:"Only those of this tenant; _ for no valid tenant."`
 	Reason        string `query:"reason" enum:"too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota,not_handled" doc:"Only those with this reason, such as beyond_horizon."`
 	Since         Since  `query:"since" doc:"Only those from then on: RFC 3339 with a zone, or a duration before now." example:"7d"`
 	CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only those with this correlation id."`
@@ -111,7 +111,7 @@ type (
 	}
 	removalInput struct {
 		DeadLetterQuery
-		All    bool   `query:"all" doc:"All dead letters; needed if no other parameter selects some."`
+		All    bool   `query:"all" doc:"All dead letters; needed without a selection."`
 		DryRun bool   `query:"dryRun" doc:"Only say which are selected."`
 		Until  Moment `query:"until" flag:"-" doc:"Only those that last became dead letters until then, so that no page has a message that was refused again meanwhile. None: now."`
 	}

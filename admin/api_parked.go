@@ -104,7 +104,7 @@ type (
 	}
 	parkedChangeInput struct {
 		ParkedQuery
-		All bool `query:"all" doc:"All parked events; needed if no other parameter selects some."`
+		All bool `query:"all" doc:"All parked events; needed without a selection."`
 	}
 )
 

@@ -30,7 +30,7 @@ func (o object) get(field string) string {
 	}
 	name, rest, deeper := strings.Cut(field, ".")
 	var all map[string]json.RawMessage
-	_ = json.Unmarshal(o, &all) // what is no object has no fields
+	_ = json.Unmarshal(o, &all) // a value that is no object has no fields
 	value := all[name]
 	if deeper {
 		return object(value).get(rest)
@@ -48,7 +48,7 @@ func (o object) rows(list string) (all []object) {
 		return []object{o}
 	}
 	var items []json.RawMessage
-	_ = json.Unmarshal([]byte(o.get(list)), &items) // what is no list has no rows
+	_ = json.Unmarshal([]byte(o.get(list)), &items) // a value that is no list has no rows
 	for _, item := range items {
 		all = append(all, object(item))
 	}
@@ -74,7 +74,7 @@ func (o object) plus(earlier object, fields string) object {
 	return sum
 }
 
-// An answer is what a verb prints of the answers to its requests.
+// An answer is the output of a verb for the answers to its requests.
 type answer struct {
 	*verb
 	admin.Case
@@ -263,7 +263,7 @@ func (a *answer) sum(next string) {
 		}
 		fmt.Fprintln(out, strings.Join(counts, ", "))
 		if a.results["replayed"] > 0 {
-			fmt.Fprintln(out, "what the service refuses again is a dead letter again: see dlq list")
+			fmt.Fprintln(out, "a message that the service refuses again is a dead letter again: see dlq list")
 		}
 		if next != "" {
 			fmt.Fprintln(out, "there may be more: --after "+next)

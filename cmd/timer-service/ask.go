@@ -36,8 +36,8 @@ func (e *env) reader(ctx context.Context) (*apiclient.Client, error) {
 // errNoService says that no service answers for the database of the configuration.
 var errNoService = errors.New("no service answers")
 
-// service returns a client of a running service: the one of the setting server, or else the
-// one of this machine. The error wraps [errNoService] if there is none.
+// service returns a client of a running service: the one of the setting server, or the one of
+// this machine without that setting. The error wraps [errNoService] if there is none.
 func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
 	switch socket := e.cfg.Socket(); {
 	case !e.cfg.Server.Empty():

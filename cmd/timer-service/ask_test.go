@@ -80,7 +80,7 @@ func TestVerbsOnPostgresAskTheServiceFirst(t *testing.T) {
 	do(t, environ, "stats").wants(t, exitFailure).says(t, `"timer-service doctor" looks for the cause.`)
 }
 
-// TestServiceOnThisMachine is asked by the socket beside its database, which its user alone
+// TestServiceOnThisMachine is asked by the socket next to its database, which only its user
 // may open, also if it was killed before, and without an address for HTTP.
 func TestServiceOnThisMachine(t *testing.T) {
 	t.Parallel()

@@ -52,15 +52,15 @@ func (b *backupCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return existing("backup", interrupted(ctx, err))
 	}
-	e.out.print(&backedUp{
+	e.out.print(&backupResult{
 		Result: "backed up", File: b.File, SchemaVersion: c.SchemaVersion, Counts: admin.Counts(c.Counts), Outbox: c.Outbox, Parked: c.Parked,
 		Bytes: bytes, Seconds: e.now().Sub(began).Seconds(),
 	})
 	return nil
 }
 
-// A backedUp is what backup prints.
-type backedUp struct {
+// A backupResult is the output of backup.
+type backupResult struct {
 	Result        string `json:"result"`
 	File          string `json:"file"`
 	SchemaVersion int64  `json:"schemaVersion"`
@@ -71,7 +71,7 @@ type backedUp struct {
 	Seconds float64 `json:"seconds"`
 }
 
-func (b *backedUp) text() string {
+func (b *backupResult) text() string {
 	return fmt.Sprintf("backed up %s, %d events, %d parked, schema %d, to %s: %s in %.1f s",
 		store.Summary{Timers: timer.Counts(b.Counts)}, b.Outbox, b.Parked, b.SchemaVersion, printable(b.File), humanize.Bytes(uint64(b.Bytes)), b.Seconds)
 }

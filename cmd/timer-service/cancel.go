@@ -63,14 +63,14 @@ func (c *cancelCmd) Run(ctx context.Context, e *env, s *apiclient.Client) error 
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Tenant, err)
 	}
-	e.out.print(&manyCanceled{sent})
+	e.out.print(&cancelManyResult{sent})
 	return nil
 }
 
-// A manyCanceled is what --prefix and --correlated print.
-type manyCanceled struct{ admin.ManyCanceled }
+// A cancelManyResult is the output of --prefix and --correlated.
+type cancelManyResult struct{ admin.ManyCanceled }
 
-func (m *manyCanceled) text() string {
+func (m *cancelManyResult) text() string {
 	line := fmt.Sprintf("%-10s %d timers of %s", m.Result, m.Timers, m.TenantID)
 	if m.ID != "" {
 		line += "  id " + m.ID

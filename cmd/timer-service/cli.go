@@ -24,7 +24,7 @@ type cli struct {
 	ShowVersion kong.VersionFlag     `name:"version" group:"global" help:"Show the version, as the verb does."`
 	TokenFile   kong.FileContentFlag `placeholder:"FILE" group:"global" help:"File with the token for --server, instead of TIMER_HTTP_TOKEN."`
 
-	HelpAll helpAll `group:"global" help:"Show this help with the settings."`
+	HelpAll helpAllFlag `group:"global" help:"Show this help with the settings."`
 
 	Serve      serveCmd      `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
 	Schedule   scheduleCmd   `cmd:"" help:"Schedule a timer, as in: schedule acme order-1 --in 3s --wait"`
@@ -46,8 +46,8 @@ type cli struct {
 	Version    versionCmd    `cmd:"" help:"Show the version of this binary, of Go and of the schemas."`
 }
 
-// A parsed is a command line that is well formed.
-type parsed struct {
+// A commandLine is a command line that is well formed.
+type commandLine struct {
 	cli   *cli
 	flags settingFlags
 	all   bool // the help shows the settings
@@ -55,12 +55,12 @@ type parsed struct {
 }
 
 // verb returns the verb that was given, such as "serve" or "dlq list".
-func (p *parsed) verb() string { return p.kong.Selected().Path() }
+func (p *commandLine) verb() string { return p.kong.Selected().Path() }
 
 // parse reads the arguments. It returns nil without an error if they asked for
 // help, which is printed.
-func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
-	p := &parsed{cli: new(cli), flags: newSettingFlags()}
+func parse(args []string, stdout, stderr io.Writer) (*commandLine, error) {
+	p := &commandLine{cli: new(cli), flags: newSettingFlags()}
 	helped := false
 	k := grammar(p, stdout, stderr, func(int) { helped = true })
 	if len(args) == 0 {
@@ -104,7 +104,7 @@ func withNegatives(args []string) (joined []string) {
 
 // grammar returns the parser of the command line, which calls exit after it has
 // printed help.
-func grammar(p *parsed, stdout, stderr io.Writer, exit func(int)) *kong.Kong {
+func grammar(p *commandLine, stdout, stderr io.Writer, exit func(int)) *kong.Kong {
 	p.cli.Table = verbs()
 	k, err := kong.New(
 		p.cli,

@@ -116,7 +116,7 @@ func TestSchedulePrintsTheDeadLetter(t *testing.T) {
 	do(t, environ, "schedule", "acme", "order-2", "--in", "2h", "--wait").wants(t, exitFailure).says(t, "acme.order-2: refused: ", "over_quota")
 }
 
-// The service checks the values; what it refuses is a mistake of usage.
+// The service checks the values; a refusal is a mistake of usage.
 func TestScheduleOfWhatTheServiceRefuses(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)

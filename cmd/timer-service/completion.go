@@ -45,8 +45,8 @@ func (c *completionCmd) Run(e *env) error {
 	return nil
 }
 
-// completeVerb is the verb that the scripts call. The words before the cursor follow it. The
-// last word, which may be empty, is to be completed.
+// completeVerb is the verb that the scripts call. The words before the cursor follow it. It
+// completes the last word, which may be empty.
 const completeVerb = "__complete"
 
 // complete prints the words that fit, one on each line, each with a tab and its meaning. If
@@ -55,7 +55,7 @@ func complete(w io.Writer, words []string) {
 	if len(words) == 0 {
 		return
 	}
-	p := &parsed{cli: new(cli), flags: newSettingFlags()}
+	p := &commandLine{cli: new(cli), flags: newSettingFlags()}
 	k := grammar(p, io.Discard, io.Discard, func(int) {})
 	before, word := words[:len(words)-1], words[len(words)-1]
 	read, err := kong.Trace(k, before) // reports wrong or missing words with an error of its own

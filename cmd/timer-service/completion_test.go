@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// How a shell completes a line; the line is $1, and what it completes to is printed, one
+// How a shell completes a line; the line is $1, and the completions are printed, one
 // a line.
 var shells = map[string]string{
 	"bash": `source <(timer-service completion bash); COMP_LINE=$1; COMP_POINT=${#1}; _timer_service; printf '%s\n' "${COMPREPLY[@]}"`,
@@ -75,7 +75,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompleteIsKnownToEachScript looks at what the scripts call.
+// TestCompleteIsKnownToEachScript looks for the verb that the scripts call.
 func TestCompleteIsKnownToEachScript(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {

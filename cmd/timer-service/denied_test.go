@@ -85,8 +85,8 @@ func TestFilesThatMayNotBeUsed(t *testing.T) {
 	}
 }
 
-// checkDenied runs a verb on a database. Its error says what it should, and not what
-// SQLite says.
+// checkDenied runs a verb on a database. Its error has the text says, and not the text of
+// SQLite.
 func checkDenied(t *testing.T, as func(string, ...string) (int, string), db, verb, says string) {
 	t.Helper()
 	code, out := as("TIMER_NATS_PORT=0", append(strings.Fields(verb), "--db-path", db)...)

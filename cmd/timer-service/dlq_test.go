@@ -18,7 +18,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// objects reads what a verb printed, one object a line.
+// objects reads the output of a verb, one object a line.
 func objects(t *testing.T, stdout string) (all []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(stdout) {
@@ -87,7 +87,7 @@ func publishRaw(t *testing.T, environ []string, lines ...string) {
 	}
 }
 
-// awaitDeadLetters waits until the broker has stored so many dead letters, which tail may
+// awaitDeadLetters waits until the broker has stored n dead letters, which tail may
 // have had before.
 func awaitDeadLetters(t *testing.T, environ []string, n int) {
 	t.Helper()

@@ -66,7 +66,7 @@ func meaning(s config.Setting) string {
 	return strings.ReplaceAll(text, "$", "$$") // kong expands ${…}
 }
 
-// placeholder returns the default, or else the last word of the key.
+// placeholder returns the default, or the last word of the key without one.
 func placeholder(s config.Setting) string {
 	if s.Default != "" {
 		return s.Default

@@ -131,7 +131,7 @@ func destinationsText(all []admin.FailingDestination) string {
 	return strings.Join(lines, "\n")
 }
 
-// firingText says whether timers fire: what is paused, and what does not work.
+// firingText says whether timers fire, and lists the pauses and the names that do not work.
 func firingText(f admin.Firing) string {
 	lines := []string{"timers fire"}
 	switch {
@@ -165,7 +165,7 @@ func pauseText(p admin.Pause) string {
 
 // rescheduledText says how many timers are moved, or would be, and names the first.
 func rescheduledText(m admin.ManyRescheduled) string {
-	line := (&manyCanceled{m.ManyCanceled}).text()
+	line := (&cancelManyResult{m.ManyCanceled}).text()
 	for i, call := range m.FirstRefused {
 		if i == 0 {
 			line += fmt.Sprintf("\n%-10s %d of them, which would be due after they expire:", "refused", m.Refused)

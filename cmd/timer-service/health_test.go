@@ -79,7 +79,7 @@ func TestVerbsNoticeWhoAnswers(t *testing.T) {
 	do(t, []string{"TIMER_DB_PATH=" + made}, "health", "--server", server).wants(t, exitOK)
 }
 
-// TestVerbsOnPostgresNoticeWhoAnswers, since they have no socket: those that read go to the
+// TestVerbsOnPostgresNoticeWhoAnswers, since they have no socket: verbs that read go to the
 // database itself.
 func TestVerbsOnPostgresNoticeWhoAnswers(t *testing.T) {
 	t.Parallel()

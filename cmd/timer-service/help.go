@@ -6,14 +6,14 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// A helpAll is the flag that shows the help with the settings.
-type helpAll bool
+// helpAllFlag is the flag that shows the help with the settings.
+type helpAllFlag bool
 
 // IgnoreDefault says that the flag has no default.
-func (helpAll) IgnoreDefault() {}
+func (helpAllFlag) IgnoreDefault() {}
 
 // BeforeReset prints the help, even if arguments are missing.
-func (helpAll) BeforeReset(ctx *kong.Context, p *parsed) error {
+func (helpAllFlag) BeforeReset(ctx *kong.Context, p *commandLine) error {
 	p.all = true
 	if err := ctx.PrintUsage(false); err != nil {
 		return err
@@ -24,7 +24,7 @@ func (helpAll) BeforeReset(ctx *kong.Context, p *parsed) error {
 
 // printHelp prints the help of a verb and the settings that matter to it: one line about
 // them, or all of them.
-func (p *parsed) printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
+func (p *commandLine) printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
 	verb := ""
 	if node := ctx.Selected(); node != nil {
 		verb = node.Path()

@@ -8,14 +8,14 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-// screen is how many lines of 100 characters a help has at most.
+// screen is the most lines of 100 characters that a help may have.
 const screen = 40
 
 // TestHelpFitsAScreen has the help of each verb: it has examples, and names the flags of the
 // verb. The long help has the settings that matter to it, with their variables.
 func TestHelpFitsAScreen(t *testing.T) {
 	t.Parallel()
-	p := &parsed{cli: new(cli), flags: newSettingFlags()}
+	p := &commandLine{cli: new(cli), flags: newSettingFlags()}
 	for _, leaf := range grammar(p, nil, nil, func(int) {}).Model.Leaves(true) {
 		verb := leaf.Path()
 		short := do(t, nil, append(strings.Fields(verb), "--help")...).wants(t, exitOK).prints(t, "Examples:\n\n    timer-service "+verb).stdout

@@ -80,19 +80,19 @@ func (q *queue) flush() {
 
 // logger returns a logger for lines that a handler writes into the queue.
 func (q *queue) logger(lines slog.Handler) *slog.Logger {
-	q.log = slog.New(queued{lines, q})
+	q.log = slog.New(queueHandler{lines, q})
 	return q.log
 }
 
-// A queued handler logs into a queue.
-type queued struct {
+// A queueHandler logs into a queue.
+type queueHandler struct {
 	slog.Handler
 	q *queue
 }
 
 // Handle queues a line. The line about an operator's action is written before the operator
 // gets the answer.
-func (h queued) Handle(ctx context.Context, line slog.Record) error {
+func (h queueHandler) Handle(ctx context.Context, line slog.Record) error {
 	err := h.Handler.Handle(ctx, line)
 	if line.Message == admin.AuditMessage {
 		h.q.flush()
@@ -101,11 +101,11 @@ func (h queued) Handle(ctx context.Context, line slog.Record) error {
 }
 
 // WithAttrs returns a handler whose lines have attributes.
-func (h queued) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return queued{h.Handler.WithAttrs(attrs), h.q}
+func (h queueHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return queueHandler{h.Handler.WithAttrs(attrs), h.q}
 }
 
 // WithGroup returns a handler whose attributes are in a group.
-func (h queued) WithGroup(name string) slog.Handler {
-	return queued{h.Handler.WithGroup(name), h.q}
+func (h queueHandler) WithGroup(name string) slog.Handler {
+	return queueHandler{h.Handler.WithGroup(name), h.q}
 }

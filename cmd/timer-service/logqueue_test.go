@@ -134,7 +134,7 @@ func TestQueueSaysHowManyLinesAreMissing(t *testing.T) {
 	})
 }
 
-// TestQueueGoesOnAfterAnError, and counts what it lost by it.
+// TestQueueGoesOnAfterAnError, and counts the lines that it lost by it.
 func TestQueueGoesOnAfterAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestQueueGoesOnAfterAnError(t *testing.T) {
 	})
 }
 
-// TestQueueWaitsForWhatPeopleDid: until it is written, for a second at most, and for no other line.
+// TestQueueWaitsForWhatPeopleDid: at most a second until it is written, and for no other line.
 func TestQueueWaitsForWhatPeopleDid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

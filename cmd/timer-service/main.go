@@ -55,7 +55,7 @@ type env struct {
 	log    *slog.Logger
 	out    output
 	stdin  io.Reader
-	stderr io.Writer        // for people: remarks beside the output
+	stderr io.Writer        // for people: remarks that are no output
 	now    func() time.Time // the clock
 
 	token    string    // to show to a service; may be empty
@@ -74,18 +74,18 @@ func (e *env) input(verb, name string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// run does what the arguments ask, and returns the exit code. Environ is as [os.Environ]
+// run executes the verb of the arguments, and returns the exit code. Environ is as [os.Environ]
 // returns it. Results go to stdout, errors and logs to stderr.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == completeVerb { // of a shell
 		complete(stdout, args[1:])
 		return exitOK
 	}
-	out := &checked{w: stdout}
+	out := &errorWriter{w: stdout}
 	p, err := parse(args, out, stderr)
-	if p != nil { // else the arguments asked for help, or are wrong
+	if p != nil { // nil: the arguments asked for help, or are wrong
 		if p.verb() == "serve" {
-			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else a closed pipe ends the process
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // so that a closed pipe does not end the process
 			lines, log := newQueue(stdout), newQueue(stderr)
 			defer lines.flush()
 			defer log.flush()
@@ -102,7 +102,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	return codeOf(err)
 }
 
-func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io.Writer) (err error) {
+func execute(ctx context.Context, p *commandLine, environ []string, stdout, stderr io.Writer) (err error) {
 	e := &env{
 		log:    slog.New(slog.DiscardHandler),
 		out:    output{w: stdout, json: p.cli.Output == formatJSON},

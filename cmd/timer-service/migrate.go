@@ -18,7 +18,7 @@ type migrateCmd struct {
 func (migrateCmd) Help() string {
 	return `The service migrates its database when it starts. This verb only migrates, such as
 before a roll-out. There is no way back to an older schema. A database that is newer
-than this binary is an error. status and sql change nothing: sql is for those who
+than this binary is an error. status and sql change nothing: sql is for people who
 apply the statements by hand.
 
 Examples:
@@ -38,11 +38,11 @@ func (m *migrateCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	e.out.print(&migrated{From: from, To: to, ReferenceServiceCalls: m.ReferenceServiceCalls})
+	e.out.print(&migrationResult{From: from, To: to, ReferenceServiceCalls: m.ReferenceServiceCalls})
 	return nil
 }
 
-// show prints what the verb up would do.
+// show prints the steps of the verb up.
 func (m *migrateCmd) show(ctx context.Context, e *env) error {
 	if m.ReferenceServiceCalls {
 		return wrong("migrate", "--reference-service-calls goes with up")
@@ -85,14 +85,14 @@ func (s *schemaStatus) text() string {
 	return fmt.Sprintf("schema %d, that of this binary", s.Version)
 }
 
-// A migrated is the result of migrating a database.
-type migrated struct {
+// A migrationResult is the result of migrating a database.
+type migrationResult struct {
 	From                  int64 `json:"from"` // version of the schema; 0 is none
 	To                    int64 `json:"to"`
 	ReferenceServiceCalls bool  `json:"referenceServiceCalls"` // whether the flag was given
 }
 
-func (m *migrated) text() string {
+func (m *migrationResult) text() string {
 	line := fmt.Sprintf("schema %d, as before", m.To)
 	if m.From != m.To {
 		line = fmt.Sprintf("schema %d, was %d", m.To, m.From)

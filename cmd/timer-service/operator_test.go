@@ -9,7 +9,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// TestGetSaysWhereAnEventIs, and what the broker has said of it.
+// TestGetSaysWhereAnEventIs, and the error of the broker.
 func TestGetSaysWhereAnEventIs(t *testing.T) {
 	t.Parallel()
 	const at = "2026-01-01T00:00:00.000Z"

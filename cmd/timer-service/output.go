@@ -37,7 +37,7 @@ type output struct {
 // failed returns the first error of a write. A verb must check it if it prints without end,
 // or does something that can't be undone.
 func (o output) failed() error {
-	if c, ok := o.w.(*checked); ok {
+	if c, ok := o.w.(*errorWriter); ok {
 		return c.failed()
 	}
 	return nil
@@ -174,15 +174,15 @@ func (r *rows) end(e *env, empty, next string) {
 	}
 }
 
-// A checked writer keeps its first error and then writes nothing more.
-type checked struct {
+// An errorWriter keeps its first error and then writes nothing more.
+type errorWriter struct {
 	mu  sync.Mutex
 	w   io.Writer
 	err error
 }
 
 // Write writes p, or nothing after an error. It is safe for concurrent use.
-func (c *checked) Write(p []byte) (int, error) {
+func (c *errorWriter) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -194,7 +194,7 @@ func (c *checked) Write(p []byte) (int, error) {
 }
 
 // failed returns the first error of a Write.
-func (c *checked) failed() error {
+func (c *errorWriter) failed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err

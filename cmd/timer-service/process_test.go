@@ -21,7 +21,7 @@ type process struct {
 	stderr stream
 }
 
-// A stream keeps what a process writes, and notifies a test of a word in it.
+// A stream keeps the output of a process, and notifies a test of a word in it.
 type stream struct {
 	mu    sync.Mutex
 	text  strings.Builder
@@ -29,7 +29,7 @@ type stream struct {
 	found chan struct{} // closed when the word is written
 }
 
-// Write adds what was written.
+// Write adds output.
 func (s *stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (p *process) ends(t *testing.T) int {
 	return p.ProcessState.ExitCode()
 }
 
-// announces waits for the line of a part, and returns what it says up to a comma.
+// announces waits for the line of a part, and returns its text up to a comma.
 func (p *process) announces(t *testing.T, part string) string {
 	t.Helper()
 	p.prints(t, part+" ")
@@ -158,8 +158,8 @@ func stuck() {
 	select {}
 }
 
-// thief is a program that listens on a unix socket before the service does, and prints what it
-// is sent.
+// thief is a program that listens on a unix socket before the service does, and prints the bytes
+// that clients send.
 func thief() {
 	l, err := net.Listen("unix", os.Args[1])
 	if err != nil {

@@ -29,7 +29,7 @@ Examples:
 // Run creates missing objects at the broker.
 func (p *provisionCmd) Run(ctx context.Context, e *env) error {
 	changes, err := service.Provision(ctx, e.cfg, p.DryRun, e.log)
-	made := &provisioned{Changes: []change{}, DryRun: p.DryRun}
+	made := &provisionResult{Changes: []change{}, DryRun: p.DryRun}
 	if errors.Is(err, service.ErrNothingToProvision) {
 		made.why, err = ": "+err.Error(), nil
 	}
@@ -42,8 +42,8 @@ func (p *provisionCmd) Run(ctx context.Context, e *env) error {
 	return err
 }
 
-// A provisioned is the result of provisioning a broker.
-type provisioned struct {
+// A provisionResult is the result of provisioning a broker.
+type provisionResult struct {
 	Changes []change `json:"changes"`
 	DryRun  bool     `json:"dryRun"` // the changes were not made
 	why     string   // nothing is to do, for people
@@ -55,7 +55,7 @@ type change struct {
 	Detail string `json:"detail"`
 }
 
-func (p *provisioned) text() string {
+func (p *provisionResult) text() string {
 	verb := "made "
 	if p.DryRun {
 		verb = "would make "

@@ -7,7 +7,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
 
-// TestProvision makes what is missing once, and says what it would make and what does not fit.
+// TestProvision makes the missing objects once, and names missing ones in a dry run, and ones that
+// do not fit.
 func TestProvision(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}, slog.New(slog.DiscardHandler))

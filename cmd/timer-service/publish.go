@@ -21,7 +21,7 @@ var errInterrupted = errors.New("interrupted")
 
 type publishCmd struct {
 	File string    `arg:"" help:"File with one envelope a line; - is stdin."`
-	Rate perSecond `placeholder:"N" help:"At most so many messages a second; 0 is no limit."`
+	Rate perSecond `placeholder:"N" help:"The most messages per second; 0 is no limit."`
 }
 
 // Help is printed below the summary.
@@ -51,7 +51,7 @@ func (p *publishCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	s := &sender{client: c, env: e, progress: newProgress(e, "messages"), batch: maxBatch}
+	s := &requestPublisher{client: c, env: e, progress: newProgress(e, "messages"), batch: maxBatch}
 	if p.Rate > 0 {
 		s.batch = min(max(int(p.Rate/10), 1), maxBatch)
 		s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
@@ -67,8 +67,8 @@ func (p *publishCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// A sender makes a service publish commands, many with one request.
-type sender struct {
+// A requestPublisher makes a service publish commands, many with one request.
+type requestPublisher struct {
 	client   *apiclient.Client
 	env      *env
 	progress *progress
@@ -94,7 +94,7 @@ func (s *sentCount) text() string {
 }
 
 // sendAll publishes each line, until there are no more lines or ctx ends.
-func (s *sender) sendAll(ctx context.Context, lines fileLines) error {
+func (s *requestPublisher) sendAll(ctx context.Context, lines fileLines) error {
 	for {
 		select {
 		case l, more := <-lines.all:
@@ -118,7 +118,7 @@ func (s *sender) sendAll(ctx context.Context, lines fileLines) error {
 }
 
 // add adds a line to the batch, and publishes the batch before if it is full.
-func (s *sender) add(ctx context.Context, l line) error {
+func (s *requestPublisher) add(ctx context.Context, l line) error {
 	if s.bytes+len(l.body) > maxBatchBytes || len(s.pending) == s.batch {
 		if err := s.flush(ctx); err != nil {
 			return err
@@ -134,7 +134,7 @@ const maxBatchBytes = admin.MaxCommandsBytes - 2*maxBatch
 
 // flush publishes the pending commands. A request that has begun when ctx ends is finished,
 // so that its commands are counted.
-func (s *sender) flush(ctx context.Context) error {
+func (s *requestPublisher) flush(ctx context.Context) error {
 	batch, numbers := s.pending, s.numbers
 	if s.pending, s.numbers, s.bytes = nil, nil, 0; len(batch) == 0 {
 		return nil
@@ -161,7 +161,7 @@ func (s *sender) flush(ctx context.Context) error {
 }
 
 // refuse counts a line that is not published, and prints the reason.
-func (s *sender) refuse(number int, why string) {
+func (s *requestPublisher) refuse(number int, why string) {
 	s.refused++
 	if s.refused > maxErrors {
 		return

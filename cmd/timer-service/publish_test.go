@@ -19,7 +19,7 @@ func TestPublishSendsLines(t *testing.T) {
 	await(t, environ, "order-600", "Scheduled")
 	before := do(t, environ, "get", "acme", "order-600", "-o", "json").stdout
 	do(t, environ, "publish", file, "-o", "json").wants(t, exitOK).prints(t, `{"result":"published","messages":600,"refused":0}`)
-	do(t, environ, "schedule", "acme", "--in", "0", "--until-fired").wants(t, exitOK) // what comes later was handled
+	do(t, environ, "schedule", "acme", "--in", "0", "--until-fired").wants(t, exitOK) // all earlier messages were handled
 	if after := do(t, environ, "get", "acme", "order-600", "-o", "json").stdout; after != before {
 		t.Errorf("was %s and is %s", before, after)
 	}

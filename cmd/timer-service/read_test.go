@@ -237,7 +237,7 @@ func TestStats(t *testing.T) {
 	do(t, nil, "stats", "--tenants", "--limit", "1", "--db-path", path).wants(t, exitOK).says(t, "--after acme")
 }
 
-// TestMigrate says what it would do, does it once, and refuses a reference to no table.
+// TestMigrate lists its steps, makes them once, and refuses a reference to no table.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	environ := []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db")}

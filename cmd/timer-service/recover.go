@@ -40,7 +40,7 @@ func (r *recoverCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	result := &recovered{DryRun: r.DryRun, Commands: done.Commands, Timers: done.Timers, Events: done.Events, Reached: done.Reached, Logs: []readLog{}}
+	result := &recoveryResult{DryRun: r.DryRun, Commands: done.Commands, Timers: done.Timers, Events: done.Events, Reached: done.Reached, Logs: []readLog{}}
 	for _, span := range done.Spans {
 		result.Logs = append(result.Logs, readLog{span.Log, span.Kind.String(), span.From, span.UpTo, span.Since})
 	}
@@ -48,8 +48,8 @@ func (r *recoverCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// A recovered is the result of a reading, or what a dry run would read.
-type recovered struct {
+// A recoveryResult is the result of a recovery, or of its dry run.
+type recoveryResult struct {
 	DryRun   bool      `json:"dryRun"`
 	Commands int64     `json:"commands"` // that were read
 	Timers   int64     `json:"timers"`   // how many timers commands changed that had been taken before
@@ -67,7 +67,7 @@ type readLog struct {
 	Since time.Time `json:"since"` // when the first message was stored
 }
 
-func (r *recovered) text() string {
+func (r *recoveryResult) text() string {
 	var lines []string
 	switch {
 	case r.DryRun && len(r.Logs) == 0:

@@ -28,7 +28,7 @@ The broker remembers which database takes its commands. A service with another d
 is refused. After a database was lost for good, or moved by export and import, start
 once with --takeover.
 
-Without --broker-url a NATS server runs inside this process, with its data beside
+Without --broker-url a NATS server runs inside this process, with its data next to
 the database; clients on this machine find it by --db-path.
 
 Examples:
@@ -54,17 +54,17 @@ func (s serveCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	if e.out.json || e.cfg.LogFormat == config.JSON {
-		return service.Run(ctx, e.cfg, parts{e.out}, e.log)
+		return service.Run(ctx, e.cfg, partLines{e.out}, e.log)
 	}
 	return service.Run(ctx, e.cfg, e.out.w, e.log)
 }
 
-// parts turns lines such as "part  description" into JSON objects. Each Write must have whole
+// partLines turns lines such as "part  description" into JSON objects. Each Write must have whole
 // lines.
-type parts struct{ out output }
+type partLines struct{ out output }
 
 // Write prints one object for each line.
-func (p parts) Write(lines []byte) (int, error) {
+func (p partLines) Write(lines []byte) (int, error) {
 	for line := range bytes.Lines(lines) {
 		part, text, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
 		p.out.line(struct {

@@ -55,7 +55,7 @@ func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 			return err
 		}
 	}
-	sum := &forgotten{admin.Tenant{TenantID: t.Tenant}}
+	sum := &forgetResult{admin.Tenant{TenantID: t.Tenant}}
 	for f := (admin.Forgotten{}); !f.Complete && err == nil; {
 		f, err = apiclient.Do[admin.Forgotten](ctx, o, http.MethodDelete, apiclient.Path("tenants", tenant)+apiclient.Query("confirm", tenant), nil)
 		sum.Counts = admin.Counts(timer.Counts(sum.Counts).Add(timer.Counts(f.Deleted)))
@@ -79,9 +79,9 @@ func confirm(in io.Reader, out io.Writer, tenant string, timers int64) error {
 	return nil
 }
 
-// Forgotten counts the timers that were deleted.
-type forgotten struct{ admin.Tenant }
+// A forgetResult counts the timers that were deleted.
+type forgetResult struct{ admin.Tenant }
 
-func (f *forgotten) text() string {
+func (f *forgetResult) text() string {
 	return fmt.Sprintf("deleted of %s: %d scheduled, %d reached, %d expired, %d canceled", f.TenantID, f.Scheduled, f.Reached, f.Expired, f.Canceled)
 }

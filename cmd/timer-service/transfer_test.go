@@ -23,7 +23,7 @@ func records(t *testing.T, path string) string {
 	return rest
 }
 
-func beside(t *testing.T, name string) string { return filepath.Join(t.TempDir(), name) }
+func tempPath(t *testing.T, name string) string { return filepath.Join(t.TempDir(), name) }
 
 // ownerOnly fails the test unless a file is alone in its folder, and its owner's only. It
 // returns its size.
@@ -41,7 +41,7 @@ func ownerOnly(t *testing.T, path string) int64 {
 
 func TestExportAndImport(t *testing.T) {
 	t.Parallel()
-	from, first, second, copied := populated(t), beside(t, "timers.jsonl"), beside(t, "again.jsonl"), beside(t, "new.db")
+	from, first, second, copied := populated(t), tempPath(t, "timers.jsonl"), tempPath(t, "again.jsonl"), tempPath(t, "new.db")
 	exported := do(t, nil, "export", first, "--db-path", from).wants(t, exitOK).
 		prints(t, "exported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled) in ", "\nfile "+first+", sha256 of the lines between its first and its last ")
 	imported := do(t, nil, "import", first, "--db-path", copied).wants(t, exitOK).
@@ -63,7 +63,7 @@ func TestExportAndImport(t *testing.T) {
 		t.Errorf("stdout has\n%s", out.stdout)
 	}
 	tmp := t.TempDir()
-	p := prepare(t, []string{"TMPDIR=" + tmp}, "main", "import", "-", "--db-path", beside(t, "new.db"))
+	p := prepare(t, []string{"TMPDIR=" + tmp}, "main", "import", "-", "--db-path", tempPath(t, "new.db"))
 	p.Stdin = strings.NewReader(out.stdout)
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestExportAndImport(t *testing.T) {
 // A file that was changed, or a database that is in use, is not imported into.
 func TestImportOfAChangedFileImportsNothing(t *testing.T) {
 	t.Parallel()
-	file := beside(t, "timers.jsonl")
+	file := tempPath(t, "timers.jsonl")
 	do(t, nil, "export", file, "--db-path", populated(t)).wants(t, exitOK)
 	used := populated(t)
 	do(t, nil, "import", file, "--db-path", used).wants(t, exitFailure).says(t, "sqlite "+used+" holds timers, events or messages already: import into a new database")
@@ -93,7 +93,7 @@ func TestImportOfAChangedFileImportsNothing(t *testing.T) {
 		"the file ends here, without a trailer: it is incomplete": strings.Join(whole[:3], ""),
 		"line 7: ": strings.Replace(strings.Join(whole, ""), "command-2", "command-9", 1),
 	} {
-		to := beside(t, "new.db")
+		to := tempPath(t, "new.db")
 		do(t, nil, "import", fileOf(t, changed), "--db-path", to).wants(t, exitFailure).says(t, says)
 		if files, _ := filepath.Glob(to + "*"); len(files) > 0 {
 			t.Errorf("%s: it leaves %v", says, files)
@@ -109,7 +109,7 @@ func TestBackupWritesNoStdout(t *testing.T) {
 
 func TestBackup(t *testing.T) {
 	t.Parallel()
-	from, copied, other := populated(t), beside(t, "copy.db"), beside(t, "other.db")
+	from, copied, other := populated(t), tempPath(t, "copy.db"), tempPath(t, "other.db")
 	do(t, nil, "backup", copied, "--db-path", from).wants(t, exitOK).
 		prints(t, "backed up 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled), 0 events, 0 parked, schema ", ", to "+copied+": ", " in ")
 	bytes := ownerOnly(t, copied)
@@ -120,8 +120,8 @@ func TestBackup(t *testing.T) {
 	has(t, decode(t, do(t, nil, "backup", other, "--db-path", from, "-o", "json").wants(t, exitOK).stdout), map[string]any{
 		"result": "backed up", "file": other, "bytes": float64(bytes), "scheduled": 2.0, "reached": 1.0, "expired": 0.0, "canceled": 2.0, "outbox": 0.0, "parked": 0.0,
 	})
-	do(t, nil, "backup", beside(t, "x"), "--db-path", beside(t, "absent.db")).wants(t, exitFailure).says(t, "absent.db: has the service run here?")
-	got := do(t, []string{"TIMER_DB_URL=postgres://user:hunter2@localhost/timers"}, "backup", beside(t, "x")).wants(t, exitUsage).says(t, "pg_dump", "point-in-time recovery")
+	do(t, nil, "backup", tempPath(t, "x"), "--db-path", tempPath(t, "absent.db")).wants(t, exitFailure).says(t, "absent.db: has the service run here?")
+	got := do(t, []string{"TIMER_DB_URL=postgres://user:hunter2@localhost/timers"}, "backup", tempPath(t, "x")).wants(t, exitUsage).says(t, "pg_dump", "point-in-time recovery")
 	if strings.Contains(got.stderr, "hunter2") {
 		t.Errorf("the password shows: %s", got.stderr)
 	}
@@ -165,11 +165,11 @@ func TestFilesAreCompleteOrAbsent(t *testing.T) {
 func TestBesideAService(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
-	file, copied := beside(t, "timers.jsonl"), beside(t, "copy.db")
+	file, copied := tempPath(t, "timers.jsonl"), tempPath(t, "copy.db")
 	do(t, nil, "export", file, "--db-path", populated(t)).wants(t, exitOK)
 	do(t, environ, "schedule", "acme", "order-1", "--in", "1h").wants(t, exitOK)
 	await(t, environ, "order-1", "Scheduled")
-	for _, args := range [][]string{{"export", beside(t, "x")}, {"import", file}} {
+	for _, args := range [][]string{{"export", tempPath(t, "x")}, {"import", file}} {
 		do(t, environ, args...).wants(t, exitFailure).says(t, fmt.Sprint("pid ", os.Getpid()))
 	}
 	do(t, environ, "backup", copied).wants(t, exitOK)
@@ -180,8 +180,8 @@ func TestBesideAService(t *testing.T) {
 // is refused while instances run.
 func TestPostgresIsExportedAndImported(t *testing.T) {
 	t.Parallel()
-	environ := []string{"TIMER_BROKER=gochannel", "TIMER_DB_URL=" + pgtest.URL(t), "TIMER_HTTP_SOCKET=" + beside(t, "sock")}
-	there, back := beside(t, "there.jsonl"), beside(t, "back.jsonl")
+	environ := []string{"TIMER_BROKER=gochannel", "TIMER_DB_URL=" + pgtest.URL(t), "TIMER_HTTP_SOCKET=" + tempPath(t, "sock")}
+	there, back := tempPath(t, "there.jsonl"), tempPath(t, "back.jsonl")
 	do(t, nil, "export", there, "--db-path", populated(t)).wants(t, exitOK)
 	do(t, environ, "import", there).wants(t, exitOK)
 	do(t, environ, "export", back).wants(t, exitOK)
@@ -189,7 +189,7 @@ func TestPostgresIsExportedAndImported(t *testing.T) {
 		t.Errorf("SQLite had\n%s\nPostgreSQL has\n%s", records(t, there), records(t, back))
 	}
 	serve(t, environ)
-	for _, args := range [][]string{{"export", beside(t, "x")}, {"import", there}} {
+	for _, args := range [][]string{{"export", tempPath(t, "x")}, {"import", there}} {
 		do(t, environ, args...).wants(t, exitFailure).says(t, "instances run on the database (1): stop all of them first")
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // A mistake of usage is exit code 2, nothing on stdout, and a message that
-// names what is wrong and the fix.
+// names the mistake and the fix.
 func TestUsageMistakes(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

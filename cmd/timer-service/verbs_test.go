@@ -121,7 +121,7 @@ func TestEveryVerbPrintsJSON(t *testing.T) {
 
 // leaves returns every verb of the grammar, such as "dlq list".
 func leaves() (all []string) {
-	p := &parsed{cli: new(cli), flags: newSettingFlags()}
+	p := &commandLine{cli: new(cli), flags: newSettingFlags()}
 	for _, leaf := range grammar(p, nil, nil, func(int) {}).Model.Leaves(true) {
 		all = append(all, leaf.Path())
 	}

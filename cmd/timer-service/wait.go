@@ -23,8 +23,8 @@ const (
 	resultReached   = "reached"   // the timer fired
 )
 
-// A published is a command that a service has published, and its result.
-type published struct {
+// A publishResult is a command that a service has published, and its result.
+type publishResult struct {
 	admin.Command
 	Type string `json:"type"`
 
@@ -33,15 +33,15 @@ type published struct {
 	LatenessMS *int64 `json:"latenessMs,omitempty"` // how late it fired, by the service's clock
 }
 
-func newPublished(kind string, tenant timer.TenantID, call timer.ServiceCallID) *published {
-	return &published{Type: kind, Command: admin.Command{TenantID: tenant, ServiceCallID: call}}
+func newPublished(kind string, tenant timer.TenantID, call timer.ServiceCallID) *publishResult {
+	return &publishResult{Type: kind, Command: admin.Command{TenantID: tenant, ServiceCallID: call}}
 }
 
-func (p *published) key() timer.Key {
+func (p *publishResult) key() timer.Key {
 	return timer.Key{TenantID: p.TenantID, ServiceCallID: p.ServiceCallID}
 }
 
-func (p *published) text() string {
+func (p *publishResult) text() string {
 	if p.Result == resultReached {
 		return fmt.Sprintf("%-10s %s  %s late", p.Result, p.key(), lateness(*p.LatenessMS))
 	}
@@ -63,7 +63,7 @@ func beforeText(t *admin.Timer) string {
 	return "was due at " + when(t.DueAt)
 }
 
-// waitOptions say what a verb waits for, and how long.
+// waitOptions name the event that a verb waits for, and the longest wait.
 type waitOptions struct {
 	wait       bool // until the command took effect
 	untilFired bool // and then until the timer fired
@@ -75,7 +75,7 @@ const maxWait = 20 * time.Second
 
 // publish makes the service publish a command, and prints it. If the flags say so, it waits
 // until the command took effect, and then until the timer fires, and prints that.
-func (p *published) publish(ctx context.Context, e *env, c *apiclient.Client, w waitOptions, method string, request []byte, query ...string) (err error) {
+func (p *publishResult) publish(ctx context.Context, e *env, c *apiclient.Client, w waitOptions, method string, request []byte, query ...string) (err error) {
 	if w.wait {
 		query = append(query, "wait", min(time.Duration(w.timeout), maxWait).String())
 	}
@@ -111,13 +111,13 @@ func (w waitOptions) expired(key timer.Key) error {
 const reasonTimeout = 2 * time.Second
 
 // delayedBy asks what delays a timer or its command, as far as the token may know.
-func (p *published) delayedBy(ctx context.Context, c *apiclient.Client) string {
+func (p *publishResult) delayedBy(ctx context.Context, c *apiclient.Client) string {
 	ctx, cancel := context.WithTimeout(ctx, reasonTimeout)
 	defer cancel()
 	tenant := string(p.TenantID)
 	t, err := apiclient.Get[admin.Timer](ctx, c, apiclient.TimerPath(p.key()))
 	handled := err == nil && t.CommandID == p.ID
-	of, _ := apiclient.Get[admin.Tenant](ctx, c, apiclient.Path("tenants", tenant)) // what is not answered is no reason
+	of, _ := apiclient.Get[admin.Tenant](ctx, c, apiclient.Path("tenants", tenant)) // a missing answer is no reason
 	quotas, _ := apiclient.Get[admin.Quotas](ctx, c, apiclient.Path("quotas")+apiclient.Query("tenant", tenant))
 	q := append(quotas.Tenants, admin.TenantQuota{})[0]
 	is, _ := c.Readiness(ctx)
@@ -143,7 +143,7 @@ const (
 
 // await waits until the timer fired, and adds its event to p. Another end of the timer is an
 // error, and so is a timeout after the due time.
-func (p *published) await(ctx context.Context, now func() time.Time, c *apiclient.Client, w waitOptions) error {
+func (p *publishResult) await(ctx context.Context, now func() time.Time, c *apiclient.Client, w waitOptions) error {
 	due := parseTime(p.DueAt)
 	waiting, cancel := context.WithTimeout(ctx, max(due.Sub(now()), 0)+time.Duration(w.timeout))
 	defer cancel()

@@ -29,7 +29,7 @@ func TestWaitEndsAfterTheTimeout(t *testing.T) {
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
-			p := &published{Command: admin.Command{TenantID: "acme", ServiceCallID: "order-1", DueAt: envelope.FormatTime(time.Now().Add(tt.in))}}
+			p := &publishResult{Command: admin.Command{TenantID: "acme", ServiceCallID: "order-1", DueAt: envelope.FormatTime(time.Now().Add(tt.in))}}
 			began := time.Now()
 			err := p.await(t.Context(), time.Now, apiclient.Within(noTimers{}), waitOptions{timeout: timeout(30 * time.Second)})
 			if took := time.Since(began); took != tt.want {
