@@ -40,8 +40,9 @@ const (
 // A Batch is a [timer.Store] around a store that lets concurrent commands share a commit:
 // the commands that arrive while one commit is being synced make up the next. Then it begins when
 // the precision has passed since the one before began, so that more commands share it. A command
-// that is alone is not delayed, nor are those of a caller that waits for each. The first caller begins a commit for all callers that wait,
-// and after it one of the callers that came meanwhile does the same.
+// that is alone is not delayed, nor are the commands of a caller that waits for each. The first
+// caller begins a commit for all callers that wait, and after it one of the callers that came
+// meanwhile does the same.
 //
 // A commit runs in a goroutine of its own, for which the store's Close waits. So a caller
 // whose context ends can return at once. It must not wait for the commit: the commit may be
@@ -55,7 +56,7 @@ type Batch struct {
 }
 
 // NewBatch returns a Batch around a store and its inbox. While callers wait, commits of one kind
-// begin at most once in the precision.
+// begin at least a precision apart.
 func NewBatch(inner timer.Store, inbox timer.Inbox, precision time.Duration) *Batch {
 	slots := make(chan struct{}, maxAlone)
 	return &Batch{
@@ -131,11 +132,11 @@ type group[C any] struct {
 	precision time.Duration
 
 	mu      sync.Mutex
-	waiting []*call[C]
+	waiting []*groupCall[C]
 }
 
-// A call holds the commands of one caller, and their results.
-type call[C any] struct {
+// A groupCall holds the commands of one caller, and their results.
+type groupCall[C any] struct {
 	now      time.Time
 	commands []C
 	end      <-chan struct{} // of the caller's context
@@ -150,7 +151,7 @@ func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &call[C]{now: now, commands: commands, end: ctx.Done(), done: make(chan struct{})}
+	c := &groupCall[C]{now: now, commands: commands, end: ctx.Done(), done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, c)
 	g.mu.Unlock()
@@ -170,7 +171,7 @@ func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer
 }
 
 // isDone reports whether the call has its results, or its error.
-func (c *call[C]) isDone() bool {
+func (c *groupCall[C]) isDone() bool {
 	select {
 	case <-c.done:
 		return true
@@ -191,7 +192,7 @@ func (g *group[C]) apart(ctx context.Context, now time.Time, commands []C) ([]ti
 }
 
 // leave removes a caller whose context has ended, unless its commands are being applied.
-func (g *group[C]) leave(ctx context.Context, c *call[C]) error {
+func (g *group[C]) leave(ctx context.Context, c *groupCall[C]) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if i := slices.Index(g.waiting, c); i >= 0 {
@@ -247,7 +248,7 @@ func (g *group[C]) commit(ctx context.Context) {
 // take removes the calls of the next commit, up to the limit, and returns how many commands they
 // have. Tenants share the limit: a call goes before others in front of which more commands of
 // their own tenant wait.
-func (g *group[C]) take() (batch []*call[C], commands int) {
+func (g *group[C]) take() (batch []*groupCall[C], commands int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	waiting := make(map[timer.TenantID]int)
@@ -258,7 +259,7 @@ func (g *group[C]) take() (batch []*call[C], commands int) {
 			waiting[tenant] += len(c.commands)
 		}
 	}
-	slices.SortStableFunc(g.waiting, func(a, b *call[C]) int { return cmp.Compare(a.behind, b.behind) })
+	slices.SortStableFunc(g.waiting, func(a, b *groupCall[C]) int { return cmp.Compare(a.behind, b.behind) })
 	n := 0
 	for n < len(g.waiting) && (n == 0 || commands+len(g.waiting[n].commands) <= batchLimit) {
 		commands += len(g.waiting[n].commands)
@@ -286,7 +287,7 @@ func (g *group[C]) delay(took time.Duration, commands int) (wait time.Duration) 
 }
 
 // applyAll applies calls in one transaction, with the latest of their times.
-func (g *group[C]) applyAll(ctx context.Context, batch []*call[C], commands []C) {
+func (g *group[C]) applyAll(ctx context.Context, batch []*groupCall[C], commands []C) {
 	now := batch[0].now
 	for _, c := range batch {
 		c.err = errUnfinished // unless apply returns

@@ -78,10 +78,10 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// commitTime is what a commit of a slow store takes.
+// commitTime is the duration of a commit of a slow store.
 const commitTime = 10 * time.Second
 
-// A slow store takes its time for a commit, and remembers what was committed. The
+// A slow store takes its time for a commit, and remembers the committed commands. The
 // outcome of a command is its timestamp.
 type slow struct {
 	timer.Store
@@ -432,7 +432,7 @@ func TestCommitOutlivesItsCaller(t *testing.T) {
 				}
 				s.call(s.Context(), "first", nil, commitTime)
 				s.call(ctx, "ends", want, commitTime+time.Second) // begins the second commit
-				s.call(s.Context(), "beside it", nil, 2*commitTime)
+				s.call(s.Context(), "meanwhile", nil, 2*commitTime)
 				s.sizes(1, 2)
 			})
 		})

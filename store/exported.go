@@ -16,7 +16,7 @@ import (
 const maxLine = 4 << 20
 
 // readExport reads an export, calls yield with each of its timers and yieldMessage with each of
-// its messages, and compares what it read with the trailer. An error in the file begins with
+// its messages, and compares their numbers with the trailer. An error in the file begins with
 // the number of the line; an error of a function is returned as it is. Only a nil error says
 // that the file is whole, so the functions must not rely on that.
 func readExport(r io.Reader, yield func(timer.Entry) error, yieldMessage func(timer.InboxMessage) error) (Summary, error) {

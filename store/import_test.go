@@ -18,7 +18,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A spoiled store spoils what it is given.
+// A spoiled store spoils the timers that it is given.
 type spoiled struct {
 	*sqlite.Store
 	schedule func(n int, commands []timer.ScheduleTimer) error // called with the number of the call

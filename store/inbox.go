@@ -86,7 +86,7 @@ func (i *Inbox) due(ctx context.Context, now time.Time, after string, limit, eac
 		names[n] = string(tenant)
 	}
 	args := []any{timer.RoundDown(now), after, int64(limit), int64(each), names}
-	err = i.Rows(ctx, "find what waits", i.SQL.Due, args, Collect(&shares, func(row Scanner) (s InboxShare, err error) {
+	err = i.Rows(ctx, "find due messages", i.SQL.Due, args, Collect(&shares, func(row Scanner) (s InboxShare, err error) {
 		err = row.Scan(&s.TenantID, &s.Messages)
 		return s, err
 	}))
@@ -119,7 +119,7 @@ func (i *Inbox) NextInbox(ctx context.Context) (next time.Time, err error) {
 // InboxCounts counts messages that wait.
 func (i *Inbox) InboxCounts(ctx context.Context, tenant timer.TenantID) (counts []timer.InboxCount, err error) {
 	text, args := i.SQL.Counts.Of(tenant)
-	err = i.Rows(ctx, "count what waits", text, args, func(row Scanner) error {
+	err = i.Rows(ctx, "count the messages of the inbox", text, args, func(row Scanner) error {
 		var tenant string
 		quota, failed := timer.InboxCount{Reason: timer.WaitQuota}, timer.InboxCount{Reason: timer.WaitFailed}
 		err := row.Scan(&tenant, &quota.Messages, &quota.Bytes, (*Time)(&quota.Oldest), &failed.Messages, &failed.Bytes, (*Time)(&failed.Oldest))
@@ -156,7 +156,7 @@ func (i *Inbox) ForgetInbox(ctx context.Context, tenant timer.TenantID, before t
 	if !before.IsZero() {
 		before = timer.RoundDown(before)
 	}
-	return i.Change(ctx, "forget what waits of a tenant", i.SQL.Forget, string(tenant), before, int64(limit))
+	return i.Change(ctx, "forget the messages of a tenant", i.SQL.Forget, string(tenant), before, int64(limit))
 }
 
 // ForgetAll deletes the messages of a tenant that arrived before a time, or all if that is zero, in as many transactions of a limited number of
@@ -176,10 +176,10 @@ func (i *Inbox) PurgeApplied(ctx context.Context, before time.Time, limit int) (
 	return i.Change(ctx, "purge applied selections", i.SQL.Delete, seqs)
 }
 
-// Waiting returns the messages in the inbox that wait, after a number and at most limit, in the
+// Waiting returns at most limit messages that wait in the inbox, after a number, in the
 // order of their numbers.
 func (r *Reader) Waiting(ctx context.Context, after int64, limit int) (messages []timer.InboxMessage, err error) {
-	err = r.Rows(ctx, "list what waits", r.SQL.Waiting, []any{after, int64(limit)}, Collect(&messages, ReadInboxMessage))
+	err = r.Rows(ctx, "list the messages of the inbox", r.SQL.Waiting, []any{after, int64(limit)}, Collect(&messages, ReadInboxMessage))
 	return messages, err
 }
 

@@ -150,8 +150,8 @@ func newTrailerLine(s Summary) *trailerLine {
 }
 
 // newTimerLine returns the line of a timer. The line of a Canceled timer has the key, the
-// state and the version alone: these keep older commands from taking effect, and an import
-// stores nothing else of it.
+// state and the version only: these keep older commands from taking effect, and an import
+// stores no other field of it.
 func newTimerLine(e *timer.Entry) *timerLine {
 	l := &timerLine{
 		Kind: kindTimer, TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, State: e.State, TimestampMS: e.TimestampMS, CommandID: e.CommandID,

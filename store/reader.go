@@ -90,7 +90,7 @@ func (r *Reader) ListBy(ctx context.Context, f timer.Filter, ofTenant, soonest, 
 // Overdue counts timers that were due before now.
 func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (o timer.Overdue, err error) {
 	text, args := r.SQL.Overdue.Of(tenant, timer.RoundDown(now), timer.MaxOverdue)
-	err = r.Rows(ctx, "count what is overdue", text, args, Scan(&o.Timers, (*Time)(&o.Oldest)))
+	err = r.Rows(ctx, "count overdue timers", text, args, Scan(&o.Timers, (*Time)(&o.Oldest)))
 	return o, err
 }
 
@@ -101,7 +101,7 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 	}
 	text, args := r.SQL.Upcoming.Of(tenant, timer.RoundUp(from), (width + time.Millisecond - 1).Milliseconds(), n, limit)
 	counts := make([]int64, n)
-	err := r.Rows(ctx, "count what is coming", text, args, func(row Scanner) error {
+	err := r.Rows(ctx, "count upcoming timers", text, args, func(row Scanner) error {
 		var number, due int64
 		err := row.Scan(&number, &due)
 		counts[number] = due

@@ -280,8 +280,8 @@ func (i *importer) add(e *timer.Entry) {
 	}
 }
 
-// flush adds what waits. What has fired is scheduled first, which keeps its version, and
-// then is Reached as a recovery makes it so.
+// flush adds the gathered timers. A timer that has fired is scheduled first, which keeps its
+// version, and then is marked as Reached, as by a recovery.
 func (i *importer) flush(ctx context.Context) error {
 	results, err := i.to.Schedule(ctx, i.now, i.schedules...)
 	if err := refusal(results, err, func(n int) timer.Key { return i.schedules[n].Key }); err != nil {

@@ -288,7 +288,7 @@ func FuzzReadExport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file string) {
 		if strings.Contains(file, `{"kind":"trailer"`) && strings.Contains(file, `"sha256":"`) && strings.Count(file, "\n") > 0 {
 			if at := strings.LastIndex(file, `"sha256":"`); len(file) > at+80 && strings.Index(file, `{"kind":"trailer"`) > strings.Index(file, "\n") {
-				file = signed(file) // else no change would get through
+				file = signed(file) // without a signature no change would get through
 			}
 		}
 		entries, err := store.ReadExport(strings.NewReader(file))

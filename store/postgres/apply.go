@@ -80,7 +80,7 @@ func (s *Store) repeat(try func() error) (err error) {
 // There is no deadlock. A transaction that waits in the first step holds only keys before the
 // one that it waits for. The transaction that it waits for is in the same step at a later
 // key, or waits in the second step for a later key, or does not wait at all. The same holds
-// for the second step. If a timer no longer exists when it is to be locked, it was purged
+// for the second step. If a timer no longer exists when the second step locks it, it was purged
 // after the first step. Then the three steps start over in a new transaction, or savepoint,
 // because going back to the first step with locks would break that order. In the transaction
 // of a host, which may have locked other keys before, deadlocks are possible, as between any
@@ -130,8 +130,8 @@ func (t *transaction) put(ctx context.Context, a *store.Application, groups []*s
 	return refused(err, changed)
 }
 
-// status locks the timers of groups that exist, and of those whose commands add none, and reads the
-// status of each that there is.
+// status locks the timers of groups that exist, and of groups whose commands add none, and reads
+// the status of each.
 func (t *transaction) status(ctx context.Context, groups []*store.Group, exist map[*store.Group]bool) ([]*store.Group, error) {
 	known := slices.DeleteFunc(slices.Clone(groups), func(g *store.Group) bool { return g.After != g.Before && !exist[g] })
 	err := t.rows(ctx, sqlStatus, []any{store.Keys(known)}, func(row store.Scanner) error {

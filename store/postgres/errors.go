@@ -13,7 +13,7 @@ import (
 )
 
 // wayOut says what to do about a damaged database, which is never repaired in place.
-const wayOut = "the database is damaged: restore a backup, or use an empty database, and start: what the broker still has is recovered"
+const wayOut = "the database is damaged: restore a backup, or use an empty database, and start: the messages that the broker still has are recovered"
 
 // fatal holds the codes of the errors that say that tables or columns do not exist. See
 // https://www.postgresql.org/docs/current/errcodes-appendix.html.

@@ -26,7 +26,7 @@ type history struct {
 	started atomic.Pointer[time.Time] // when the server was started; nil before the first transaction
 
 	mu   sync.Mutex
-	last *chronicle // what was read last; nil before that
+	last *chronicle // of the last read; nil before that
 }
 
 // A chronicle is a row of history.sql.
@@ -66,8 +66,8 @@ func (c *chronicle) columns() []any {
 	return []any{&c.started, &c.cluster, &c.timeline, &c.position, &c.written}
 }
 
-// compare notes what was read of the history, unless it is not the one of before. It is called with
-// the lock that was held during the read.
+// compare notes the row that was read, unless it is of another history than before. It is called
+// with the lock that was held during the read.
 func (h *history) compare(now chronicle) error {
 	switch last := h.last; {
 	case last == nil:

@@ -49,7 +49,7 @@ func TestHostWithOtherDefaults(t *testing.T) {
 			return err
 		}
 		if got := reach(t, b, 1); len(got) != 1 {
-			t.Errorf("reached %v beside another, want one", got)
+			t.Errorf("reached %v with another instance, want one", got)
 		}
 		return nil
 	}); err != nil {
@@ -221,7 +221,7 @@ func TestInstanceGoesOnBesideANewerSchema(t *testing.T) {
 }
 
 // TestStepsSayWhoMayGoOn wants of each later step that it gives up locks, and says which
-// instances may go on beside it.
+// instances may go on with it.
 func TestStepsSayWhoMayGoOn(t *testing.T) {
 	t.Parallel()
 	for version := int64(2); version <= postgres.SchemaVersion; version++ {
@@ -241,7 +241,7 @@ func TestStepsSayWhoMayGoOn(t *testing.T) {
 }
 
 // TestInstancesNeedFewRights for what they share: the role owns nothing, and another one has
-// migrated. What else they need is in [TestOwnHandle].
+// migrated. [TestOwnHandle] has their other rights.
 func TestInstancesNeedFewRights(t *testing.T) {
 	t.Parallel()
 	place := withFewRights(t, pgtest.URL(t))

@@ -38,16 +38,16 @@ func (s *Store) JoinPgx(tx pgx.Tx) timer.Transaction {
 	return s.join(func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), steps...) })
 }
 
-func (s *Store) join(send sender) *hostTransaction {
+func (s *Store) join(send sendFunc) *hostTransaction {
 	j := &hostTransaction{store: s, send: send}
 	j.reader.Reader = store.Reader{SQL: statements, Rows: j.rows}
 	return j
 }
 
 // sender returns what sends statements in a transaction: together if it is one of Transact.
-func (s *Store) sender(tx *sql.Tx) sender {
+func (s *Store) sender(tx *sql.Tx) sendFunc {
 	if send, ok := s.hosted.Load(tx); ok {
-		return send.(sender)
+		return send.(sendFunc)
 	}
 	return oneByOne(tx)
 }
@@ -63,7 +63,7 @@ func sendOpen(ctx context.Context, c *pgx.Conn, steps ...step) error {
 }
 
 // oneByOne sends statements in a transaction of database/sql.
-func oneByOne(tx *sql.Tx) sender {
+func oneByOne(tx *sql.Tx) sendFunc {
 	return func(ctx context.Context, steps ...step) error {
 		for _, s := range steps {
 			if err := s.run(ctx, tx); err != nil {
@@ -104,7 +104,7 @@ func (s step) run(ctx context.Context, tx *sql.Tx) error {
 // A hostTransaction applies commands in a transaction of the host.
 type hostTransaction struct {
 	store  *Store
-	send   sender
+	send   sendFunc
 	reader Reader // of the transaction
 }
 
@@ -250,7 +250,7 @@ func inTransaction(doing string, err error) error {
 	return fmt.Errorf("%s in a transaction: %w", doing, err)
 }
 
-// hosting runs a transaction of Transact. It returns the error of the host's function as it is,
+// hosting runs a transaction of Transact. It returns the error of the caller's function as it is,
 // which transact returns first.
 func (s *Store) hosting(ctx context.Context, transact func() (failed, err error)) error {
 	const doing = "transact"
@@ -292,7 +292,7 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 		if _, err := tx.ExecContext(ctx, beginHosted+s.mode()); err != nil {
 			return nil, err
 		}
-		s.hosted.Store(tx, sender(func(ctx context.Context, steps ...step) error {
+		s.hosted.Store(tx, sendFunc(func(ctx context.Context, steps ...step) error {
 			return onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error { return sendOpen(ctx, c, steps...) })
 		}))
 		defer s.hosted.Delete(tx)
@@ -312,7 +312,7 @@ func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bo
 	return s.takeEvent(ctx, s.sender(tx), row)
 }
 
-func (s *Store) takeEvent(ctx context.Context, send sender, row outbox.Place) (bool, error) {
+func (s *Store) takeEvent(ctx context.Context, send sendFunc, row outbox.Place) (bool, error) {
 	const doing = "take an event"
 	if err := s.ready(ctx); err != nil {
 		return false, classify(doing, err)

@@ -162,7 +162,7 @@ func TestLockedKeyFailsAlone(t *testing.T) {
 	}
 }
 
-// TestAbortedTransactionTakesNothing has a statement of the host's fail before.
+// TestAbortedTransactionTakesNothing has a statement of the caller fail before.
 func TestAbortedTransactionTakesNothing(t *testing.T) {
 	t.Parallel()
 	for kind, begin := range kinds {
@@ -172,7 +172,7 @@ func TestAbortedTransactionTakesNothing(t *testing.T) {
 			scheduled(t, s.(*postgres.Store), "other") // so that it is ready
 			tx := begin(t, s)
 			if err := tx.Exec(t.Context(), `SELECT 1/0`); err == nil {
-				t.Fatal("the host's statement did not fail")
+				t.Fatal("the statement of the caller did not fail")
 			}
 			_, err := tx.Schedule(t.Context(), noon, schedule("ours"))
 			wantCode(t, err, "25P02")
@@ -182,7 +182,7 @@ func TestAbortedTransactionTakesNothing(t *testing.T) {
 }
 
 // TestSerializationFailureLeavesTheTransaction has a command meet a timer that was
-// changed after the snapshot of the host's transaction.
+// changed after the snapshot of the transaction.
 func TestSerializationFailureLeavesTheTransaction(t *testing.T) {
 	t.Parallel()
 	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {

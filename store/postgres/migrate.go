@@ -184,9 +184,9 @@ func Verify(ctx context.Context, db *sql.DB) error {
 // referenceName is the name of the foreign key.
 const referenceName = "timer_schedules_service_call"
 
-// ReferenceServiceCalls ties timers to the host's table service_calls with a foreign key: a
+// ReferenceServiceCalls ties timers to the table service_calls of the host program with a foreign key: a
 // timer needs its service call, and is deleted with it. The call is optional, and a second
-// call does nothing. Run it after [Migrate]. The host's table must have (tenant_id,
+// call does nothing. Run it after [Migrate]. The table must have (tenant_id,
 // service_call_id) as its primary key or as a unique one. An error names the missing columns,
 // or how many timers have no service call.
 //

@@ -15,7 +15,7 @@ import (
 
 // soonest returns a page of the timers of all tenants that are due before a time.
 func (r *Reader) soonest(ctx context.Context, f timer.Filter) (timer.Page, error) {
-	return r.walk(ctx, "list what is due", f, time.UnixMilli(0), func(e timer.Entry) time.Time { return e.DueAt }, sqlSoonest, timer.RoundUp(f.DueBefore))
+	return r.walk(ctx, "list due timers", f, time.UnixMilli(0), func(e timer.Entry) time.Time { return e.DueAt }, sqlSoonest, timer.RoundUp(f.DueBefore))
 }
 
 // over returns a page of the timers of all tenants that have finished since a time.

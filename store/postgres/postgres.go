@@ -217,7 +217,7 @@ const (
 	rollback     = "ROLLBACK"
 )
 
-// mode returns what a transaction that writes adds to its isolation level. A default that the
+// mode returns the access mode that a transaction that writes adds to its isolation level. A default that the
 // role or the connection has is overridden; one of the database or the server is not.
 func (s *Store) mode() string {
 	if s.overrides.Load() {
@@ -235,12 +235,12 @@ func reading() []step {
 // whose result is not needed yet goes with the next one, or with the commit.
 type transaction struct {
 	store   *Store
-	send    sender
+	send    sendFunc
 	waiting []step // not sent yet
 }
 
-// A sender sends statements to the server, and stops at the first that fails.
-type sender func(context.Context, ...step) error
+// A sendFunc sends statements to the server, and stops at the first that fails.
+type sendFunc func(context.Context, ...step) error
 
 // writing runs fn in a transaction, which commits if fn returns nil.
 func (s *Store) writing(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {

@@ -212,7 +212,7 @@ func (s *Store) tidyUp(ctx context.Context) {
 	}
 }
 
-// check reports whether another transaction may have a lock on the tables, and returns what is
+// check reports whether another transaction may have a lock on the tables. The error says what is
 // wrong with the database. An idle instance does this all the time, so it is one statement. If
 // that fails, as without one of the tables, the statements that it is made of say why.
 func (s *Store) check(ctx context.Context) (locked bool, err error) {
@@ -329,7 +329,7 @@ var (
 // read or change although it needs to.
 func (r *Reader) Denied(ctx context.Context) (tables string, err error) {
 	var unlogged, hidden, dropping string
-	err = r.rows(ctx, "find what the role may do", sqlTables, nil, store.Scan(&unlogged, &hidden, &tables, &dropping))
+	err = r.rows(ctx, "read the rights of the role", sqlTables, nil, store.Scan(&unlogged, &hidden, &tables, &dropping))
 	return tables, err
 }
 

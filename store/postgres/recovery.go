@@ -11,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Advance writes numbers, behind those that are there.
+// Advance appends numbers.
 func (s *Store) Advance(ctx context.Context, numbers ...timer.Number) error {
 	if len(numbers) == 0 {
 		return nil

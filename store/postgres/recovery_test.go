@@ -44,7 +44,7 @@ func TestAnOlderDatabaseIsFatal(t *testing.T) {
 	a, b := newNumbered(t, url), newNumbered(t, url)
 	must(t, a.advance(t, 4))
 	must(t, b.advance(t, 6))
-	must(t, a.advance(t, 5)) // lower than what is there is fine
+	must(t, a.advance(t, 5)) // lower than the current number is fine
 	must(t, b.Check(t.Context()))
 	run(t, a.DB(), older)
 	for _, s := range []numberedStore{a, b} {
@@ -201,7 +201,7 @@ func TestOneInstanceIsAlone(t *testing.T) {
 	}
 	shares := own(t, a)
 	if ran, err := alone(b); ran || err != nil {
-		t.Errorf("beside one that runs: %t, %v", ran, err)
+		t.Errorf("while another one runs: %t, %v", ran, err)
 	}
 	own(t, b).Release()
 	shares.Release()

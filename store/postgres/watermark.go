@@ -66,7 +66,7 @@ func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error)
 	return due, err
 }
 
-// readAll reads the index from its beginning, and lowers the watermark to what it finds. If
+// readAll reads the index from its beginning, and lowers the watermark to the due time that it finds. If
 // the read fails, it is tried again after its rest.
 func (s *Store) readAll(ctx context.Context) {
 	began := time.Now() //nolint:forbidigo // for the pace, not for timers

@@ -67,7 +67,7 @@ type Contents struct {
 }
 
 // Inspect checks the integrity of a database that is not in use, such as a copy,
-// and counts what it holds. It changes nothing. An error wraps [timer.ErrFatal] if
+// and counts its rows. It changes nothing. An error wraps [timer.ErrFatal] if
 // the file is damaged.
 func Inspect(ctx context.Context, path string) (c Contents, err error) {
 	db := connect(dsn(path, "ro", []string{busyTimeout}), 1)

@@ -191,7 +191,7 @@ func TestHoldKeepsServicesAway(t *testing.T) {
 	}
 	s := openAt(t, path, sqlite.Options{})
 	if _, err := sqlite.Hold(path); err == nil || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
-		t.Errorf("beside a service: %v, want its pid", err)
+		t.Errorf("with a service: %v, want its pid", err)
 	}
 	must(t, s.Close())
 	held, err := sqlite.Hold(path)

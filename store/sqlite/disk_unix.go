@@ -36,8 +36,8 @@ func space(path string) error {
 	return nil
 }
 
-// DiskUsed returns how much of the file system of a path is used, from 0 to 1, by what the
-// user of the process may use; 0 if that is not known.
+// DiskUsed returns the used part of the space that the user of the process may use in the file
+// system of a path, from 0 to 1; 0 if that is not known.
 func DiskUsed(path string) float64 {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil || s.Blocks == 0 {

@@ -75,7 +75,7 @@ func touch(path string) (os.FileInfo, error) {
 	return os.Stat(path)
 }
 
-// A Durability says what a commit survives.
+// A Durability says which failures a commit survives.
 type Durability int
 
 // Durabilities.
@@ -118,15 +118,15 @@ func dsn(path, mode string, pragmas []string) string {
 	return u.String()
 }
 
-// An owner identifies a file, and says whether this process may change its mode.
-type owner struct {
+// A fileOwner identifies a file, and says whether this process may change its mode.
+type fileOwner struct {
 	ours          bool // this process may change its mode
 	links         uint64
 	inode, device uint64
 }
 
 // String names the file, whatever its path.
-func (o owner) String() string { return fmt.Sprintf("inode %d of device %d", o.inode, o.device) }
+func (o fileOwner) String() string { return fmt.Sprintf("inode %d of device %d", o.inode, o.device) }
 
 const (
 	others        = 0o077 // permissions of all but the owner
@@ -253,7 +253,7 @@ func present(path string) error {
 	return oneName(path, info)
 }
 
-// mountTable lists what is mounted for this process, a line each. Other systems than Linux
+// mountTable lists the mounts of this process, a line each. Other systems than Linux
 // have none, and no such mounts either.
 const mountTable = "/proc/self/mountinfo"
 

@@ -235,7 +235,7 @@ func TestLogShrinksAfterAReaderHasKeptIt(t *testing.T) {
 		scheduled(t, s, call)
 	}
 	if size := sqlite.LogSize(path); size > limit {
-		t.Errorf("the log has %d bytes, want %d at most", size, limit)
+		t.Errorf("the log has %d bytes, want at most %d", size, limit)
 	}
 }
 

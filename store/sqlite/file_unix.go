@@ -13,13 +13,13 @@ import (
 )
 
 // ownerOf returns the owner of a file, and false if the system does not tell.
-func ownerOf(info os.FileInfo) (o owner, known bool) {
+func ownerOf(info os.FileInfo) (o fileOwner, known bool) {
 	s, known := info.Sys().(*syscall.Stat_t)
 	if !known {
 		return o, false
 	}
 	uid := os.Geteuid()
-	return owner{
+	return fileOwner{
 		ours:   uid == 0 || uint64(s.Uid) == uint64(uid),
 		links:  uint64(s.Nlink), //nolint:unconvert // smaller on some systems
 		inode:  uint64(s.Ino),   //nolint:unconvert // smaller on some systems

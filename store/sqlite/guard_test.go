@@ -19,7 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// names returns what a folder holds.
+// names returns the names in a folder.
 func names(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -107,7 +107,7 @@ func TestFolderIsMade(t *testing.T) {
 	}
 }
 
-// TestFileThatIsNoneOfOursKeepsItsMode names one by mistake, twice: nothing is left beside it, and
+// TestFileThatIsNoneOfOursKeepsItsMode names one by mistake, twice: no file is left next to it, and
 // no lock on it.
 func TestFileThatIsNoneOfOursKeepsItsMode(t *testing.T) {
 	t.Parallel()
@@ -161,7 +161,7 @@ func TestHardLinkIsRefused(t *testing.T) {
 	refused(link)
 	refused(path)
 	if all := names(t, other); !slices.Equal(all, []string{"link.db"}) {
-		t.Errorf("beside the link: %q", all)
+		t.Errorf("next to the link: %q", all)
 	}
 	must(t, os.Remove(link))
 	openAt(t, path, sqlite.Options{}) // with one name again
@@ -178,13 +178,13 @@ func TestALinkInPlaceOfTheLogIsRefused(t *testing.T) {
 }
 
 // besides makes the test binary another process, which wants a file for itself.
-const beside = "TIMER_TEST_SQLITE_BESIDE"
+const otherProcess = "TIMER_TEST_SQLITE_OTHER_PROCESS"
 
 // TestTakesTheFile is that process: it asks for the lock that SQLite takes before it
 // deletes the log, when the last connection is closed. It gets it if no process has a
 // connection.
 func TestTakesTheFile(t *testing.T) {
-	path := os.Getenv(beside)
+	path := os.Getenv(otherProcess)
 	if path == "" {
 		return
 	}
@@ -199,8 +199,8 @@ func TestTakesTheFile(t *testing.T) {
 }
 
 // TestStartKeepsTheLocksOfTheProcess: while a host has the file open, a store starts on it, and
-// it is backed up, once onto itself in vain. The process must still have its lock, else another
-// one takes it for gone, and deletes the log with all that was committed last.
+// it is backed up, once onto itself in vain. The process must still have its lock: otherwise
+// another one takes it for gone, and deletes the log with the last commits.
 func TestStartKeepsTheLocksOfTheProcess(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(path string) error{
@@ -225,7 +225,7 @@ func TestStartKeepsTheLocksOfTheProcess(t *testing.T) {
 			host := handle(t, sqlite.DSN(path))
 			taken := func() bool {
 				other := osexec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTakesTheFile$")
-				other.Env = append(os.Environ(), beside+"="+path)
+				other.Env = append(os.Environ(), otherProcess+"="+path)
 				out, err := other.CombinedOutput()
 				if err != nil && !strings.Contains(string(out), "TAKEN") {
 					t.Fatalf("%v\n%s", err, out)

@@ -27,7 +27,7 @@ func TestHandleWithOneConnectionIsRefused(t *testing.T) {
 }
 
 // TestDeferredHandle uses a handle whose transactions begin without the write
-// lock, from several stores, beside a host that writes too. None may fail
+// lock, from several stores, while a host writes too. None may fail
 // because another was faster.
 func TestDeferredHandle(t *testing.T) {
 	t.Parallel()

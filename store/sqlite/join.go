@@ -158,8 +158,8 @@ func (j *hostTransaction) check(ctx context.Context, ready *readiness) error {
 	return nil
 }
 
-// Transact runs fn in a transaction when it is the store's turn: nothing else writes
-// through the store meanwhile, and no transaction fails because of another's lock.
+// Transact runs fn in a transaction that waits its turn: no other transaction writes
+// through the store meanwhile, and none fails because of another's lock.
 func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	var failed error
 	err := s.transact(ctx, func(_ context.Context, t *transaction) error {

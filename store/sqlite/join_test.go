@@ -52,7 +52,7 @@ func begin(t testing.TB, s storetest.JoinedStore) storetest.HostTx {
 	return storetest.BeginSQL(t, s.DB(), s.Join)
 }
 
-// TestTransactionThatSQLiteEndedTakesNothing has a statement of the host's roll the
+// TestTransactionThatSQLiteEndedTakesNothing has a statement of the caller roll the
 // transaction back. What comes after it would be committed by itself.
 func TestTransactionThatSQLiteEndedTakesNothing(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func TestTransactionThatSQLiteEndedTakesNothing(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := tx.ExecContext(t.Context(), `INSERT OR ROLLBACK INTO orders VALUES (1)`); err == nil {
-			t.Error("the host's statement did not fail")
+			t.Error("the statement of the caller did not fail")
 		}
 		if _, err := joined.Schedule(t.Context(), noon, schedule("after")); !errors.Is(err, sql.ErrTxDone) {
 			t.Errorf("schedule: %v, want that the transaction has ended", err)

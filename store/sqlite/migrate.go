@@ -184,11 +184,11 @@ const reference = `
 	 WHERE type = 'table' AND name = 'timer_schedules';
 	PRAGMA schema_version = %d`
 
-// ReferenceServiceCalls ties timers to the host's table service_calls: a timer
+// ReferenceServiceCalls ties timers to the table service_calls of the host program: a timer
 // needs its service call, and goes when that is deleted. It is optional, and
-// does nothing the second time. Run it after [Migrate]. The host's table must
+// does nothing the second time. Run it after [Migrate]. The table must
 // have the primary key (tenant_id, service_call_id), or a unique one; an error
-// names what is missing, or how many timers have no service call.
+// names the missing table or key, or says how many timers have no service call.
 //
 // SQLite has no statement that adds a foreign key. The key changes no row, so it is written
 // into the schema, by the simpler procedure of https://www.sqlite.org/lang_altertable.html,
@@ -246,7 +246,7 @@ func refer(ctx context.Context, db *sql.DB) error {
 	if err := errors.Join(err, reset); err != nil {
 		return err
 	}
-	// It fails if the columns are no key of the host's table.
+	// It fails if the columns are no key of service_calls.
 	if _, err := tx.ExecContext(ctx, `PRAGMA foreign_key_check(timer_schedules)`); err != nil {
 		return fmt.Errorf("service_calls needs the primary key (tenant_id, service_call_id), or a unique one: %w", err)
 	}

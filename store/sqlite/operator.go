@@ -12,17 +12,17 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A place is that of a timer among all that wait, or among all that are over.
-type place struct {
+// A listPosition is the position of a timer among all that wait, or among all that are over.
+type listPosition struct {
 	at    int64 // when it is due, or since when it is over, in milliseconds
 	rowid int64
 }
 
 // next returns [timer.Page.Next] of a page that ends there.
-func (p place) next() string { return fmt.Sprintf("%d-%d", p.at, p.rowid) }
+func (p listPosition) next() string { return fmt.Sprintf("%d-%d", p.at, p.rowid) }
 
 // placeAfter returns the place that a page begins behind, the first one for an empty text.
-func placeAfter(text string, first place) (p place, err error) {
+func placeAfter(text string, first listPosition) (p listPosition, err error) {
 	if text == "" {
 		return first, nil
 	}
@@ -33,12 +33,12 @@ func placeAfter(text string, first place) (p place, err error) {
 }
 
 // soonest returns a page of the timers of all tenants that are due before a time. A page
-// ends with the place of its last timer. Of each tenant it reads only what may be on the
+// ends with the place of its last timer. Of each tenant it reads only timers that may be on the
 // page.
 func (r *Reader) soonest(ctx context.Context, f timer.Filter) (page timer.Page, err error) {
-	const doing = "list what is due"
+	const doing = "list due timers"
 	limit := timer.PageSize(f.Limit)
-	last, err := placeAfter(f.After, place{})
+	last, err := placeAfter(f.After, listPosition{})
 	if err != nil {
 		return page, err
 	}
@@ -64,7 +64,7 @@ func (r *Reader) soonest(ctx context.Context, f timer.Filter) (page timer.Page, 
 }
 
 // soonestPlaces returns the places of the first timers behind one that are due before a time, in order.
-func soonestPlaces(ctx context.Context, conn *sql.Conn, before int64, after place, limit int) (first []place, err error) {
+func soonestPlaces(ctx context.Context, conn *sql.Conn, before int64, after listPosition, limit int) (first []listPosition, err error) {
 	err = each(ctx, conn, func(tenants store.Scanner) error {
 		var tenant string
 		var due int64
@@ -72,14 +72,14 @@ func soonestPlaces(ctx context.Context, conn *sql.Conn, before int64, after plac
 			return err
 		}
 		if err := each(ctx, conn, func(row store.Scanner) error {
-			var p place
+			var p listPosition
 			err := row.Scan(&p.at, &p.rowid)
 			first = append(first, p)
 			return err
 		}, sqlSoonest, before, after.at, after.rowid, limit, tenant); err != nil {
 			return err
 		}
-		slices.SortFunc(first, func(a, b place) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rowid, b.rowid)) })
+		slices.SortFunc(first, func(a, b listPosition) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rowid, b.rowid)) })
 		if len(first) >= limit {
 			first = first[:limit]
 			before = first[limit-1].at + 1
@@ -92,7 +92,7 @@ func soonestPlaces(ctx context.Context, conn *sql.Conn, before int64, after plac
 // over returns a page of the timers of all tenants that are over since a time.
 func (r *Reader) over(ctx context.Context, f timer.Filter) (page timer.Page, err error) {
 	limit := timer.PageSize(f.Limit)
-	last, err := placeAfter(f.After, place{at: timer.RoundUp(f.OverFrom).UnixMilli()})
+	last, err := placeAfter(f.After, listPosition{at: timer.RoundUp(f.OverFrom).UnixMilli()})
 	if err != nil {
 		return page, err
 	}
@@ -117,7 +117,7 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 	}
 	begin, length := timer.RoundUp(from).UnixMilli(), (width + time.Millisecond - 1).Milliseconds()
 	var each []int64 // the interval of each timer
-	err := r.rows(ctx, "count what is coming", sqlUpcomingMany, []any{begin, length, begin + length*int64(n), maxOneByOne}, store.Collect(&each, store.ReadNumber))
+	err := r.rows(ctx, "count upcoming timers", sqlUpcomingMany, []any{begin, length, begin + length*int64(n), maxOneByOne}, store.Collect(&each, store.ReadNumber))
 	if err == nil && (len(each) == 0 || len(each) == maxOneByOne) { // few tenants, or too many timers
 		return r.Reader.Upcoming(ctx, tenant, from, width, n, limit)
 	}

@@ -20,8 +20,8 @@ func TestRecoveredProperty(t *testing.T) {
 }
 
 // TestNextDueThatIsWrongIsCorrected changes the due time that is kept for a tenant to one
-// that has passed. The transaction that finds nothing due corrects it, else the poller
-// would begin one ten times a second.
+// that has passed. The transaction that finds nothing due corrects it: otherwise the
+// poller would begin one ten times a second.
 func TestNextDueThatIsWrongIsCorrected(t *testing.T) {
 	t.Parallel()
 	s := openFile(t, sqlite.Options{})

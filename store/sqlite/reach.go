@@ -13,7 +13,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// maxWalk is the most tenants with due timers that one transaction examines. So many take
+// maxWalk is the most tenants with due timers that one transaction examines. That takes
 // about as long as a commit (10 ms).
 const maxWalk = 10_000
 
@@ -120,13 +120,13 @@ func (t *transaction) visit(ctx context.Context, fn func(tenant string) bool, te
 	return n, err
 }
 
-// A batch holds timers that were read and are to be marked. No other transaction can change
+// A batch holds timers between being read and being marked. No other transaction can change
 // them in between, since this one holds the write lock.
 type batch struct {
 	now     time.Time
 	seen    int // how many were read
 	entries []timer.Entry
-	rowids  []int64 // of those that are not marked yet
+	rowids  []int64 // of the timers that are not marked yet
 	allow   timer.Allowance
 	taken   map[timer.TenantID]int
 }

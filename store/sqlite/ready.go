@@ -88,7 +88,7 @@ func (s *Store) renumber(ctx context.Context) error {
 	return err
 }
 
-// prepare prepares statements, by text. What it returns must be closed, also after an
+// prepare prepares statements, by text. The caller must close the returned ones, also after an
 // error.
 func prepare(ctx context.Context, db *sql.DB, texts []string) (map[string]*sql.Stmt, error) {
 	statements := make(map[string]*sql.Stmt, len(texts))
@@ -202,7 +202,7 @@ func (s *Store) Nodes(context.Context) ([]timer.Node, error) {
 }
 
 // An identity remembers which files were opened. SQLite goes on writing to a
-// file that was unlinked or replaced, and what it commits there is gone with the
+// file that was unlinked or replaced, and its commits there are gone with the
 // process.
 type identity struct {
 	path string

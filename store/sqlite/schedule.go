@@ -42,8 +42,8 @@ func (c commands) apply(ctx context.Context, a *store.Application) ([]timer.Resu
 // nothingMore is for a step that applies commands and does nothing more.
 func nothingMore(context.Context, *transaction) error { return nil }
 
-// step applies commands, and calls more in the same step. When the foreign key to the host's
-// service calls refuses a row for the first time, step runs once more: from then on apply
+// step applies commands, and calls more in the same step. When the foreign key to
+// service_calls refuses a row for the first time, step runs once more: from then on apply
 // looks service calls up before it writes.
 func (c commands) step(ctx context.Context, a *store.Application, first, end int, more func(context.Context, *transaction) error) (err error) {
 	for range 2 {
@@ -81,10 +81,10 @@ func (t *transaction) apply(ctx context.Context, a *store.Application, first, en
 }
 
 // refused returns an error that says why the database refuses a row for good, or err itself if
-// it does not, or if service calls are to be looked up from now on.
+// it does not, or if apply looks service calls up from now on.
 func (t *transaction) refused(ctx context.Context, err error, groups []*store.Group) error {
 	if isMissing(err) && !t.store.referenced.Load() {
-		var referenced bool // or else it is another foreign key, of the host's
+		var referenced bool // false: it is another foreign key, of the host program
 		if failed := each(ctx, t, store.Scan(&referenced), sqlReferenced); failed != nil || referenced {
 			t.store.referenced.Store(referenced)
 			return cmp.Or(failed, err)

@@ -5,7 +5,7 @@
 // # Durability
 //
 // The journal is a write-ahead log. With [Strict] every commit is synced to disk
-// before it returns (synchronous=FULL): what was committed survives a loss of
+// before it returns (synchronous=FULL): it survives a loss of
 // power. With [Relaxed] it survives a crash of the process only.
 //
 // # Writers and readers
@@ -23,8 +23,8 @@
 //
 // One process at a time runs on the file: a [Lock] keeps others away, and names the owner. [Open]
 // takes it, and with [New] the app that runs. If the file is unlinked or replaced while it is
-// open, or another process has the lock, every write fails with [timer.ErrFatal], since what it
-// would commit could be gone.
+// open, or another process has the lock, every write fails with [timer.ErrFatal], since its
+// commit could be lost.
 package sqlite
 
 import (
@@ -72,7 +72,7 @@ type Options struct {
 	Durability Durability      // of a file that Open opens; default Strict
 	Events     envelope.Format // how events are written into the outbox; default envelopes
 	Version    string          // of the program, for [Store.Nodes]; default none
-	Log        *slog.Logger    // where a new file is logged, and once what is unsafe about a host's handle; default none
+	Log        *slog.Logger    // where a new file is logged, and once the unsafe properties of a handle of the caller; default none
 }
 
 // A Store is a [timer.Store] and outbox.Table on one SQLite
@@ -286,7 +286,7 @@ func arguments(args []any) []any {
 	return args
 }
 
-// transact does the work of [Store.writing]. Its errors do not say what was being done.
+// transact does the work of [Store.writing]. Its errors do not name the operation.
 func (s *Store) transact(ctx context.Context, fn func(context.Context, *transaction) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -434,7 +434,7 @@ func (t *transaction) EmitReceipts(ctx context.Context, receipts ...timer.Receip
 	return err
 }
 
-// classify says what was being done, and wraps [timer.ErrFatal] if the file can
+// classify adds the operation to an error, and wraps [timer.ErrFatal] if the file can
 // no longer be trusted. All other errors of a database may pass.
 func classify(doing string, err error) error {
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// commandsMeetStates shows what commands leave of timers in each state; the whole table of
-// what they do is in the tests of [timer.Status]. What a command meets has the version 5; an
+// commandsMeetStates shows the effects of commands on timers in each state; the whole table of
+// effects is in the tests of [timer.Status]. The timers have the version 5; an
 // older command has 4, a newer one 6.
 func commandsMeetStates(s *suite) {
 	const older, same, newer = 4, 5, 6
@@ -69,7 +69,7 @@ func commandsMeetStates(s *suite) {
 		},
 	}
 
-	// What a command makes of the timer.
+	// Effects of a command on the timer.
 	nothing := func(e timer.Entry) timer.Entry { return e }
 	set := func(e timer.Entry) timer.Entry {
 		after := entry(command(e.Key, newer, otherDue))
@@ -192,8 +192,8 @@ func endedContext(s *suite) {
 	}
 }
 
-// passes checks that an error is that of an ended context, which is none of
-// those that change what the service does.
+// passes checks that an error is that of an ended context, and none of the
+// errors on which the service acts.
 func (s *suite) passes(err error) {
 	s.Helper()
 	if !errors.Is(err, context.Canceled) || errors.Is(err, timer.ErrInvalid) || errors.Is(err, timer.ErrFatal) {

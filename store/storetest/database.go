@@ -32,7 +32,7 @@ type Kind struct {
 	Exec   func(t testing.TB, db *sql.DB, script string)       // runs several statements
 	Schema func(t testing.TB, db *sql.DB) (described []string) // returns equal lines, sorted, for equal schemas
 	Time   func(time.Time) string                              // returns a time as a literal of SQL
-	Refuse func(table string) (refuse, allow string)           // returns what has a database refuse all that writes to a table, and what ends that
+	Refuse func(table string) (refuse, allow string)           // returns statements that make a database refuse all writes to a table, and that end it
 
 	Open       func(ctx context.Context, place string, log *slog.Logger) (OpenStore, error)
 	OpenReader func(ctx context.Context, place string) (OpenReader, error)
@@ -88,7 +88,7 @@ func RunDatabase(t *testing.T, kind Kind) {
 	}
 }
 
-// A database is what a case works with.
+// A database has the tools of a case.
 type database struct {
 	*testing.T
 	Kind

@@ -25,7 +25,7 @@ type Transactor interface {
 	TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error)
 }
 
-// A HostTx is a transaction of a host program, and what the store applies in it.
+// A HostTx is a transaction of a host program, in which the store applies commands.
 type HostTx interface {
 	timer.Transaction
 	Exec(ctx context.Context, text string) error
@@ -112,7 +112,7 @@ func runJoined(t *testing.T, name string, open func(testing.TB) JoinedStore, beg
 	})
 }
 
-// A joinedSuite is what a case works with.
+// A joinedSuite has the tools of a case.
 type joinedSuite struct {
 	*suite
 	joined JoinedStore
@@ -135,25 +135,25 @@ func BeginSQL(t testing.TB, db *sql.DB, join func(*sql.Tx) timer.Transaction) Ho
 // each call.
 func (s *joinedSuite) through() *suite {
 	through := *s.suite
-	through.store = throughHost{s.joined, s.begin}
+	through.store = hostTxStore{s.joined, s.begin}
 	return &through
 }
 
-// A throughHost is a store whose commands go through transactions of a host's.
-type throughHost struct {
+// A hostTxStore is a store whose commands go through transactions of a host program.
+type hostTxStore struct {
 	JoinedStore
 	begin func() HostTx
 }
 
-func (t throughHost) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+func (t hostTxStore) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
 	return ended(t.begin(), func(tx HostTx) ([]timer.Result, error) { return tx.Schedule(ctx, now, commands...) })
 }
 
-func (t throughHost) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+func (t hostTxStore) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
 	return ended(t.begin(), func(tx HostTx) ([]timer.Result, error) { return tx.Cancel(ctx, now, commands...) })
 }
 
-// ended ends a transaction after what was applied in it.
+// ended applies commands in a transaction, and ends it.
 func ended(tx HostTx, apply func(HostTx) ([]timer.Result, error)) ([]timer.Result, error) {
 	results, err := apply(tx)
 	return results, errors.Join(err, tx.Commit()) // also after an error, which has changed nothing

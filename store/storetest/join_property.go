@@ -17,7 +17,7 @@ import (
 
 // JoinedProperty tests any mix of commands in transactions of the store and of hosts, of
 // which some are rolled back, in any order of versions: outcomes, timers and counts are
-// those of a model. It goes through at most so many histories, on one store.
+// those of a model. It goes through at most the given number of histories, on one store.
 func JoinedProperty(t *testing.T, histories int, open func(testing.TB) JoinedStore, begins ...Begin) {
 	store := open(t)
 	s := &suite{T: t, store: store}
@@ -151,7 +151,7 @@ func (m *joinedModel) calls(to timer.Commands, calls []modelCall) {
 	}
 }
 
-// fire reaches in both what is due at noon.
+// fire reaches in both the timers that are due at noon.
 func (m *joinedModel) fire() {
 	var got, want []timer.ServiceCallID
 	m.must(m.store.Update(m.s.Context(), func(tx timer.Tx) error {

@@ -157,7 +157,7 @@ func holdings(t *testing.T, s Store) string {
 		func() []any { return []any{new(string), new(string), new(string), new(int64)} })
 	rows("decision", `SELECT tenant_id, kind, published, decided_at FROM timer_decisions ORDER BY tenant_id, kind`,
 		func() []any {
-			return []any{new(string), new(string), new(bool), new(decidedAt)}
+			return []any{new(string), new(string), new(bool), new(scannedTime)}
 		})
 
 	var fired []timer.Entry
@@ -172,11 +172,11 @@ func holdings(t *testing.T, s Store) string {
 	return b.String()
 }
 
-// A decidedAt is a time of any database.
-type decidedAt struct{ time.Time }
+// A scannedTime is a time of any database.
+type scannedTime struct{ time.Time }
 
 // Scan keeps the time.
-func (d *decidedAt) Scan(column any) error { return (*store.Time)(&d.Time).Scan(column) }
+func (d *scannedTime) Scan(column any) error { return (*store.Time)(&d.Time).Scan(column) }
 
 // far is after the due times of all timers.
 var far = time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -32,7 +32,7 @@ func ids(rows []outbox.Row) []string {
 	return all
 }
 
-// outboxOrder appends so many at once that a store has to cut them into pieces.
+// outboxOrder appends more events at once than a store adds with one statement.
 func outboxOrder(s *suite) {
 	s.emit()
 	s.same("no events", len(s.head(0, 10)), 0)
@@ -56,8 +56,8 @@ func outboxOrder(s *suite) {
 	}
 }
 
-// outboxAgain has an event in the outbox twice, and removes it by its id, as a recovery does with
-// what the broker has.
+// outboxAgain puts an event into the outbox twice, and removes it by its id, as a recovery removes
+// events that the broker has.
 func outboxAgain(s *suite) {
 	s.schedule(schedule(key("acme", "call"), 1, noon))
 	first := s.fire(noon, 1)[0]
@@ -290,7 +290,7 @@ func outboxHasten(s *suite) {
 	s.same("head", ids(s.head(0, 10)), []string{rows[2].Message.UUID})
 }
 
-// outboxSnoozed has an event that its handler has failed to handle, and then wants later.
+// outboxSnoozed defers an event that its handler has failed to handle, and then wants later.
 func outboxSnoozed(s *suite) {
 	snoozed, other := event(1), event(2)
 	other.ReachedAt = noon.Add(time.Second)

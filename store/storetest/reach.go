@@ -103,7 +103,7 @@ func reachSmallTenants(s *suite) {
 	s.same("small tenants served", served, small)
 }
 
-// reachNeverEarly has a tenant whose share is greater than what it has due.
+// reachNeverEarly has a tenant whose share is greater than the number of its due timers.
 func reachNeverEarly(s *suite) {
 	s.timers("old", 100, noon)
 	s.timers("young", 3, noon.Add(time.Minute))

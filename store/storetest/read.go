@@ -256,7 +256,7 @@ func purgeRevived(s *suite) {
 	s.same("canceled long ago", s.sweep(noon.Add(3*time.Hour), 10), 1)
 }
 
-// countsAreRight compares what a store has kept with what there is.
+// countsAreRight compares the counts of a store with its timers.
 func (s *suite) countsAreRight() {
 	s.Helper()
 	tenants, err := s.store.Tenants(s.Context(), "", 1000)

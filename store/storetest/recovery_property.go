@@ -14,7 +14,7 @@ import (
 
 // RecoveredProperty tests any mix of commands, of timers that fire and of events that
 // were published: timers, counts and the outbox are those of a model. It goes through at
-// most so many histories, on one store.
+// most the given number of histories, on one store.
 func RecoveredProperty(t *testing.T, histories int, open func(testing.TB) Store) {
 	store := open(t)
 	s := &suite{T: t, store: store}
@@ -77,7 +77,7 @@ func (m *recoveredModel) apply(a recoveredAction) {
 	}
 }
 
-// fireAndEmit fires in both what is due at noon.
+// fireAndEmit fires in both the timers that are due at noon.
 func (m *recoveredModel) fireAndEmit() {
 	for _, e := range m.s.fire(noon, 1000) {
 		t := m.timers[e.ServiceCallID]

@@ -90,7 +90,7 @@ func oneMessage(id string, calls ...timer.ServiceCallID) []timer.ScheduleTimer {
 	return commands
 }
 
-// apply schedules commands. Those whose place is in refused must be refused by
+// apply schedules commands. The ones whose index is in refused must be refused by
 // the name of the key there, the others must be new.
 func (s *suite) apply(commands []timer.ScheduleTimer, refused map[int]timer.ServiceCallID) {
 	s.Helper()
@@ -158,7 +158,7 @@ func cancelNothing(s *suite) {
 	}
 }
 
-// receipts returns what the receipts in the outbox say, and removes them.
+// receipts returns the answers of the receipts in the outbox, and removes them.
 func (s *suite) receipts() (answers []string) {
 	s.Helper()
 	for _, row := range s.head(0, 10_000) {

@@ -12,8 +12,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// cancelSelected cancels many timers, and leaves alone what is newer, what has fired, and
-// what is another's.
+// cancelSelected cancels many timers, and leaves alone timers that are newer, have fired, or
+// are of another tenant.
 func cancelSelected(s *suite) {
 	s.timers("acme", 1200, noon)
 	s.timers("other", 2, noon)
@@ -47,8 +47,8 @@ func (s *suite) applySelected(c timer.SelectionCommand) timer.SelectionCounts {
 	return n
 }
 
-// rescheduleSelected moves many timers by each selection, and leaves alone what is newer, has
-// fired, is canceled, is another's or would be due after it expires.
+// rescheduleSelected moves many timers by each selection, and leaves alone timers that are newer,
+// have fired, are canceled, are of another tenant or would be due after they expire.
 func rescheduleSelected(s *suite) {
 	s.timers("acme", 1200, noon.Add(time.Hour)) // of version 1
 	s.timers("other", 2, noon.Add(time.Hour))
@@ -114,7 +114,7 @@ func rescheduleBy(s *suite) {
 	s.same("too late", s.applySelected(move("third", 9*time.Hour)).Refused, 600)
 }
 
-// rescheduleChanging has timers change after they were read: what is moved is as it is then.
+// rescheduleChanging has timers change after they were read: the changed timers are moved.
 func rescheduleChanging(s *suite) {
 	s.timers("acme", 4, noon)
 	other := schedule(key("acme", "call-000001"), 3, noon)
@@ -152,7 +152,7 @@ type selectedStep struct {
 }
 
 // selections has commands of distinct versions arrive in any order, some of them twice, and
-// compares the timers with those of a model: a command has an effect on what is older and there.
+// compares the timers with those of a model: a command has an effect on timers that are older and there.
 func selections(s *suite) {
 	n := 0
 	rapid.Check(s, func(rt *rapid.T) {
@@ -198,7 +198,7 @@ func ages(n int) (all []int64) {
 	return all
 }
 
-// fires fires what is due at noon.
+// fires fires the timers that are due at noon.
 func (s *suite) fires(tenant timer.TenantID, model map[timer.ServiceCallID]timer.Entry) {
 	for _, e := range s.reach(noon, 30_000) {
 		if e.TenantID != tenant {

@@ -1,6 +1,6 @@
 // Package storetest is the contract of a store as tests and benchmarks. A store
-// is finished when [Run] passes; what the ports promise in words, the list of
-// cases says again.
+// is finished when [Run] passes; the list of cases repeats the promises of the
+// ports.
 package storetest
 
 import (
@@ -187,7 +187,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 // noon is the present of most cases.
 var noon = time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
 
-// A suite is what a case works with.
+// A suite has the tools of a case.
 type suite struct {
 	*testing.T
 	store Store
@@ -211,13 +211,13 @@ func cancel(k timer.Key, age int64) timer.CancelTimer {
 	return timer.CancelTimer{Key: k, Version: version(age)}
 }
 
-// schedule applies commands at noon and returns what they did.
+// schedule applies commands at noon and returns their outcomes.
 func (s *suite) schedule(commands ...timer.ScheduleTimer) []timer.Outcome {
 	s.Helper()
 	return s.outcomes(s.store.Schedule(s.Context(), noon, commands...))
 }
 
-// cancel applies commands a second after noon and returns what they did.
+// cancel applies commands a second after noon and returns their outcomes.
 func (s *suite) cancel(commands ...timer.CancelTimer) []timer.Outcome {
 	s.Helper()
 	return s.outcomes(s.store.Cancel(s.Context(), noon.Add(time.Second), commands...))
@@ -328,7 +328,7 @@ func (s *suite) check(err error) {
 	}
 }
 
-// same compares what the store has with what it should have.
+// same compares a value of the store with the wanted one.
 func (s *suite) same(what string, got, want any) {
 	s.Helper()
 	if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {

@@ -96,7 +96,7 @@ func bothReachBacklogged(a, b *suite) {
 }
 
 // bothRaceReach reschedules and cancels timers through both while both make them Reached.
-// What a command returned must be what happened: after DidReschedule only the new due time
+// The outcome of each command must be true: after DidReschedule only the new due time
 // may fire, after DidCancel none, after WasReached the old one has fired.
 func bothRaceReach(a, b *suite) {
 	const each = 200

@@ -1,5 +1,5 @@
--- Keep the timers of the keys in the JSON array $1 from firing for two minutes. What is older
--- is deleted.
+-- Keep the timers of the keys in the JSON array $1 from firing for two minutes. Deletes older
+-- rows.
   WITH old AS (
        DELETE FROM timer_awaited
         WHERE until < now())

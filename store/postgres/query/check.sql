@@ -1,5 +1,5 @@
--- Read at once what a running instance checks: server.sql, tables.sql, version.sql, and what tells
--- histories apart; whether the server is a replica; and whether another transaction holds, or
+-- Read at once all that a running instance checks: server.sql, tables.sql, version.sql and
+-- history.sql; whether the server is a replica; and whether another transaction holds, or
 -- waits for, a lock on our tables that a write has to wait for.
 SELECT server.*, tables.*, version.*, history.*,
        pg_is_in_recovery(),

@@ -1,5 +1,5 @@
 -- Delete the first $3 messages of tenant $1 that arrived before $2, or any if that is null:
--- those that wait, and then the selections that were applied. Waits for rows that another
+-- the waiting ones, and then the selections that were applied. Waits for rows that another
 -- transaction is changing. Seeks both indexes of tenants, goes over messages that arrived
 -- later, and seeks the primary key: a row that it waited for has moved to another place.
   WITH waiting AS MATERIALIZED (

@@ -1,4 +1,4 @@
--- Claim messages that are due at $1, for the tenants in $2, of each at most as many as $3 says:
+-- Claim messages that are due at $1, for the tenants in $2, of each up to the number in $3:
 -- they are handled again at $4. Returns them as they were. Skips messages that another
 -- transaction is changing. Seeks idx_timer_inbox_retry, as reach_shares.sql does its index, and
 -- fetches each row by its place.

@@ -1,4 +1,4 @@
--- Restore the host's settings, which join.sql kept, after our statements in its transaction.
+-- Restore the settings of the host program, which join.sql kept, after our statements in its transaction.
 SELECT set_config('enable_seqscan', current_setting('timers.enable_seqscan'), true),
        set_config('enable_bitmapscan', current_setting('timers.enable_bitmapscan'), true),
        set_config('enable_sort', current_setting('timers.enable_sort'), true),

@@ -1,2 +1,2 @@
--- Read what the server calls itself. Others speak the protocol of PostgreSQL too.
+-- Read the name of the product. Others speak the protocol of PostgreSQL too.
 SELECT version()

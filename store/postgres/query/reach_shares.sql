@@ -1,4 +1,4 @@
--- Claim timers as reach.sql does, for the tenants in $2, of each at most as many as $3 says.
+-- Claim timers as reach.sql does, for the tenants in $2, of each up to the number in $3.
 -- Seeks idx_timer_schedules_tenant_due between $4 and $1. No other index can serve the
 -- tenants in an array in this order. If the columns were compared as rows, the index would be
 -- read on through all waiting timers of the tenant.

@@ -1,5 +1,5 @@
 -- Report whether timers refer to service_calls by the constraint $1, whether all of them do,
--- and how many of the columns that it needs the host's table has.
+-- and how many of the columns that it needs service_calls has.
 SELECT coalesce(bool_or(contype = 'f'), false), coalesce(bool_or(convalidated), false),
        (SELECT count(*)
           FROM pg_attribute

@@ -1,5 +1,5 @@
--- Count the waiting timers and those whose command is older than $1, and read the time of the
--- oldest such command. Reads only the timers that are due first, up to a limit. A command may
+-- Count the waiting timers, and the ones among them whose command is older than $1, and read the
+-- time of the oldest such command. Reads only the timers that are due first, up to a limit. A command may
 -- be handled long after it was published, so registered_at would not do. Walks
 -- idx_timer_schedules_due_at and looks up each row, so it needs the limit and a deadline.
 SELECT count(*),

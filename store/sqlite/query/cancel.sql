@@ -1,5 +1,5 @@
--- Cancel timers that wait. Timers that are Canceled get the newer version, else an older
--- ScheduleTimer that the command supersedes could still fire. A timer that is new is a
+-- Cancel timers that wait. Timers that are Canceled get the newer version, so that no older
+-- ScheduleTimer that the command supersedes fires. A timer that is new is a
 -- tombstone. VALUES is repeated for each timer of a batch. Seeks the primary key.
 INSERT INTO timer_schedules ({columns})
 VALUES ({values})

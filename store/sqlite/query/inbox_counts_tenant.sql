@@ -1,4 +1,4 @@
--- Count what waits of tenant ?1 by reason. Walks idx_timer_inbox_retry, which has all that it
+-- Count messages of tenant ?1 by reason. Walks idx_timer_inbox_retry, which has all that it
 -- needs.
 SELECT tenant_id,
        count(*) FILTER (WHERE reason = 'over_quota'), coalesce(sum(bytes) FILTER (WHERE reason = 'over_quota'), 0), min(arrived_at) FILTER (WHERE reason = 'over_quota'),

@@ -1,6 +1,6 @@
 -- Delete the first ?3 messages of tenant ?1 that arrived before ?2, or any if that is null:
--- those that wait, then the selections that were applied. Seeks both indexes of tenants, and
--- goes over what arrived later.
+-- the waiting ones, then the selections that were applied. Seeks both indexes of tenants, and
+-- goes over messages that arrived later.
 DELETE FROM timer_inbox
  WHERE seq IN (
        SELECT seq

@@ -1,4 +1,4 @@
--- Count the rows of a copy, and not by timer_counts, which may be what is damaged. Copies of
+-- Count the rows of a copy, and not by timer_counts, which may be damaged. Copies of
 -- all versions of the schema have these tables. Scans them.
 SELECT count(*) FILTER (WHERE state = 'Scheduled'),
        count(*) FILTER (WHERE state = 'Reached'),

@@ -1,5 +1,5 @@
 -- The numbers of the keys in the JSON array ?1, from 1 on, that have a service call, in a
--- database with the foreign key. Seeks the key of the host's table.
+-- database with the foreign key. Seeks the key of service_calls.
 SELECT wanted.key + 1
   FROM jsonb_each(?1) AS wanted
  CROSS JOIN service_calls AS parent
