@@ -157,7 +157,7 @@ func (b *server) purge() {
 // commands before they were read, while the service is stopped.
 func TestAGapIsSaidOnce(t *testing.T) {
 	onServer(t, func(b *server) {
-		due := time.Now().Add(5 * time.Minute)
+		due := time.Now().Add(3 * time.Minute)
 		stop := b.on(mine, app.Options{})
 		b.schedule("before", due)
 		b.rest()
@@ -190,7 +190,7 @@ func TestAGapIsSaidOnce(t *testing.T) {
 		lost("")
 		b.on(mine, app.Options{})
 		b.schedule("after", due)
-		b.fires(10*time.Minute, "before after")
+		b.fires(4*time.Minute, "before after")
 	})
 }
 

@@ -239,17 +239,17 @@ func TestTimersThatExpireWhileFiringIsPaused(t *testing.T) {
 		must(b, a.Pause(b.Context(), timer.Pause{By: "test"}))
 		want := make(map[timer.ServiceCallID]timer.State)
 		for _, prefix := range []string{"asks-", "asks-not-", "tx-"} {
-			must(b, timers.Schedule(b.Context(), expiringIn(prefix+"expires", time.Minute, time.Hour), expiringIn(prefix+"lasts", time.Minute, 2*time.Hour), in(prefix+"never", time.Minute)))
+			must(b, timers.Schedule(b.Context(), expiringIn(prefix+"expires", time.Second, time.Minute), expiringIn(prefix+"lasts", time.Second, 2*time.Minute), in(prefix+"never", time.Second)))
 			want[timer.ServiceCallID(prefix+"lasts")], want[timer.ServiceCallID(prefix+"never")] = timer.Reached, timer.Reached
 		}
 		want["asks-expires"], want["tx-expires"] = timer.Expired, timer.Expired
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 		if e, err := timers.Get(b.Context(), keyOf("asks-expires")); err != nil || e.State != timer.Scheduled {
 			b.Errorf("while firing is paused: %+v, %v", e, err)
 		}
 		resumed := timer.RoundDown(time.Now())
 		must(b, a.Resume(b.Context(), ""))
-		b.wait(30 * time.Second)
+		b.wait(10 * time.Second)
 		close(b.due)
 		got := make(map[timer.ServiceCallID]timer.State)
 		for e := range b.due {
