@@ -50,7 +50,7 @@ func New(pub message.Publisher, routing broker.Routing, opt Options) *Client {
 // Schedule asks for a timer, or moves the one that its key has, and returns the version
 // of the command. After an error of the publisher the broker may have the command: then
 // the version is returned, too, and the same timer with it may be sent again, and is
-// taken once. An error that wraps [timer.ErrInvalid] says what is wrong, and nothing
+// taken once. An error that wraps [timer.ErrInvalid] names the field and the fix, and nothing
 // was sent.
 func (c *Client) Schedule(ctx context.Context, t Timer) (timer.Version, error) {
 	command, err := c.command(ctx, t, c.opt.Clock.Now())
@@ -93,7 +93,7 @@ func (c *Client) CancelMany(ctx context.Context, tenant timer.TenantID, of timer
 	return command.Version, c.send(ctx, tenant, command)
 }
 
-// RescheduleMany moves many timers of a tenant that wait to a due time: those that
+// RescheduleMany moves many timers of a tenant that wait to a due time: the timers that
 // [Client.CancelMany] would cancel. Their data, expiry and correlation id stay; a timer that
 // would be due after it expires stays as it is. It returns as [Client.Schedule] does.
 func (c *Client) RescheduleMany(ctx context.Context, tenant timer.TenantID, of timer.Selection, dueAt time.Time) (timer.Version, error) {

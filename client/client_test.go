@@ -23,7 +23,7 @@ import (
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// A tray is a publisher that keeps what was published.
+// A tray is a publisher that keeps its messages.
 type tray struct {
 	mu       sync.Mutex
 	topics   []string
@@ -46,7 +46,7 @@ func (p *tray) Publish(topic string, messages ...*message.Message) error {
 
 func (p *tray) Close() error { return nil }
 
-// payloads decodes what was published.
+// payloads decodes the published messages.
 func (p *tray) payloads(t *testing.T) []any {
 	t.Helper()
 	all := make([]any, len(p.messages))
@@ -146,7 +146,7 @@ func TestVersionsMayBeGiven(t *testing.T) {
 	}
 }
 
-// A cancellation of many timers is newer than what the same client has scheduled before.
+// A cancellation of many timers is newer than the timers that the same client has scheduled before.
 func TestCancelManySendsOneCommand(t *testing.T) {
 	t.Parallel()
 	c, p := newClient()
@@ -168,7 +168,7 @@ func TestCancelManySendsOneCommand(t *testing.T) {
 	}
 }
 
-// TestRescheduleManySendsOneCommand that is newer than what the same client has scheduled before.
+// TestRescheduleManySendsOneCommand that is newer than the timers that the same client has scheduled before.
 func TestRescheduleManySendsOneCommand(t *testing.T) {
 	t.Parallel()
 	c, p := newClient()

@@ -17,7 +17,7 @@
 //
 // # Promises
 //
-//   - An error that wraps [timer.ErrInvalid] says what is wrong with a command, and
+//   - An error that wraps [timer.ErrInvalid] names the field of a command and the fix, and
 //     nothing was sent. After any other error the broker may have it.
 //   - A nil error means that the publisher returned nil. If it waits for the ack of a durable
 //     broker, the command is not lost. Whether the service accepts it (tenants have quotas) is

@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// publisher stands for that of a program: it prints what it publishes.
+// publisher stands for that of a program: it prints its messages.
 var publisher message.Publisher = printer{}
 
 type printer struct{}

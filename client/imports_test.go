@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestBringsNoDriver keeps what a program gets with this package: a host of it has a
+// TestBringsNoDriver keeps the dependencies of this package few: a host of it has a
 // driver, a store or a server only if it wants one.
 func TestBringsNoDriver(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestDocsShowTheExamples(t *testing.T) {
 	}
 	for _, block := range blocks {
 		if !strings.Contains(unindented(string(examples)), unindented(block[1])) {
-			t.Errorf("the page shows what is no example:\n%s", block[1])
+			t.Errorf("the page shows code that is no example:\n%s", block[1])
 		}
 	}
 }

@@ -50,16 +50,16 @@ type pack struct {
 	bytes int
 }
 
-// A sender holds the fields that all timers of one message have in common.
-type sender struct {
+// messageFields are the fields that all timers of one message have in common.
+type messageFields struct {
 	tenant      timer.TenantID
 	correlation string
 }
 
-// pack puts timers into messages, in the order in which they are to be sent.
+// pack puts timers into messages, in the order of sending.
 func (c *Client) pack(ctx context.Context, timers []Timer) ([]*pack, error) {
 	var packed []*pack
-	open := make(map[sender]*pack)
+	open := make(map[messageFields]*pack)
 	now := c.opt.Clock.Now()
 	for i, t := range timers {
 		command, err := c.command(ctx, t, now)
@@ -73,7 +73,7 @@ func (c *Client) pack(ctx context.Context, timers []Timer) ([]*pack, error) {
 		if !command.ExpiresAt.IsZero() {
 			size += expiryBytes
 		}
-		from := sender{t.TenantID, t.CorrelationID}
+		from := messageFields{t.TenantID, t.CorrelationID}
 		p := open[from]
 		if p == nil || len(p.Commands) == timer.MaxScheduleTimers || p.bytes+size > itemsBytes {
 			p = &pack{ScheduleTimers: timer.ScheduleTimers{TenantID: command.TenantID, Version: command.Version}}

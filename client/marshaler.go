@@ -107,8 +107,8 @@ func (Marshaler) Name(v any) string {
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// NameFromMessage returns the type of a message, by its header, or else its body; empty
-// if that can't be read.
+// NameFromMessage returns the type of a message, by its header, or without that its body;
+// empty if that can't be read.
 func (Marshaler) NameFromMessage(msg *message.Message) string {
 	if kind := msg.Metadata.Get(envelope.HeaderType); kind != "" {
 		return kind

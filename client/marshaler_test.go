@@ -107,6 +107,6 @@ func TestMarshalerRefusesWhatIsInvalid(t *testing.T) {
 		t.Error(err)
 	}
 	if name := m.NameFromMessage(message.NewMessage("id", []byte("hello"))); name != "" {
-		t.Errorf("the name of what can't be read is %s", name)
+		t.Errorf("the name of an unreadable message is %s", name)
 	}
 }

@@ -87,7 +87,7 @@ func OnDue(
 	opt.Name = cmp.Or(opt.Name, "timers of "+opt.Topic)
 	opt.Remember = cmp.Or(opt.Remember, 10_000)
 	if opt.Once == nil {
-		opt.Once = (&recent{most: opt.Remember}).once
+		opt.Once = (&handledIDs{most: opt.Remember}).once
 	}
 	if opt.Invalid == nil {
 		opt.Invalid = func(_ *message.Message, err error) error { return err }

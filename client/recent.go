@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// A recent remembers the latest ids that were handled.
-type recent struct {
+// handledIDs are the latest ids that were handled.
+type handledIDs struct {
 	most int // ids in each of the maps; none are kept if it is negative
 
 	running singleflight.Group // handlers, by id
@@ -19,7 +19,7 @@ type recent struct {
 
 // once calls handle, unless handle returned nil for this id before. While another call runs
 // for the same id, once waits for it: if that one fails, neither message may be acked.
-func (r *recent) once(ctx context.Context, id string, handle func(ctx context.Context) error) error {
+func (r *handledIDs) once(ctx context.Context, id string, handle func(ctx context.Context) error) error {
 	if r.most < 0 {
 		return handle(ctx)
 	}
@@ -41,13 +41,13 @@ func (r *recent) once(ctx context.Context, id string, handle func(ctx context.Co
 	}
 }
 
-func (r *recent) has(id string) bool {
+func (r *handledIDs) has(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now[id] || r.before[id]
 }
 
-func (r *recent) add(id string) {
+func (r *handledIDs) add(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.now == nil || len(r.now) >= r.most {

@@ -63,7 +63,7 @@ func run(t *testing.T, f func(context.Context) error) {
 	})
 }
 
-// useTimers is what a program does that has Watermill and nothing of ours but the
+// useTimers is a program that has Watermill and nothing of ours but the
 // client: one timer is moved, one is canceled, and many fire.
 func useTimers(t *testing.T, pub message.Publisher, sub message.Subscriber, routing broker.Routing) {
 	t.Helper()
@@ -144,7 +144,7 @@ func TestWatermillNATS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A consumer of one's own: watermill-nats deletes those that it made.
+	// A consumer of one's own: watermill-nats deletes consumers that it made.
 	if _, err := js.AddConsumer("svc", &natsgo.ConsumerConfig{
 		Durable: "orders", DeliverSubject: "deliver.orders", DeliverGroup: "orders", FilterSubject: routing.EventsOf("acme"), AckPolicy: natsgo.AckExplicitPolicy,
 	}); err != nil {

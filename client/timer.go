@@ -8,7 +8,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Timer is what a program asks for: an event about a service call of a tenant, at
+// A Timer asks for an event about a service call of a tenant, at
 // a time.
 type Timer struct {
 	TenantID      timer.TenantID      // whose it is
@@ -27,7 +27,7 @@ func (t Timer) Key() timer.Key {
 }
 
 // Command returns the command that asks for the timer, now, or a
-// [timer.InvalidError] that says what is wrong with it.
+// [timer.InvalidError] that names the field and the fix.
 func (t Timer) Command(now time.Time) (timer.ScheduleTimer, error) {
 	due := t.DueAt
 	switch {

@@ -27,8 +27,8 @@ func version(v timer.Version, now time.Time) timer.Version {
 const maxStep = time.Minute
 
 // Versions makes the versions of the commands of one part of a program. Each version is newer
-// than the ones before, even if the clock was set back by less than a minute: else a Cancel
-// could be older than the Schedule before it. The zero value is ready to use,
+// than the ones before, even if the clock was set back by less than a minute. So a Cancel is
+// never older than the Schedule before it. The zero value is ready to use,
 // also concurrently.
 type Versions struct {
 	mu   sync.Mutex
