@@ -24,8 +24,8 @@ type recorder struct {
 	more chan struct{} // closed when there are more
 }
 
-// record begins with what is published from now on. To the recorder the broker is
-// never down, else it would have events again whose acks were lost.
+// record begins with events that are published from now on. To the recorder the broker is
+// never down: otherwise it would get events again whose acks were lost.
 func record(b broker.Broker) (*recorder, error) {
 	sub := b.Subscriber(observer)
 	messages, err := sub.Subscribe(context.Background(), b.Routing().EventsOf("*"))
@@ -83,7 +83,7 @@ func (s *Service) Fired(tenant timer.TenantID) []timer.DueTimeReached {
 	return of
 }
 
-// Events returns a channel of the events of a tenant, also of those that were
+// Events returns a channel of the events of a tenant, including events that were
 // published before. It is closed when the test ends. A receive lets time pass, for
 // ever if there is no event.
 func (s *Service) Events(tenant timer.TenantID) <-chan timer.DueTimeReached {

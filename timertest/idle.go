@@ -37,7 +37,7 @@ func (s *Service) Due() []timer.Entry {
 	return s.list(timer.Filter{DueBefore: time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC)}) // no timer may be due as late
 }
 
-// Timers returns all timers of a tenant by service call, also those that are Reached
+// Timers returns all timers of a tenant by service call, including timers that are Reached
 // or Canceled and not purged yet. It reads the database, also while the service does
 // not run.
 func (s *Service) Timers(tenant timer.TenantID) []timer.Entry {
@@ -66,11 +66,11 @@ const (
 )
 
 // AwaitIdle returns when the service has nothing to do: each command that was
-// published is applied and acked, what is due has fired, and each event is
+// published is applied and acked, due timers have fired, and each event is
 // published. All goroutines of the bubble wait then, so handlers of the code under
 // test have done what takes no time. Time passes as far as something takes it: some
 // milliseconds for acks, more for a retry or until the end of [Service.BrokerDown].
-// After an hour the test fails, and says what the service still has to do.
+// After an hour the test fails, and names the work that is left.
 func (s *Service) AwaitIdle() {
 	s.t.Helper()
 	for began := time.Now(); ; time.Sleep(max(minStep, (time.Since(began) / stepPart).Truncate(minStep))) {
@@ -89,7 +89,7 @@ func (s *Service) AwaitIdle() {
 	}
 }
 
-// reasons says what the poller, and the forwarder with its handlers, have to say about that.
+// reasons returns the reasons of the poller, and of the forwarder with its handlers.
 func reasons(a *app.App) (all string) {
 	for _, c := range a.Checks(context.Background()) {
 		if c.Reason != "" && (c.Part == "poller" || c.Part == "forwarder") {

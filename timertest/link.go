@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// errDown is what the broker answers while it is down, and a process that was killed.
+// errDown is the answer of the broker while it is down, and to a process that was killed.
 var errDown = fmt.Errorf("%w: the broker is down for a while (timertest)", broker.ErrUnavailable)
 
 // A link is a broker as one process has it: it is away while it is down, and for
@@ -20,21 +20,21 @@ var errDown = fmt.Errorf("%w: the broker is down for a while (timertest)", broke
 type link struct {
 	broker.Broker
 	outage *outage
-	open   *commands // commands that were delivered and not acked; nil: they are not counted
+	open   *unackedCommands // commands that were delivered and not acked; nil: they are not counted
 	work   sync.WaitGroup
 	sent   sync.Map // messages that were published
 
 	mu     sync.Mutex
 	over   chan struct{} // closed by close
 	closed bool
-	subs   []*subscriber
+	subs   []*linkSubscriber
 }
 
 func newLink(b broker.Broker, o *outage) *link {
 	return &link{Broker: b, outage: o, over: make(chan struct{})}
 }
 
-// close ends all subscriptions. What was delivered and is not acked comes again, to
+// close ends all subscriptions. Messages that were delivered and are not acked come again, to
 // another process.
 func (l *link) close() {
 	l.mu.Lock()
@@ -121,12 +121,12 @@ func (l *link) CatchUp(ctx context.Context, role string) error {
 }
 
 // Publisher returns one that fails while the broker is down.
-func (l *link) Publisher() broker.Publisher { return publisher{l} }
+func (l *link) Publisher() broker.Publisher { return linkPublisher{l} }
 
-type publisher struct{ link *link }
+type linkPublisher struct{ link *link }
 
 // Publish publishes nothing while the broker is down.
-func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
+func (p linkPublisher) Publish(ctx context.Context, messages ...broker.Message) []error {
 	if err := p.link.away(); err != nil {
 		return broker.All(len(messages), err)
 	}
@@ -147,7 +147,7 @@ func (l *link) Tail() message.Subscriber { return l.subscriber(l.Broker.Tail()) 
 func (l *link) subscriber(inner message.Subscriber) message.Subscriber {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &subscriber{Subscriber: inner, link: l, closing: make(chan struct{})}
+	s := &linkSubscriber{Subscriber: inner, link: l, closing: make(chan struct{})}
 	if l.closed {
 		_ = s.Close()
 	}

@@ -41,7 +41,7 @@ type PostgresOptions struct {
 	App         app.Options    // of the service; its Clock and Elapsed are those of the test
 	Broker      broker.Broker  // which runs already; nil: handlers of OnDue have all events
 	BeforeStart func(*app.App) // registers handlers, or hands Timers to the code under test; may be nil
-	Now         time.Time      // what the clock says at first; default the time of the call, cut to seconds
+	Now         time.Time      // the time of the clock at first; default the time of the call, cut to seconds
 	Log         *slog.Logger   // default: warnings and errors go to the test
 }
 
@@ -67,7 +67,7 @@ func StartPostgres(t testing.TB, s *postgres.Store, opt PostgresOptions) *Postgr
 	opt.App.Role = p.role
 	err := postgres.Migrate(ctx, s.DB())
 	if err == nil {
-		p.app, err = app.New(timed{s, p}, opt.Broker, log, opt.App)
+		p.app, err = app.New(clockedStore{s, p}, opt.Broker, log, opt.App)
 	}
 	if err != nil {
 		cancel()
@@ -105,9 +105,9 @@ func (p *Postgres) Now() time.Time {
 func (p *Postgres) App() *app.App { return p.app }
 
 // Advance moves the clock on, from one time at which something is due to the next, and returns
-// when all of it has happened: commands at the broker are applied, what is due has fired, and its
-// events are published, or handled. What a handler schedules fires in its turn, and a handler that
-// fails has its event again when its delay is over. The test fails if a step takes half a minute
+// when all of it has happened: commands at the broker are applied, due timers have fired, and their
+// events are published, or handled. Timers that a handler schedules fire in their turn, and a handler
+// that fails gets its event again when its delay is over. The test fails if a step takes half a minute
 // of real time, such as while firing is paused.
 func (p *Postgres) Advance(d time.Duration) {
 	p.t.Helper()
@@ -152,7 +152,7 @@ func (p *Postgres) settle() (next time.Time) {
 	return next
 }
 
-// left says what is left to do now, "" if nothing is, and when something is to be done next.
+// left names the work that is left now, "" if there is none, and returns when there is work next.
 func (p *Postgres) left(ctx context.Context) (left string, next time.Time, err error) {
 	now := p.Now()
 	overdue, err := p.store.Timers().Overdue(ctx, "", now.Add(time.Millisecond))
@@ -177,17 +177,17 @@ SELECT (SELECT count(*) FROM timer_outbox),
        (SELECT count(*) FROM timer_outbox_deferred WHERE shard >= 0 AND retry_at <= $1),
        (SELECT min(retry_at) FROM timer_outbox_deferred WHERE shard >= 0)`
 
-// timed is a store whose instances go by the clock of a test.
-type timed struct {
+// clockedStore is a store whose instances go by the clock of a test.
+type clockedStore struct {
 	*postgres.Store
 	clock timer.Clock
 }
 
-func (s timed) Shared() store.Shared { return timedShared{s.Store.Shared(), s.clock} }
+func (s clockedStore) Shared() store.Shared { return clockedShared{s.Store.Shared(), s.clock} }
 
-type timedShared struct {
+type clockedShared struct {
 	store.Shared
 	clock timer.Clock
 }
 
-func (s timedShared) Now(context.Context) (time.Time, error) { return s.clock.Now(), nil }
+func (s clockedShared) Now(context.Context) (time.Time, error) { return s.clock.Now(), nil }

@@ -17,11 +17,11 @@ import (
 	"github.com/event-service-agent/timer-service/store/sqlite"
 )
 
-// errKilled is what a process that was killed gets from its database.
+// errKilled is the answer of the database to a process that was killed.
 var errKilled = errors.New("timertest: killed")
 
 // A process is the service from one start to its end. When it is killed it is cut
-// off from its database and its broker. What is left of it ends by itself, and has no
+// off from its database and its broker. Its goroutines end by themselves, and have no
 // effect any more.
 type process struct {
 	app        *app.App
@@ -101,7 +101,7 @@ func (p *process) starts(limit time.Duration, o *outage) error {
 	}
 }
 
-// waits says what is not ready yet, "" if nothing is.
+// waits names the part that is not ready yet, "" if all are.
 func (p *process) waits() string {
 	if !isClosed(p.app.Running()) {
 		return "it does not take commands"
@@ -129,7 +129,7 @@ func isClosed(c <-chan struct{}) bool {
 // kill ends all effects of the process, at once.
 func (p *process) kill() error {
 	close(p.killed)
-	synctest.Wait() // until what is at work in the database is committed, or is not
+	synctest.Wait() // until transactions at work are committed, or rolled back
 	p.stopped = true
 	return p.close()
 }

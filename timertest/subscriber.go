@@ -9,8 +9,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// A subscriber is that of a broker which may be down, see [broker.Broker].
-type subscriber struct {
+// A linkSubscriber is that of a broker which may be down, see [broker.Broker].
+type linkSubscriber struct {
 	message.Subscriber
 	link    *link
 	once    sync.Once
@@ -19,7 +19,7 @@ type subscriber struct {
 }
 
 // Close ends all subscriptions and waits until their channels are closed.
-func (s *subscriber) Close() error {
+func (s *linkSubscriber) Close() error {
 	s.once.Do(func() { close(s.closing) })
 	err := s.Subscriber.Close()
 	s.open.Wait()
@@ -27,7 +27,7 @@ func (s *subscriber) Close() error {
 }
 
 // Subscribe delivers copies of the messages, none while the broker is down.
-func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+func (s *linkSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	in, err := s.Subscriber.Subscribe(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 
 // deliver waits until the broker is there and the message is taken. It returns false
 // if the intake ends first.
-func (s *subscriber) deliver(ctx context.Context, out chan<- *message.Message, m *message.Message) bool {
+func (s *linkSubscriber) deliver(ctx context.Context, out chan<- *message.Message, m *message.Message) bool {
 	for ctx.Err() == nil {
 		up, down := s.link.outage.changes()
 		select {
@@ -73,9 +73,9 @@ func (s *subscriber) deliver(ctx context.Context, out chan<- *message.Message, m
 	return false
 }
 
-// answer passes on what the copy of a message is answered. An ack that the broker does
+// answer passes on the answer to the copy of a message. An ack that the broker does
 // not get is like none: the message comes again.
-func (s *subscriber) answer(m, c *message.Message) {
+func (s *linkSubscriber) answer(m, c *message.Message) {
 	select {
 	case <-c.Acked():
 		if s.link.away() == nil {
@@ -91,13 +91,13 @@ func (s *subscriber) answer(m, c *message.Message) {
 	m.Nack()
 }
 
-// commands are the commands that were delivered to the service and are not acked.
-type commands struct {
+// unackedCommands are the commands that were delivered to the service and are not acked.
+type unackedCommands struct {
 	mu        sync.Mutex
 	positions map[string]bool
 }
 
-func (c *commands) add(m *message.Message) {
+func (c *unackedCommands) add(m *message.Message) {
 	if c == nil {
 		return
 	}
@@ -109,7 +109,7 @@ func (c *commands) add(m *message.Message) {
 	c.positions[m.Metadata.Get(broker.MetaPosition)] = true
 }
 
-func (c *commands) remove(m *message.Message) {
+func (c *unackedCommands) remove(m *message.Message) {
 	if c == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func (c *commands) remove(m *message.Message) {
 	delete(c.positions, m.Metadata.Get(broker.MetaPosition))
 }
 
-func (c *commands) count() int {
+func (c *unackedCommands) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.positions)

@@ -13,7 +13,7 @@ import (
 )
 
 // A Service is the timer service in a bubble of testing/synctest, and the broker
-// that it uses. Make it with [Start]. A method that can't do what it says fails the
+// that it uses. Make it with [Start]. A method that can't do its work fails the
 // test. Crash, Restart, Schedule, Cancel, Due, Timers and AwaitIdle are for the
 // goroutine of the test; all others are safe for concurrent use.
 type Service struct {
@@ -25,7 +25,7 @@ type Service struct {
 	user   *link          // what Broker returns
 	events *recorder      // all that were published
 	reader *sqlite.Reader // of the database, whether the service runs or not; nil before it is used
-	open   commands
+	open   unackedCommands
 
 	mu      sync.Mutex
 	process *process // nil after a crash
@@ -47,7 +47,7 @@ const (
 // end of the test the service stops, and all that belongs to it is closed.
 //
 // It is the real service, on a SQLite file in a temporary folder and, unless an
-// option says something else, a broker in memory.
+// option names another one, a broker in memory.
 func Start(t testing.TB, options ...Option) *Service {
 	t.Helper()
 	if !inBubble() {
@@ -108,15 +108,15 @@ func (s *Service) start() {
 	}
 }
 
-// Crash ends the service as a kill of its process would: what is not committed is
-// lost, nothing is drained, and what the service has not acked comes again. The
+// Crash ends the service as a kill of its process would: open transactions are
+// lost, nothing is drained, and messages that the service has not acked come again. The
 // database and the broker stay. No time passes, unless a transaction of
 // [app.Timers.Tx] or OnDueTx is open: it is rolled back, and Crash returns when its
 // function has. The context of a handler ends [app.Options].DrainTimeout after the
 // crash.
 //
-// What runs in the process of the test can't be killed: a handler of [OnDue] that
-// is at work goes on, but what it returns is not noticed.
+// Code in the process of the test can't be killed: a handler of [OnDue] that
+// is at work goes on, but its result is not noticed.
 func (s *Service) Crash() {
 	s.t.Helper()
 	p := s.running()
@@ -160,7 +160,7 @@ func (s *Service) running() *process {
 	return s.process
 }
 
-// BrokerDown has the broker refuse what is published and deliver nothing, to the
+// BrokerDown has the broker refuse messages and deliver nothing, to the
 // service and by [Service.Broker], for d of the bubble's time from now on. It
 // returns at once. An ack meanwhile is lost: its message comes again.
 func (s *Service) BrokerDown(d time.Duration) { s.outage.begin(d) }
