@@ -1,7 +1,7 @@
-// Package broker defines what the service needs of a message broker, and how topics
+// Package broker defines the message broker that the service needs, and how topics
 // are named. Each kind of broker has a driver: broker/nats, broker/kafka, broker/rabbitmq,
-// broker/gochannel. With broker/watermill a host's Watermill publisher and subscriber are
-// a broker, too. The contract is written twice: here in words, and in broker/brokertest as
+// broker/gochannel. With broker/watermill the Watermill publisher and subscriber of a host
+// program are a broker, too. The contract is written twice: here in words, and in broker/brokertest as
 // tests that every driver passes.
 package broker
 
@@ -30,8 +30,8 @@ type Broker interface {
 	// only if no retry can help, such as for a configuration that the broker refuses.
 	Run(ctx context.Context) error
 
-	// Ready returns nil while connected and provisioned, or what is wrong. It never waits
-	// longer than a second.
+	// Ready returns nil while connected and provisioned; the error says what is missing. It
+	// never waits longer than a second.
 	Ready(ctx context.Context) error
 
 	// Publisher returns the only publisher. Until Run has connected, every result is an
@@ -76,8 +76,8 @@ type Broker interface {
 	Now(ctx context.Context) (time.Time, error)
 
 	// Provision creates the objects that the routing needs and the server lacks. If dry, it
-	// only returns what it would create. It makes its own connection: Run need not run. It
-	// returns what it created or would create, which may be nothing. The error names the
+	// creates nothing. It makes its own connection: Run need not run. It
+	// returns the objects that it created or would create. The error names the
 	// setting if an existing object does not fit.
 	Provision(ctx context.Context, dry bool) ([]Change, error)
 
@@ -228,8 +228,8 @@ func Key(msg *message.Message) string {
 	return tenant + "." + call
 }
 
-// DeadLetterOf returns the tenant of a dead letter: the tenant that its topic names, or else
-// the tenant that its header names, else [timer.NoTenant]. It returns false if the topic
+// DeadLetterOf returns the tenant of a dead letter: the tenant that its topic names, without one
+// the tenant that its header names, and without both [timer.NoTenant]. It returns false if the topic
 // is not a topic for dead letters.
 func (r Routing) DeadLetterOf(topic string, deadLetter *message.Message) (timer.TenantID, bool) {
 	t, named, matches := tenantIn(r.DeadLetters, topic)

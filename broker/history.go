@@ -11,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Kind says what a message is.
+// A Kind is a kind of messages.
 type Kind int
 
 // Kinds of messages.
@@ -21,10 +21,10 @@ const (
 	DeadLetter
 )
 
-// String returns what people call messages of the kind.
+// String returns the name of the kind for people.
 func (k Kind) String() string { return [...]string{"commands", "events", "dead letters"}[k] }
 
-// A Log is a log of the broker, and what it holds of the messages of a kind. It still holds
+// A Log is a log of the broker, with the numbers of the messages of a kind in it. It still holds
 // messages that the service has settled, for as long as the broker keeps them.
 type Log struct {
 	Name string // name as in [timer.Number]
@@ -37,8 +37,8 @@ type Log struct {
 	First     int64     // the lowest number that the log can hold: all below were removed
 	Last      int64     // the highest number in the log; 0 if it never held a message
 	Oldest    time.Time // of commands: when the oldest one that it holds was stored; zero if it holds none
-	Bytes     int64     // what is used of MaxBytes
-	MaxBytes  int64     // the limit of what can stop publishes that is closest, mostly in bytes; 0 if unlimited or unknown
+	Bytes     int64     // used part of MaxBytes
+	MaxBytes  int64     // of the limits that can stop publishes, the one that is reached first, mostly in bytes; 0 if unlimited or unknown
 	Limit     string    // name of that limit, for people
 }
 

@@ -122,8 +122,8 @@ func CleanName(text string) string {
 }
 
 // CheckName returns an [ErrRefused] unless a topic may have a name: at most most bytes of
-// visible ASCII, with none of the prefixes that belong to the server. Kind is what the
-// broker calls a topic.
+// visible ASCII, with none of the prefixes that belong to the server. Kind is the broker's
+// word for a topic.
 func CheckName(kind, name string, most int, reserved ...string) error {
 	why := ""
 	switch {

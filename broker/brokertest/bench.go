@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Bench measures what a driver can do with messages of 383 bytes, each of a key
+// Bench measures the throughput of a driver with messages of 383 bytes, each of a key
 // of its own.
 func Bench(b *testing.B, f Features, open Open) {
 	for _, size := range []int{1, 100, 1000} {

@@ -11,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// Features say what a driver can do beyond the contract.
+// Features are the abilities of a driver beyond the contract.
 type Features struct {
 	Durable    bool // messages outlive brokers
 	Replays    bool // a role that comes later gets earlier messages, too; otherwise it gets messages once it is known: see [message.SubscribeInitializer]
@@ -137,7 +137,7 @@ func promises(t *testing.T, f Features, open Open, lacks map[string]string, time
 		{"CatchUp does not wait for what is published later", false, true, catchesUpUnderLoad},
 		{"CatchUp does not wait for messages that wait for their retry", false, !f.History, catchesUpBesideRetries},
 		{"CatchUp of processes that share a role waits for the backlog of each", false, f.Durable, catchesUpWithOthers},
-		{"CatchUp does not wait for what a process had that died", false, f.Durable && !f.History, catchesUpBesideTheDead},
+		{"CatchUp does not wait for what a process had that died", false, f.Durable && !f.History, catchesUpAfterADeath},
 		{"CatchUp ends with its context", false, true, catchUpEnds},
 
 		{"A broker that keeps no history says so", false, !f.History, withoutHistory},

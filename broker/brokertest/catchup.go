@@ -119,8 +119,8 @@ func catchesUpWithOthers(w *world) {
 	}
 }
 
-// catchesUpBesideTheDead has a process that took messages, acked none and ended.
-func catchesUpBesideTheDead(w *world) {
+// catchesUpAfterADeath has a process that took messages, acked none and ended.
+func catchesUpAfterADeath(w *world) {
 	const n = 100
 	w.backlog(n)
 	dead := w.start()

@@ -16,7 +16,7 @@ func lateRole(w *world) {
 	drain(w, w.subscribe(w, "late", topic), 100)
 }
 
-// slowStop is how long a stop takes at most while the server answers.
+// slowStop is the longest stop while the server answers.
 const slowStop = 100 * time.Millisecond
 
 func resumes(w *world) {

@@ -9,7 +9,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/gochannel"
 )
 
-// inMemory is what the tests of a driver open: a server with topics that no other test
+// inMemory opens the server of a test of a driver, with topics that no other test
 // uses. One that lives in this process has a broker only.
 func inMemory(testing.TB) brokertest.Server {
 	b := gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler))
@@ -17,7 +17,7 @@ func inMemory(testing.TB) brokertest.Server {
 }
 
 // The tests of a driver, in files that end with _test.go: TestContract, and
-// TestWatermill beside it.
+// TestWatermill next to it.
 func ExampleRun() {
 	features := brokertest.Features{AllTenants: true, FakeTime: true}
 	_ = func(t *testing.T) { brokertest.Run(t, features, inMemory) }       // TestContract

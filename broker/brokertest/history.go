@@ -100,7 +100,7 @@ func floorFollows(w *world) {
 	if _, _, ok := node.kept().Place(w.commands(), "no position"); ok {
 		w.Error("a position that is none has a place")
 	}
-	// What is no command, in the same log, is behind the floor when no command is unsettled.
+	// Messages that are no commands, in the same log, are behind the floor when no command is unsettled.
 	w.publish(w, w.Routing().EventsOf(tenant()), many(10)...)
 	Await(w, "floors at the end", func() bool {
 		for _, l := range node.logs(w) {
@@ -144,7 +144,7 @@ func floorHeld(w *world) {
 	Await(w, "floors that reach the last", func() bool { return node.settled(w, all) })
 }
 
-// floorPublished publishes alone and in batches: what is published is settled.
+// floorPublished publishes alone and in batches: published messages are settled.
 func floorPublished(w *world) {
 	t := tenant()
 	for i, n := range []int{1, 10, 300} {

@@ -15,7 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// evil returns what a hostile or broken producer may want to send through us. Headers
+// evil returns messages that a hostile or broken producer may want to send through us. Headers
 // that name a destination name this one.
 func evil(destination string) (all []*message.Message) {
 	for _, body := range []string{

@@ -57,7 +57,7 @@ func retriesOnce(w *world) {
 	w.noneLater(messages)
 }
 
-// retryPromise is named by brokers in [Features.Lacks] whose messages wait for those that failed.
+// retryPromise is named in [Features.Lacks] by brokers whose messages wait for failed ones.
 const retryPromise = "Messages that wait for their retry hold back no other"
 
 // waitingRetries nacks many messages until all good ones that were published behind them are
@@ -137,8 +137,8 @@ func (w *world) noneLater(messages <-chan *message.Message) {
 	}
 }
 
-// slowHandler holds messages for longer than any limit of a broker. What a
-// subscriber still has when it is closed goes to the next one.
+// slowHandler holds messages for longer than any limit of a broker. Messages that a
+// subscriber still has when it is closed go to the next one.
 func slowHandler(w *world) {
 	topic := w.topic()
 	messages, s := w.open(w, "reader", topic)

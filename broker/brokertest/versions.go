@@ -29,7 +29,7 @@ func anyOrder(w *world) {
 	keys := fewer(1000, 200)
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	model := &modelStore{timers: make(map[timer.Key]*modelTimer), seen: make(map[string]bool)}
-	want := make(map[timer.Key]time.Time) // due times of those that are not canceled
+	want := make(map[timer.Key]time.Time) // due times of the timers that are not canceled
 	var all []broker.Message
 	topic := w.Routing().CommandsOf("acme")
 	for i := range keys {
@@ -55,7 +55,7 @@ func anyOrder(w *world) {
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 
-	sub := &flaky{Subscriber: w.Subscriber("service"), nacks: math.MaxInt}
+	sub := &flakySubscriber{Subscriber: w.Subscriber("service"), nacks: math.MaxInt}
 	if _, waits := w.features.Lacks[retryPromise]; waits {
 		sub.nacks = 10 // all wait a second for each
 	}
@@ -176,14 +176,14 @@ func (s *modelStore) fire() (events []timer.DueTimeReached) {
 	return events
 }
 
-// flaky nacks one message in ten, so that those behind it are handled first.
-type flaky struct {
+// A flakySubscriber nacks one message in ten, so that messages behind it are handled first.
+type flakySubscriber struct {
 	message.Subscriber
 	nacks int // how many more it nacks
 }
 
 // Subscribe subscribes, and nacks some messages before they are delivered.
-func (f *flaky) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+func (f *flakySubscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	in, err := f.Subscriber.Subscribe(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -207,15 +207,15 @@ func (f *flaky) Subscribe(ctx context.Context, topic string) (<-chan *message.Me
 	return out, nil
 }
 
-// A noInbox has no messages.
-type noInbox struct{ timer.Inbox }
+// An emptyInbox has no messages.
+type emptyInbox struct{ timer.Inbox }
 
-func (noInbox) NextInbox(context.Context) (time.Time, error)              { return time.Time{}, nil }
-func (noInbox) PurgeApplied(context.Context, time.Time, int) (int, error) { return 0, nil }
+func (emptyInbox) NextInbox(context.Context) (time.Time, error)              { return time.Time{}, nil }
+func (emptyInbox) PurgeApplied(context.Context, time.Time, int) (int, error) { return 0, nil }
 
 // runHandlers runs the handlers on a subscriber until the test ends.
 func (w *world) runHandlers(store handlers.Store, sub message.Subscriber, clock time.Time) {
-	h := handlers.New(store, noInbox{}, w.Routing(), sub, w.Publisher(),
+	h := handlers.New(store, emptyInbox{}, w.Routing(), sub, w.Publisher(),
 		timer.ClockFunc(func() time.Time { return clock }), slog.New(slog.DiscardHandler), handlers.Options{})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

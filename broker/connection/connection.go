@@ -74,7 +74,7 @@ type Options[C any] struct {
 type Keeper[C any] struct {
 	opt   Options[C]
 	log   *slog.Logger
-	kick  chan struct{} // signals that Verify is to be called soon
+	kick  chan struct{} // asks for a call of Verify soon
 	begun atomic.Bool
 
 	mu        sync.Mutex

@@ -215,7 +215,7 @@ func (s *Service) destination(m Message) (string, error) {
 // errLimit ends a visit at the limit of the filter.
 var errLimit = errors.New("the limit is reached")
 
-// each calls do with the dead letters that fit, in batches, and removes those that do replays or
+// each calls do with the dead letters that fit, in batches, and removes the ones that do replays or
 // discards. Do returns results for the first ones of a batch at least; one that has done nothing
 // has an error, and ends the visit. Each counts and reports a result only when the dead letter is
 // known to be removed: when the visit goes on, or has ended.
@@ -230,7 +230,7 @@ func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Res
 	}
 	defer stop()
 	search := f.search()
-	var failed error // of the visit, which has removed what it should
+	var failed error // of the visit, which has removed the dead letters before it
 	err := s.broker.VisitDeadLetters(visiting, f.Tenant, search.from, func(batch []*message.Message) (removed []*message.Message, err error) {
 		count.settle()
 		defer func() { failed = err }()

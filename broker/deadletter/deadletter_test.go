@@ -72,7 +72,7 @@ func TestFilterMeansWhatFitsAllOfIt(t *testing.T) {
 				t.Errorf("a list changed the dead letters (-before +after):\n%s", diff)
 			}
 
-			// What is discarded is the same, and everything else stays.
+			// The same dead letters are discarded, and all others stay.
 			results := outcomes{}
 			if _, err := deadletter.New(s).Discard(t.Context(), tt.filter, results.tell); err != nil {
 				t.Fatal(err)

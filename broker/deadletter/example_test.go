@@ -51,7 +51,7 @@ func ExampleService_List() {
 	// 1 <nil>
 }
 
-// What can be handled now is published to the commands of its tenant again.
+// Commands that can be handled now are published to the topic of their tenant again.
 func ExampleService_Replay() {
 	withDeadLetter(func(ctx context.Context, b broker.Broker) {
 		commands, err := b.Tail().Subscribe(ctx, b.Routing().Commands)

@@ -49,7 +49,7 @@ func Ours(routing broker.Routing, msg *message.Message) bool {
 // of the service and the broker may differ.
 const maxAhead = time.Minute
 
-// DecisionsOf returns what a message says that operators decided about firing and about
+// DecisionsOf returns the decisions of operators in a message, about firing and about
 // forgotten tenants. A forgotten tenant is not paused. A mark of an earlier version has no time,
 // and counts with the time when it was stored.
 func DecisionsOf(stored broker.Stored) []timer.Decision {

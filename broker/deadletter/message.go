@@ -24,7 +24,7 @@ type Message struct {
 
 	Topic      string // topic of the original
 	Position   string // position of the original in its topic
-	OriginalID string // id of the original: the id in its body, or else the id of its message
+	OriginalID string // id of the original: the id in its body, or without one the id of its message
 
 	FirstAt   time.Time // when the message first became a dead letter
 	LastAt    time.Time // when it last became a dead letter
@@ -80,8 +80,8 @@ func Read(routing broker.Routing, msg *message.Message) Message {
 	return m
 }
 
-// idOf returns the id of a dead letter: its own id, or else an id that is derived from its
-// position. The id of msg would differ at each visit, since a driver makes up an id for a
+// idOf returns the id of a dead letter: its own id, or without one an id that is derived from
+// its position. The id of msg would differ at each visit, since a driver makes up an id for a
 // message without one.
 func idOf(msg *message.Message) string {
 	id := msg.Metadata.Get(envelope.HeaderMessageID)

@@ -23,7 +23,7 @@ var (
 	perTenant = broker.Routing{Commands: "svc.{tenant}.timer", Events: "svc.{tenant}.serviceCall", DeadLetters: "svc.{tenant}.dlq", Wildcard: "*"}
 )
 
-// A model is a broker that keeps dead letters and what is published, and goes
+// A model is a broker that keeps dead letters and published messages, and goes
 // away when a test wants it to.
 type model struct {
 	routing   broker.Routing

@@ -198,7 +198,7 @@ func TestReplayGoesToTheCommandsOfItsTenant(t *testing.T) {
 	}
 }
 
-// What was published when the context ends is removed too, and nothing else.
+// A dead letter that was published when the context ends is removed too, and no other.
 func TestReplayEndsCleanlyWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ type counter struct {
 	pending []Result // of dead letters that are being removed, and of others behind them
 }
 
-// add notes the result of a dead letter. If the dead letter, or one before it, is to be removed,
+// add notes the result of a dead letter. If the caller removes the dead letter, or one before it,
 // the next settle counts the result.
 func (c *counter) add(r Result, remove bool) {
 	if remove || len(c.pending) > 0 {

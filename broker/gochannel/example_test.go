@@ -28,7 +28,7 @@ func running() (b *gochannel.Broker, stop func()) {
 	}
 }
 
-// A role gets what is published after it subscribed.
+// A role gets messages that are published after it subscribed.
 func ExampleBroker_Subscriber() {
 	b, stop := running()
 	defer stop()

@@ -44,7 +44,7 @@ type delivery struct {
 	*entry
 	group *group
 	times int                             // how often it was delivered
-	last  atomic.Pointer[message.Message] // what was delivered last
+	last  atomic.Pointer[message.Message] // the copy that was delivered last
 }
 
 // Bytes returns about how much memory the message takes.

@@ -21,7 +21,7 @@ func (b *Broker) listen(_ context.Context, topic string) (inflight.Listener, err
 	return l, nil
 }
 
-// A listener receives what is published to a topic.
+// A listener receives the messages of a topic.
 type listener struct {
 	broker *Broker
 	topic  string

@@ -9,7 +9,7 @@
 //	  └──Return───────┘ at the end of the intake
 //
 // Messages are delivered in no order, and none waits for another one. A nacked message waits
-// for its retry in the window, and nowhere else. It keeps its in-flight slot: while nacked
+// for its retry only in the window. It keeps its in-flight slot: while nacked
 // messages fill the window, the intake waits.
 //
 // A driver has one [Term], from the start to the end of its Run, and one
@@ -49,8 +49,8 @@ type Delivery interface {
 	// Ack tells the server that the message is handled.
 	Ack()
 
-	// Return has the server deliver the message to another subscription, at once. The
-	// window calls it if the intake ended before a handler got the message, or while the
+	// Return gives the message back. The server delivers it to another subscription at once.
+	// The window calls it if the intake ended before a handler got the message, or while the
 	// message waited for its retry.
 	Return()
 }

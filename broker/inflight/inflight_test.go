@@ -19,7 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
-// A delivery counts what the window does with it.
+// A delivery counts the calls of the window.
 type delivery struct {
 	body            string
 	stale           atomic.Bool
@@ -42,7 +42,7 @@ func (d *delivery) Ack() { d.acked.Add(1) }
 
 func (d *delivery) Return() { d.returned.Add(1) }
 
-// want fails the test unless the delivery was acked and returned so many times.
+// want fails the test unless the delivery was acked and returned the given number of times.
 func (d *delivery) want(t *testing.T, acked, returned int32) {
 	t.Helper()
 	if d.acked.Load() != acked || d.returned.Load() != returned {
@@ -296,7 +296,7 @@ func TestCloseReturnsWhatNoHandlerHas(t *testing.T) {
 }
 
 // TestWhatWasAckedBeforeTheEndIsAcked stops to wait at once after many acks. A
-// driver that has waited sends its server what was acked, for the last time.
+// driver that has waited sends its server the acks, for the last time.
 func TestWhatWasAckedBeforeTheEndIsAcked(t *testing.T) {
 	t.Parallel()
 	const n = 1000

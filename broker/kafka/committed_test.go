@@ -83,7 +83,7 @@ func TestOnlyWhatIsCommittedCounts(t *testing.T) {
 	expect(t, tailed, "committed")
 	p.begin(commands, "aborted-3")
 	p.end(kgo.TryAbort)
-	caughtUp("behind what was aborted")
+	caughtUp("behind aborted records")
 
 	p.begin(commands, "open")
 	publish(t, b, commands, "behind it")
@@ -95,7 +95,7 @@ func TestOnlyWhatIsCommittedCounts(t *testing.T) {
 		}
 		return nil
 	}); err != nil || !slices.Equal(got, []string{"committed"}) {
-		t.Errorf("replayed %v, %v, want only what is committed", got, err)
+		t.Errorf("replayed %v, %v, want only committed ones", got, err)
 	}
 	p.end(kgo.TryCommit)
 	for _, body := range []string{"open", "behind it"} {

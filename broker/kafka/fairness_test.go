@@ -11,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/kafka"
 )
 
-// A command of a tenant comes before most of what waits on the topic of another tenant.
+// A command of a tenant comes before most of the commands on the topic of another tenant.
 func TestBacklogOfATenantHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	c := serve(t)

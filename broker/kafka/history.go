@@ -42,7 +42,7 @@ func unanswered(ctx context.Context, err error) error {
 }
 
 // Logs returns the partitions of all kinds. The floor of a partition of commands is its
-// committed offset, and so is what was delivered, since Kafka redelivers everything above it.
+// committed offset, and so is Delivered, since Kafka redelivers all records above it.
 // Bytes and MaxBytes are those of the fullest disk.
 func (b *Broker) Logs(ctx context.Context, role string) (logs []broker.Log, err error) {
 	err = b.ask(ctx, func(ctx context.Context, admin *kadm.Client) error {

@@ -36,8 +36,8 @@
 //     offset of its partition back. It returns to the queue when its subscription ends.
 //   - When partitions go to another member, messages in flight have three seconds to be
 //     acked. The rest is redelivered to that member.
-//   - Version 0.1.0 published a message again for its retry, to the end of its topic. What it
-//     left there is delivered at once, as any other message.
+//   - Version 0.1.0 published a message again for its retry, to the end of its topic. Messages
+//     that it left there are delivered at once, as any other message.
 //
 // # Owners (owner.go)
 //

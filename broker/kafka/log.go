@@ -29,7 +29,7 @@ func (l logger) Log(_ kgo.LogLevel, text string, keyvals ...any) {
 // logged unless it equals the one before.
 type errorFilter struct{ last string }
 
-// isNew reports whether an error is to be logged. Err is nil if the last attempt
+// isNew reports whether to log an error. Err is nil if the last attempt
 // succeeded. Errors after the end of ctx are not logged.
 func (r *errorFilter) isNew(ctx context.Context, err error) bool {
 	last := r.last

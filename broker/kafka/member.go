@@ -68,7 +68,7 @@ func (g *group) options() []kgo.Opt {
 		kgo.OnPartitionsLost(g.lost),
 		kgo.WithHooks(&g.broker.outages),
 		// Control records end a transaction. Without them the end of a log that holds
-		// nothing else would never be reached.
+		// only these would never be reached.
 		kgo.KeepControlRecords(),
 	}
 	if g.broker.opt.Instance != "" {

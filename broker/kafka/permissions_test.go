@@ -73,7 +73,7 @@ func documented(t *testing.T, name string, without string, who ...string) kfake.
 }
 
 // TestPermissionsOfTheDocumentsSuffice runs a service, a client and an operator
-// with what docs/brokers/kafka.md says that they need, and nothing else.
+// with the permissions that docs/brokers/kafka.md lists, and no others.
 func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	t.Parallel()
 	const (
@@ -198,7 +198,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 }
 
 // TestTopicsByTenantKeepTenantsApart runs a service with topics by tenant. Its users have what
-// docs/brokers/kafka.md says that they need, and try what is for another tenant.
+// docs/brokers/kafka.md says that they need, and try the topics of another tenant.
 func TestTopicsByTenantKeepTenantsApart(t *testing.T) {
 	t.Parallel()
 	c := fake(t, kfake.EnableSASL(), kfake.EnableACLs(),

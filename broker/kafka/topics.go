@@ -95,7 +95,7 @@ func (b *Broker) fixed() (topics []string) {
 }
 
 // Provision makes the topics whose names do not hold the tenant. If dry, it only returns
-// what it would make. The other topics are made with their first message.
+// these topics. The other topics are made with their first message.
 func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
 	err = b.connected(ctx, func(ctx context.Context, client *kgo.Client) (err error) {
 		changes, err = b.provision(ctx, client, dry)
@@ -269,7 +269,7 @@ func awaitTopic(ctx context.Context, admin *kadm.Client, topic string) (id kadm.
 	return id, err
 }
 
-// A topicState is what this process knows about a topic.
+// A topicState is the state of a topic as far as this process knows it.
 type topicState struct {
 	id     kadm.TopicID // id at the last lookup; zero before the first
 	fresh  bool         // the topic need not be looked up again

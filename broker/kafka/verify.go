@@ -61,7 +61,7 @@ const (
 )
 
 const (
-	minRetention = 24 * time.Hour        // of commands and events; a service may be down so long
+	minRetention = 24 * time.Hour        // of commands and events; a service may be down for that time
 	minMaxBytes  = 2 * envelope.MaxBytes // bytes of a batch with the largest message and its headers
 )
 

@@ -202,7 +202,7 @@ func TestClusterThatLosesItsNodesLosesNothing(t *testing.T) {
 		for i := 0; i < n; <-tick.C {
 			m := message.NewMessage(fmt.Sprint(i), fmt.Append(nil, i))
 			if try(producer, commands, m) == nil {
-				i++ // else again, with the same id
+				i++ // after an error the same message is sent again, with the same id
 			}
 		}
 	})

@@ -111,7 +111,7 @@ func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
 		natsgo.PingInterval(5 * time.Second),
 		natsgo.MaxPingsOutstanding(2),
 		natsgo.Timeout(5 * time.Second),
-		// The library writes a message, with what waits before it, at once. It holds its lock
+		// The library writes a message, with all bytes that wait before it, at once. It holds its lock
 		// for as long, and finds no half-open connection meanwhile.
 		natsgo.FlusherTimeout(5 * time.Second),
 		natsgo.ErrorHandler(b.asyncError),

@@ -208,7 +208,7 @@ func (s *subscription) empty(p *puller, in <-chan *natsgo.Msg) (n int, err error
 const (
 	pullBytes = 8 << 20 // bytes asked for at once, unless one message may be larger
 	// pullExpires is how long the server keeps a request. If the process freezes, the
-	// server still sends it messages for so long.
+	// server still sends it messages for that time.
 	pullExpires   = 5 * time.Second
 	pullHeartbeat = 2 * time.Second // how often the server confirms that it keeps a request
 )
@@ -299,7 +299,7 @@ const (
 	// ackWait is how long the server waits for an ack, or for a notice that the message is
 	// in progress, before it redelivers a message.
 	ackWait       = 5 * time.Second
-	minAckPending = 256 // a lower limit holds up messages behind those that wait for their retry
+	minAckPending = 256 // a lower limit holds up messages behind others that wait for their retry
 	minWaiting    = 16  // instances that may ask for messages at the same time
 
 	followInterval = 2 * time.Second // between two polls of a consumer
@@ -317,7 +317,7 @@ func consumerConfig(durable, topic string) jetstream.ConsumerConfig {
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       ackWait,
 		MaxDeliver:    -1, // a limit would park messages silently
-		MaxAckPending: -1, // each instance bounds by itself what it has in flight
+		MaxAckPending: -1, // each instance bounds its messages in flight by itself
 	}
 }
 

@@ -16,14 +16,14 @@ import (
 )
 
 // VisitDeadLetters calls visit with each dead letter of a tenant, or of all, that the
-// stream has when the visit begins, oldest first, and deletes those that visit returns. See
+// stream has when the visit begins, oldest first, and deletes the ones that visit returns. See
 // [broker.DeadLetters] for the contract.
 //
 // It makes no consumer, so that it needs no more permissions than to read and delete
 // messages of the stream.
 func (b *Broker) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, from string, visit broker.DeadLetterVisit) error {
 	first, _ := strconv.ParseUint(from, 10, 64) // 0 without it
-	r := reading{Broker: b, filter: b.opt.Routing.DeadLettersOf(cmp.Or(tenant, "*")), first: first}
+	r := streamReader{Broker: b, filter: b.opt.Routing.DeadLettersOf(cmp.Or(tenant, "*")), first: first}
 	return r.run(ctx, nil, nil, func(batch []broker.Stored) error {
 		letters := make([]*message.Message, len(batch))
 		for i, m := range batch {

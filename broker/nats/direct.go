@@ -28,7 +28,7 @@ var (
 // getDirect returns the next messages by one direct get, which costs far less than a request
 // for each (NATS 2.11). Any replica may answer it, so the newest messages may be missing at
 // the end. None is missing before them: the replies name their predecessors.
-func (r *reading) getDirect(ctx context.Context, s *session) (batch []broker.Stored, err error) {
+func (r *streamReader) getDirect(ctx context.Context, s *session) (batch []broker.Stored, err error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	subject := r.api("DIRECT.GET." + r.opt.Stream)

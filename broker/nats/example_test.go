@@ -32,7 +32,7 @@ func inServer(example func(ctx context.Context, server *embedded.Server) error) 
 }
 
 // A broker on a server in this process; for one elsewhere set URL instead of Server.
-// What a handler has not acked comes again.
+// A message that a handler has not acked comes again.
 func ExampleNew() {
 	inServer(func(ctx context.Context, server *embedded.Server) error {
 		b := nats.New(nats.Options{Server: server}, quiet)

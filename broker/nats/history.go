@@ -15,7 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A streamLog is what this process knows of our stream as a log.
+// A streamLog is our stream as a log, as far as this process knows it.
 type streamLog struct {
 	mu      sync.Mutex
 	created time.Time // when the stream was created; zero before it was looked up

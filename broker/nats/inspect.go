@@ -63,7 +63,7 @@ const inspected = 2000
 // producer can name any subject for it.
 func (b *Broker) foreign(ctx context.Context, s *session, last uint64) (where string, err error) {
 	for _, kind := range []broker.Kind{broker.Events, broker.DeadLetter} {
-		r := reading{Broker: b, filter: b.opt.Routing.TopicOf(kind, "*"), direct: true, next: max(last, inspected) - inspected + 1, end: last}
+		r := streamReader{Broker: b, filter: b.opt.Routing.TopicOf(kind, "*"), direct: true, next: max(last, inspected) - inspected + 1, end: last}
 		for more := true; more && r.next <= r.end; {
 			batch, err := r.read(ctx, s)
 			if err != nil {

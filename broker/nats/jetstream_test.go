@@ -34,7 +34,7 @@ func TestServerWithoutItsJetStreamIsNoticedAtOnce(t *testing.T) {
 		began := time.Now()
 		until(t, "a broker that is not ready", func() bool { return b.Ready(t.Context()) != nil })
 		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("not ready after %v, want two seconds at most", took)
+			t.Errorf("not ready after %v, want at most two seconds", took)
 		}
 		// A request that comes while JetStream starts is a data race in the server.
 		p.Delay(proxy.ToServer, time.Second)

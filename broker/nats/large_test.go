@@ -10,7 +10,7 @@ import (
 )
 
 // TestMessageThatIsLargerThanARequestStopsNoOther has a server take a message that is
-// larger than what is asked for at once, since it took larger ones then.
+// larger than the bytes asked for at once, since it took larger ones then.
 func TestMessageThatIsLargerThanARequestStopsNoOther(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

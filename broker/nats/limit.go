@@ -34,8 +34,8 @@ type limit struct {
 func (l limit) ratio() float64 { return float64(l.used) / float64(l.most) }
 
 // limits returns the limits of the stream that the server shows: its own, that of the account
-// or its tier, and the disk of an embedded server. What else a server has, such as the size of
-// its whole store, shows when a publish is refused.
+// or its tier, and the disk of an embedded server. Other limits of a server, such as the size of
+// its whole store, show when a publish is refused.
 func (b *Broker) limits(ctx context.Context, s *session, info *streamInfo) []limit {
 	stream, bytes := info.Config.Name, number(info.State.Bytes)
 	account := b.account(ctx, s, max(info.Config.Replicas, 1))
@@ -50,8 +50,8 @@ func (b *Broker) limits(ctx context.Context, s *session, info *streamInfo) []lim
 	return slices.DeleteFunc(all, func(l limit) bool { return l.most <= 0 })
 }
 
-// account returns what the account, or its tier for streams of so many replicas, has and may
-// have. It is empty if the server does not show it.
+// account returns the usage and the limits of the account, or of its tier for streams with that
+// number of replicas. It is empty if the server does not show it.
 func (b *Broker) account(ctx context.Context, s *session, replicas int) jetstream.Tier {
 	var info jetstream.AccountInfo
 	if s.hidden.Load() {

@@ -69,7 +69,7 @@ func unmarshal(subject string, header natsgo.Header, body []byte) *message.Messa
 	return msg
 }
 
-// idOf returns the id of a message: its id for deduplication, or else an id that its
+// idOf returns the id of a message: its id for deduplication, without one an id that its
 // producer may have given it, or "" if it has none.
 func idOf(header natsgo.Header) string {
 	for _, name := range []string{natsgo.MsgIdHdr, wmnats.WatermillUUIDHdr, envelope.HeaderMessageID} {

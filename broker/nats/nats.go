@@ -27,7 +27,7 @@
 // its messages. The server waits 5 s for an ack, and the driver notifies it which
 // messages are in progress. So the messages of a killed process are redelivered within
 // 5 s. A nacked message waits in the window, kept in progress, for its retry. Version 0.1.0
-// let it wait at the server, which delivers what is left there when its time has come.
+// let it wait at the server, which delivers messages that are left there when their time has come.
 //
 // # History (history.go, read.go)
 //

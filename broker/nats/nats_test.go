@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	ats.Register() // else the server's clock of access times belongs to the first bubble
+	ats.Register() // here, so that the server's clock of access times does not belong to the first bubble
 	code := longtest.Waiting(m)
 	for _, f := range atEnd {
 		f()
@@ -83,7 +83,7 @@ func TestContractInProcess(t *testing.T) {
 		return
 	}
 	brokertest.Timed(t, features, openLazily)
-	if !testing.Short() || os.Getenv("TIMER_TEST_NATS") == "" { // else TestContractOnAnotherServer runs
+	if !testing.Short() || os.Getenv("TIMER_TEST_NATS") == "" { // otherwise TestContractOnAnotherServer runs
 		brokertest.Untimed(t, features, openEmbedded)
 	}
 }

@@ -29,7 +29,7 @@ func listening(t testing.TB) (url string, stop, start func(), dir string) {
 }
 
 // TestServerThatComesBackWithAnOlderState restores a backup of the server's data
-// while it is down: what came after the backup is gone, and its numbers are given
+// while it is down: messages from after the backup are gone, and their numbers are given
 // to others.
 func TestServerThatComesBackWithAnOlderState(t *testing.T) {
 	t.Parallel()
@@ -63,7 +63,7 @@ func TestServerThatComesBackWithAnOlderState(t *testing.T) {
 }
 
 // expectAll acks messages until all of the bodies have come. Others may come
-// again: a server that ends may not have written down what was acked last.
+// again: a server that ends may not have written the last acks.
 func expectAll(t testing.TB, messages <-chan *message.Message, bodies ...string) {
 	t.Helper()
 	missing := make(map[string]bool)

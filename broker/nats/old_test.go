@@ -32,7 +32,7 @@ func openExternal(t testing.TB) brokertest.Server {
 	return openAt(t, ownNames(external(t)))
 }
 
-// ownNames returns options with a stream and topics that nothing else uses.
+// ownNames returns options with a stream and topics of their own.
 func ownNames(address string) nats.Options {
 	prefix := "test-" + name()
 	return nats.Options{

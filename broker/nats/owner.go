@@ -28,8 +28,8 @@ func (b *Broker) ownerSubject(role string) string {
 }
 
 // Limits of the stream that holds owners, and of its messages. Some servers require one, and
-// version 0.1.0 set a quarter of it, which a producer could fill. What a consumer of ours reads
-// can be delivered to the owner's subject, and is stored once, on the subject that it had.
+// version 0.1.0 set a quarter of it, which a producer could fill. A message that a consumer of ours
+// reads can be delivered to the owner's subject, and is stored once, on the subject that it had.
 const (
 	ownerBytes    = 4 << 20
 	ownerMsgBytes = 8 << 10

@@ -202,7 +202,7 @@ func visits(t testing.TB, b *nats.Broker, remove bool) (n int) {
 	return n
 }
 
-// An intruder is a connection that tries what it may not do.
+// An intruder is a connection that tries forbidden requests.
 type intruder struct {
 	*natsgo.Conn
 	mu     sync.Mutex
@@ -260,7 +260,7 @@ func TestDocumentedPermissionsDenyAbuse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, consumer := range []string{"billing", durable} { // what waits is counted a moment later
+	for _, consumer := range []string{"billing", durable} { // waiting messages are counted a moment later
 		until(t, "the count of "+consumer, func() bool {
 			c, err := js.Consumer(t.Context(), "svc", consumer)
 			return err == nil && c.CachedInfo().NumPending > 0
@@ -332,7 +332,7 @@ func rollsUp(t *testing.T, i *intruder, subject string) {
 	}
 }
 
-// picture returns what is at the server.
+// picture returns the state of the server.
 func picture(t testing.TB, js jetstream.JetStream) string {
 	t.Helper()
 	var all []any

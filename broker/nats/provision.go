@@ -12,9 +12,9 @@ import (
 )
 
 // Provision makes the stream, the stream that keeps owners, and the durable consumer of
-// [Options.Role]. If dry, it only returns what it would make. It verifies existing
-// objects and never changes them, except a stream of owners that takes messages of others. It needs the permissions of an administrator, unless
-// all objects exist.
+// [Options.Role]. If dry, it only returns the missing objects. It verifies existing
+// objects and never changes them, except a stream of owners that takes messages of others. It
+// needs the permissions of an administrator, unless all objects exist.
 func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
 	err = b.connected(ctx, func(b *Broker, s *session) error {
 		for _, o := range b.objects(ctx, s) {

@@ -39,7 +39,7 @@ func TestLargeMessagesInFlightAreBounded(t *testing.T) {
 }
 
 // inFlightAreBounded publishes n messages of a kind, acks none, and wants at
-// least and at most so many of them in flight.
+// least and at most the given numbers of them in flight.
 func inFlightAreBounded(t *testing.T, n, least, most int, metadata message.Metadata, body []byte) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

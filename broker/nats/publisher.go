@@ -181,7 +181,7 @@ const (
 )
 
 // result returns the result of a message that failed, as [broker.Publisher] asks for:
-// refused for good, unavailable since the broker is away or full, or else err itself.
+// refused for good, unavailable since the broker is away or full, or err itself.
 func result(err error) error {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		switch {
@@ -209,7 +209,7 @@ func refused(err error) error     { return fmt.Errorf("%w: %w", broker.ErrRefuse
 func unavailable(err error) error { return fmt.Errorf("%w: %w", broker.ErrUnavailable, err) }
 
 // An atomic batch is stored as a whole or not at all, with one ack, and costs the
-// server one sync of its disk. ADR 0006 says what it gains.
+// server one sync of its disk. ADR 0006 has measurements.
 const (
 	minBatch   = 100  // messages; a smaller call is sent one by one
 	maxBatch   = 1000 // messages that a server takes in one batch

@@ -32,9 +32,9 @@ var errBehind = errors.New("the stream is behind")
 // errDeleted says that there is no stream any more. If it is made again, verify says so.
 var errDeleted = errors.New("the stream was deleted")
 
-// A reading reads the messages of the stream that match a filter, oldest first. The server
-// keeps no position of a reading: each request names a sequence.
-type reading struct {
+// A streamReader reads the messages of the stream that match a filter, oldest first. The server
+// keeps no position of it: each request names a sequence.
+type streamReader struct {
 	*Broker
 	filter string // subject
 	direct bool   // by direct gets, as far as they return something
@@ -46,7 +46,7 @@ type reading struct {
 }
 
 // read returns the next messages, or none if there are no more.
-func (r *reading) read(ctx context.Context, s *session) (batch []broker.Stored, err error) {
+func (r *streamReader) read(ctx context.Context, s *session) (batch []broker.Stored, err error) {
 	if r.direct {
 		if batch, err = r.getDirect(ctx, s); errors.Is(err, errIndirect) {
 			r.Broker.log.DebugContext(ctx, "the stream is read message by message", "error", err)
@@ -62,7 +62,7 @@ func (r *reading) read(ctx context.Context, s *session) (batch []broker.Stored, 
 // getEach returns the next messages, or none if there are no more. The leader of the stream
 // answers with the first matching message from a sequence on. Many requests are sent at once,
 // for neighboring sequences, so that their answers have all messages of a range.
-func (r *reading) getEach(ctx context.Context, s *session) (batch []broker.Stored, err error) {
+func (r *streamReader) getEach(ctx context.Context, s *session) (batch []broker.Stored, err error) {
 	found := make([]storedMessage, min(max(r.width, 1), readAtOnce))
 	var requests errgroup.Group
 	for i := range found {
@@ -91,7 +91,7 @@ func (r *reading) getEach(ctx context.Context, s *session) (batch []broker.Store
 }
 
 // stored returns a message as it was published.
-func (r *reading) stored(m storedMessage, header natsgo.Header) broker.Stored {
+func (r *streamReader) stored(m storedMessage, header natsgo.Header) broker.Stored {
 	msg := unmarshal(m.Subject, header, m.Data)
 	msg.Metadata[broker.MetaPosition] = strconv.FormatUint(m.Sequence, 10)
 	return broker.Stored{Message: msg, Log: r.log, Number: number(m.Sequence), At: m.Time.UTC()}
@@ -99,7 +99,7 @@ func (r *reading) stored(m storedMessage, header natsgo.Header) broker.Stored {
 
 // Read reads the messages of a kind that the stream holds, see [broker.History].
 func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
-	r := reading{Broker: b, filter: b.opt.Routing.TopicOf(kind, "*"), direct: true}
+	r := streamReader{Broker: b, filter: b.opt.Routing.TopicOf(kind, "*"), direct: true}
 	err := r.run(ctx, after, upTo, visit)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
@@ -108,7 +108,7 @@ func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[str
 }
 
 // run reads messages, as [broker.History] says. It goes on after the connection was lost.
-func (r *reading) run(ctx context.Context, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
+func (r *streamReader) run(ctx context.Context, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
 	err := r.withSession(ctx, func(ctx context.Context, s *session) error {
 		info, err := r.lookUpStream(ctx, s)
 		r.log, r.end = r.logOf(info.Created), info.State.LastSeq
@@ -133,7 +133,7 @@ func (r *reading) run(ctx context.Context, after, upTo map[string]int64, visit f
 
 // visitEach calls visit with each batch, while it reads the next one. It returns the first error
 // of visit, and that of the reading.
-func (r *reading) visitEach(ctx context.Context, visit func([]broker.Stored) error) (visited, failed error) {
+func (r *streamReader) visitEach(ctx context.Context, visit func([]broker.Stored) error) (visited, failed error) {
 	ctx, cancel := context.WithCancel(ctx)
 	batches := make(chan []broker.Stored)
 	var g errgroup.Group
@@ -163,7 +163,7 @@ func (r *reading) visitEach(ctx context.Context, visit func([]broker.Stored) err
 
 // batch reads the next messages. It tries again if that fails, and waits for the connection
 // if there is none.
-func (r *reading) batch(ctx context.Context) (batch []broker.Stored, err error) {
+func (r *streamReader) batch(ctx context.Context) (batch []broker.Stored, err error) {
 	for tries := 1; ; tries++ {
 		if _, err = r.keeper.Await(ctx); err == nil {
 			err = r.withSession(ctx, func(ctx context.Context, s *session) error {
@@ -193,7 +193,7 @@ func (r *reading) batch(ctx context.Context) (batch []broker.Stored, err error) 
 
 // verify returns an error if the messages just read may be of another stream, or if the
 // server that has returned them lacks some.
-func (r *reading) verify(ctx context.Context, s *session) error {
+func (r *streamReader) verify(ctx context.Context, s *session) error {
 	info, err := r.lookUpStream(ctx, s)
 	if err == nil && info.State.LastSeq < r.end {
 		err = fmt.Errorf("%w: it ends at %d, and ended at %d", errBehind, info.State.LastSeq, r.end)

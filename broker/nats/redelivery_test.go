@@ -57,7 +57,7 @@ func TestWhatAKilledProcessHadComesBackWithinFiveSeconds(t *testing.T) {
 	})
 }
 
-// TestAFrozenInstanceReceivesForFiveSecondsAtMost drops what the server sends to
+// TestAFrozenInstanceReceivesForFiveSecondsAtMost drops the messages that the server sends to
 // an instance, as if it did not run, and publishes meanwhile.
 func TestAFrozenInstanceReceivesForFiveSecondsAtMost(t *testing.T) {
 	bubble(t, func(t *testing.T) {

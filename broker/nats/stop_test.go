@@ -67,7 +67,7 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// stopAfter runs a broker, acks so many messages and all that follow, and stops
+// stopAfter runs a broker, acks a number of messages and all that follow, and stops
 // as the service does.
 func stopAfter(t *testing.T, url string, messages int) {
 	t.Helper()

@@ -22,7 +22,7 @@ import (
 
 const (
 	heartbeat    = ackWait / 3      // how often the server is notified that messages are in progress
-	maxHeld      = 2048             // messages received and not settled, also those that wait for their retry
+	maxHeld      = 2048             // messages received and not settled, including messages that wait for their retry
 	maxHeldBytes = 64 << 20         // about how many bytes these may take
 	settleWait   = 30 * time.Second // longest wait after Close for handlers to settle their messages
 )

@@ -155,7 +155,7 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 	}
 	first, found, err := b.firstOf(ctx, s, unread...)
 	if found && first <= upTo {
-		upTo, blocked = first-1, obstacle{"no consumer reads " + slices.Min(unread) + ", so that nobody knows what was read", []any{"from", first}}
+		upTo, blocked = first-1, obstacle{"no consumer reads " + slices.Min(unread) + ", so that nobody knows which messages were read", []any{"from", first}}
 	}
 	return upTo, blocked, err
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // A filler publishes commands, each with the event that follows from it, and now and then
-// a dead letter, and counts what the stream took.
+// a dead letter, and counts the messages that the stream took.
 type filler struct {
 	publisher message.Publisher
 	sent      int // how often all were taken
@@ -62,7 +62,7 @@ func kept(t *testing.T, stream jetstream.Stream, subject string) map[int]bool {
 	}
 }
 
-// acking acks what comes, until the test ends.
+// acking acks all messages, until the test ends.
 func acking(messages <-chan *message.Message) {
 	for m := range messages {
 		m.Ack()

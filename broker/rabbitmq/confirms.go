@@ -179,7 +179,7 @@ func (c *confirmChannel) settled(s *unconfirmedMessage) {
 	}
 }
 
-// late reports whether a message is to be abandoned, since its queue has confirmed nothing
+// late reports whether to abandon a message, since its queue has confirmed nothing
 // for a while. That while is short if the server has confirmed messages that were sent
 // later to other queues.
 func (c *confirmChannel) late(s *unconfirmedMessage) bool {

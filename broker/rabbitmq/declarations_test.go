@@ -57,7 +57,7 @@ func TestKnownTenantsDoNotWaitForTheQueuesOfNewOnes(t *testing.T) {
 	})
 }
 
-// TestMessagesOfACallKeepTheirOrderWhileTheirQueueIsDeclared publishes so many at once
+// TestMessagesOfACallKeepTheirOrderWhileTheirQueueIsDeclared publishes so many messages at once
 // that the queue is declared before all of them were looked at.
 func TestMessagesOfACallKeepTheirOrderWhileTheirQueueIsDeclared(t *testing.T) {
 	t.Parallel()

@@ -16,8 +16,8 @@ func (b *Broker) OnQueue(f func(queue string)) {
 // waits.
 func Answered(b *Broker) { b.requests.Wait() }
 
-// Remembered returns how many queues the broker remembers since it publishes to them: those that
-// it has declared, and those whose confirms it waits for.
+// Remembered returns how many queues the broker remembers since it publishes to them: queues that
+// it has declared, and queues whose confirms it waits for.
 func Remembered(b *Broker) (declared, awaited int) {
 	b.declaredTopics.Range(func(any, any) bool {
 		declared++

@@ -123,7 +123,7 @@ func TestQueueThatIsFullRepeatsNothingOfOthers(t *testing.T) {
 	once(t, all, counts)
 }
 
-// Tenants name any number of queues, of which some do not exist: what is remembered of them does
+// Tenants name any number of queues, of which some do not exist: the memory for them does
 // not grow with their number.
 func TestQueuesOfManyTenantsAreForgotten(t *testing.T) {
 	t.Parallel()
@@ -139,7 +139,7 @@ func TestQueuesOfManyTenantsAreForgotten(t *testing.T) {
 		b.Declared(fmt.Sprint(i))
 	}
 	if declared, _ := rabbitmq.Remembered(b); declared > rabbitmq.MaxDeclared {
-		t.Errorf("%d queues are remembered, want %d at most", declared, rabbitmq.MaxDeclared)
+		t.Errorf("%d queues are remembered, want at most %d", declared, rabbitmq.MaxDeclared)
 	}
 	client := r.opt
 	client.Client = true

@@ -16,7 +16,7 @@ import (
 // connection. The server then requeues the message, and delivers it first to the next
 // connection. With the filter such a message arrives without headers.
 //
-// Data that is not a frame is passed on as it is, and the library reports what is wrong.
+// Data that is not a frame is passed on as it is, and the library reports the error.
 type filter struct {
 	in    *bufio.Reader
 	frame io.Reader // unread rest of the current frame

@@ -10,7 +10,7 @@ import (
 // A flow stops reading from a connection while the messages that have come and were not
 // handled take too much memory. The prefetch limits only their number.
 type flow struct {
-	holding context.Context // ends when nothing is to be held back any more
+	holding context.Context // ends when the flow no longer holds anything back
 	open    context.CancelFunc
 	bytes   *semaphore.Weighted
 	counted chan int64   // bytes of each message that has come and was not handled

@@ -64,7 +64,7 @@ type rabbit struct {
 	declared map[string]bool // queues, to be removed
 }
 
-// open opens the server that the tests did not start. It removes at the end what the
+// open opens the server that the tests did not start. It removes at the end the objects of the
 // brokers of the test declared.
 func open(t testing.TB) *rabbit {
 	t.Helper()

@@ -86,7 +86,7 @@ func FuzzFilter(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, in []byte) {
 		v := newFlow()
-		v.open() // nothing takes what it holds back
+		v.open() // no reader takes the bytes that it holds back
 		out, err := io.ReadAll(newFilter(bytes.NewReader(in), v))
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatal(err)

@@ -37,7 +37,7 @@ func TestLargeMessagesThatWaitInMemoryAreBounded(t *testing.T) {
 	}
 	// A nack is noticed a moment later, so as many messages may be in flight as wait.
 	if most := 2 * limit / size; len(waiting) > most {
-		t.Errorf("%d messages of %d bytes are in memory, want %d at most", len(waiting), size, most)
+		t.Errorf("%d messages of %d bytes are in memory, want at most %d", len(waiting), size, most)
 	}
 	for range left { // each of them comes, sooner or later
 		next(t, commands).Ack()
@@ -57,7 +57,7 @@ func TestRunEndsWhileQueuesHang(t *testing.T) {
 	began := time.Now()
 	stop()
 	if took := time.Since(began); took > time.Second {
-		t.Errorf("Run ended after %v, want a second at most", took)
+		t.Errorf("Run ended after %v, want at most a second", took)
 	}
 	two.Ack() // it is too late for that
 }
@@ -90,7 +90,7 @@ func TestQueueThatHangsWhileItIsDeclaredTakesOneChannel(t *testing.T) {
 func (o *own) channels() (n int) {
 	o.Helper()
 	for _, field := range strings.Fields(o.ctl("list_connections", "channels")) {
-		of, _ := strconv.Atoi(field) // else it is the head of the column
+		of, _ := strconv.Atoi(field) // an error: it is the head of the column
 		n += of
 	}
 	return n

@@ -142,7 +142,7 @@ func (l *leftovers) deliver(ctx context.Context, c *consumer) error {
 	}); err != nil {
 		return err
 	}
-	c.cancel() // what came meanwhile is returned or delivered
+	c.cancel() // messages that came meanwhile are returned or delivered
 	delivering.Wait()
 	if err := pause.Until(ctx, acked); err != nil {
 		return err

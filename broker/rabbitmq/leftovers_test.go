@@ -239,7 +239,7 @@ func (r *rabbit) count(queue string) int {
 	return q.Messages
 }
 
-// logged returns a broker that runs until the test ends, and what it logs.
+// logged returns a broker that runs until the test ends, and its log.
 func (r *rabbit) logged(opt rabbitmq.Options) (*rabbitmq.Broker, *logbuf.Buffer) {
 	r.Helper()
 	log := new(logbuf.Buffer)

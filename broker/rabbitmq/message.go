@@ -90,7 +90,7 @@ func unmarshal(topic string, in *amqp.Delivery) *message.Message {
 	return msg
 }
 
-// idOf returns the id of a message: its AMQP message id, or else an id that its producer may
+// idOf returns the id of a message: its AMQP message id, without one an id that its producer may
 // have given it, or "" if it has none.
 func idOf(in *amqp.Delivery) string {
 	if in.MessageId != "" {

@@ -41,7 +41,7 @@ const (
 
 func newNetwork(conn net.Conn, f *flow) *network {
 	n := &network{conn: conn, more: make(chan struct{}, 1), ended: make(chan struct{})}
-	n.in = newFilter(reader{conn}, f)
+	n.in = newFilter(deadlineReader{conn}, f)
 	go n.send()
 	return n
 }
@@ -49,11 +49,11 @@ func newNetwork(conn net.Conn, f *flow) *network {
 // Read reads data that has passed the filter.
 func (n *network) Read(p []byte) (int, error) { return n.in.Read(p) }
 
-// A reader reads from the network with a deadline. The library's own deadline would count
+// A deadlineReader reads from the network with a deadline. The library's own deadline would count
 // the time in which a [flow] reads nothing.
-type reader struct{ net.Conn }
+type deadlineReader struct{ net.Conn }
 
-func (r reader) Read(p []byte) (int, error) {
+func (r deadlineReader) Read(p []byte) (int, error) {
 	if err := r.SetReadDeadline(deadline(silence)); err != nil {
 		return 0, err
 	}

@@ -202,7 +202,7 @@ func expectOn(t *testing.T, messages <-chan *message.Message, topic, body string
 	}
 }
 
-// Version 0.1.0 had one exchange. What was bound or published there goes on.
+// Version 0.1.0 had one exchange. Its bindings, and programs that publish there, go on.
 func TestUpgradeFromOneExchange(t *testing.T) {
 	t.Parallel()
 	r := open(t)
@@ -254,10 +254,10 @@ func TestUpgradeFromOneExchange(t *testing.T) {
 	}
 }
 
-// exchanges are those that a server and the service have.
+// exchanges are the exchanges of a server and of the service.
 var exchanges = []string{"", "amq.direct", "amq.topic", "amq.fanout", "amq.headers", "svc.direct", "svc.direct.commands"}
 
-// Users of the tenant acme try what they may not, each with all that the table gives them.
+// Users of the tenant acme try forbidden requests, each with all that the table gives them.
 func TestTenantsNeitherForgeNorRead(t *testing.T) {
 	t.Parallel()
 	o := serve(t)
@@ -310,7 +310,7 @@ func TestTenantsNeitherForgeNorRead(t *testing.T) {
 	}
 }
 
-// A hostile is a user who tries what it may not.
+// A hostile is a user who tries forbidden requests.
 type hostile struct {
 	testing.TB
 	conn  *amqp.Connection

@@ -11,7 +11,7 @@ import (
 )
 
 // Provision declares the exchange, the queue of commands, and the queue of dead letters
-// without a tenant. If dry, it only returns what is missing. Queues
+// without a tenant. If dry, it only returns the missing objects. Queues
 // of tenants are declared before the first message is published to them. An existing
 // exchange or queue must fit. A user without the permission to configure it learns only
 // whether it exists.

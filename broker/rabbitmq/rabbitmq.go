@@ -6,7 +6,7 @@
 //
 // # Exchange and queues (topology.go, declarations.go, provision.go)
 //
-// Commands are published to a topic exchange and everything else to a direct one, with the
+// Commands are published to a topic exchange and all other messages to a direct one, with the
 // topic as the routing key. So the permission to send commands does not cover events.
 // Each topic has a durable queue of its name, which the role [Options.Role] and other
 // programs read. Another role has a queue "topic.role" under the same key. The queue of a
@@ -25,7 +25,7 @@
 // A subscription has a connection of its own and up to 4096 messages in flight,
 // in any order. Instances of a role compete for its queue. If the connection breaks,
 // messages without an ack are redelivered. A nacked message waits in the window, unacked.
-// Version 0.1.0 moved it to a retry queue. What is left in such queues is delivered, too, and
+// Version 0.1.0 moved it to a retry queue. Messages in such queues are delivered, too, and
 // the queues are deleted.
 //
 // # Owner (owner.go)
@@ -35,9 +35,9 @@
 //
 // # Connections (connection.go, network.go, filter.go, flow.go)
 //
-// One connection publishes. It does nothing else, since a server that is low on memory or
-// disk stops reading from it. Another one declares and listens for tails. The driver reconnects each for ever, and gives up a connection when the
-// server is silent for 15 seconds.
+// One connection only publishes, since a server that is low on memory or
+// disk stops reading from it. Another one declares and listens for tails. The driver reconnects
+// each for ever, and gives up a connection when the server is silent for 15 seconds.
 package rabbitmq
 
 import (

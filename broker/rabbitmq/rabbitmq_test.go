@@ -58,7 +58,7 @@ func TestContractOfQuorumQueues(t *testing.T) {
 	longtest.NotShort(t)
 	f := features
 	f.Reorders = true
-	f.LosesAcks = true // seen in one of 150 runs beside eight busy loops: the stop took 35 ms, with RabbitMQ 3.10
+	f.LosesAcks = true // seen in one of 150 runs with eight busy loops: the stop took 35 ms, with RabbitMQ 3.10
 	brokertest.Run(t, f, func(t testing.TB) brokertest.Server {
 		r := open(t)
 		r.opt.QueueType = rabbitmq.Quorum

@@ -199,7 +199,7 @@ func TestRollingRestartOfAClusterLosesNothing(t *testing.T) {
 	}
 }
 
-// drain acks commands until it has received all that were sent, and returns what was sent.
+// drain acks commands until it has received all that were sent, and returns them.
 func drain(commands <-chan *message.Message, sent <-chan []broker.Message) <-chan []broker.Message {
 	received := make(chan []broker.Message, 1)
 	go func() {

@@ -58,7 +58,7 @@ func (o *own) start() {
 	o.Server = s
 }
 
-// ctl runs rabbitmqctl, and returns what it prints.
+// ctl runs rabbitmqctl, and returns its output.
 func (o *own) ctl(args ...string) string {
 	o.Helper()
 	return o.tool("rabbitmqctl", args...)

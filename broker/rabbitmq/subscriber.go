@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	prefetch    = 4096             // messages in flight of a subscription, also those that wait for their retry
+	prefetch    = 4096             // messages in flight of a subscription, including messages that wait for their retry
 	maxInFlight = 64 << 20         // bytes of these messages
 	ackWait     = 30 * time.Second // how long messages in flight can be acked after Close
 	// lastAcks is how long messages in flight can be acked after the end of Run.

@@ -71,7 +71,7 @@ func openChannel(t testing.TB) brokertest.Server {
 	sub := func(string) (message.Subscriber, error) { return pair, nil }
 	b := watermill.New(pair, sub, watermill.Options{
 		MaxDelay:         2 * time.Hour, // it waits for an ack for ever
-		SubscribeTimeout: time.Minute,   // it loses what is published before
+		SubscribeTimeout: time.Minute,   // it loses messages that are published before
 		Tail:             func() (message.Subscriber, error) { return pair, nil },
 	}, quiet)
 	return brokertest.Server{Broker: func() broker.Broker { return b }}

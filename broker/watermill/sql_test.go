@@ -35,7 +35,7 @@ const oneInFlight = "a subscription has one message in flight"
 func TestSQL(t *testing.T) { brokertest.Run(t, sqlFeatures, openSQL) }
 
 // An impatient schema reads all that is committed. The one of watermill-sql reads only
-// what is older than each open transaction of the server, whatever its database: beside
+// rows that are older than each open transaction of the server, whatever its database: next to
 // the tests of other packages a message may wait for minutes.
 type impatient struct{ wmsql.DefaultPostgreSQLSchema }
 

@@ -59,8 +59,8 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 	return nil
 }
 
-// Subscribe subscribes at the pair, and retries for ever if that fails. It waits for the
-// first attempt for at most [Options.SubscribeTimeout].
+// Subscribe subscribes at the pair, and retries for ever if that fails. It waits at most
+// [Options.SubscribeTimeout] for the first attempt.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	w, err := s.Open(ctx, inflight.Options{Hold: s.broker.opt.MaxDelay})
 	if err != nil {

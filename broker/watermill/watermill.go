@@ -196,7 +196,7 @@ func (b *Broker) Claim(context.Context, string, broker.Owner, bool) (broker.Owne
 
 // History returns nil, since a pair does not report which messages it keeps.
 func (b *Broker) History() (broker.History, string) {
-	return nil, "a pair of Watermill does not say what it keeps"
+	return nil, "a pair of Watermill does not say which messages it keeps"
 }
 
 // VisitDeadLetters returns [ErrDeadLetters].

@@ -11,7 +11,7 @@ import (
 
 // Access says which client may do what at a [Server]. The owner may do everything. All
 // other clients are guests: they publish commands and read events, directly or with
-// consumers of their own, and may do nothing else.
+// consumers of their own. They may do nothing more.
 //
 // Guests have an account of their own, which imports the subjects that they may use. They
 // are not in the account of the stream. So the server sends its answers to guests only,

@@ -55,7 +55,7 @@ func guarded(t *testing.T, token string) (*embedded.Server, jetstream.Stream) {
 	return s, stream
 }
 
-// TestGuestsLeaveHandlesToTheOwner: there are only so many of them at once.
+// TestGuestsLeaveHandlesToTheOwner: their number is limited.
 func TestGuestsLeaveHandlesToTheOwner(t *testing.T) {
 	t.Parallel()
 	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true, Access: &embedded.Access{
@@ -90,7 +90,7 @@ func connect(t *testing.T, url string, opt ...natsgo.Option) peer {
 	return peer{conn}
 }
 
-// wasDenied waits until the server has read what was sent, and reports whether it
+// wasDenied waits until the server has read all bytes, and reports whether it
 // denied a subject.
 func (p *peer) wasDenied(t *testing.T, subject string) bool {
 	t.Helper()
@@ -100,7 +100,7 @@ func (p *peer) wasDenied(t *testing.T, subject string) bool {
 	return errors.Is(p.LastError(), natsgo.ErrPermissionViolation) && strings.Contains(p.LastError().Error(), `"`+subject+`"`)
 }
 
-// greeting returns what the server says before a client has said anything, by which
+// greeting returns the first message of the server to a new client, by which
 // clients choose how to log in. A second INFO comes behind the first PONG; that says that
 // credentials are needed, whatever the first one did (nats-server v2.15.2).
 func greeting(t *testing.T, url string) (info server.Info) {
@@ -252,7 +252,7 @@ func TestGuestsMakeConsumersWithinLimits(t *testing.T) {
 	}
 }
 
-// TestGuestsDoNothingElse tries what a hostile user of the machine would.
+// TestGuestsDoNothingElse tries requests of a hostile user of the machine.
 func TestGuestsDoNothingElse(t *testing.T) {
 	t.Parallel()
 	s, stream := guarded(t, "")
@@ -319,7 +319,7 @@ func TestGuestsDoNothingElse(t *testing.T) {
 		}
 	}
 
-	// Answers go to the guest and nowhere else.
+	// Answers go only to the guest.
 	if refused := create("CREATE", ".evil", config{"filter_subject": event}); refused != nil {
 		t.Fatal(refused)
 	}

@@ -16,7 +16,7 @@ import (
 const relayTimeout = 5 * time.Second
 
 // A relay verifies requests of guests that permissions do not cover. It makes the consumers
-// that guests ask for, since only the body of such a request says what the consumer does:
+// that guests ask for, since only the body of such a request configures the consumer:
 // it may have a filter of several subjects, or push to a subject, which could be the ack
 // of a message of the service. The relay forwards a request for messages only if they are
 // to be sent to an inbox: a message that is sent to the commands topic keeps its old
