@@ -139,10 +139,10 @@ type Handlers struct {
 	log     *slog.Logger
 	opt     Options
 
-	ahead   *digest.Digest        // of commands whose producers' clocks are ahead
-	failed  *digest.Digest        // of deliveries that failed
-	waiting *digest.Digest        // of messages that were put into the inbox
-	others  digest.Firsts[string] // types that were ignored
+	ahead   *digest.Digest         // of commands whose producers' clocks are ahead
+	failed  *digest.Digest         // of deliveries that failed
+	waiting *digest.Digest         // of messages that were put into the inbox
+	others  digest.OnceSet[string] // types that were ignored
 
 	selections   selections
 	breaker      breaker

@@ -14,7 +14,7 @@ type logs struct {
 	unhandled   *digest.Digest
 	unpublished *digest.Digest
 	parked      *digest.Digest
-	stacks      digest.Firsts[[32]uintptr] // of panics
+	stacks      digest.OnceSet[[32]uintptr] // of panics
 }
 
 func newLogs(log *slog.Logger) logs {

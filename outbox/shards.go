@@ -119,7 +119,7 @@ func (f *Forwarder) runOwn(ctx context.Context) error {
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
-		f.log.WarnContext(ctx, "lost the lease of a shard of the outbox, takes another", "shard", lease.Shard())
+		f.log.WarnContext(ctx, "lost the lease of an outbox shard, acquiring another", "shard", lease.Shard())
 	}
 }
 
@@ -174,7 +174,7 @@ func (f *Forwarder) runAbandoned(ctx context.Context) error {
 // full says, it gives the shard back after a turn if only deferred rows are left. These may
 // fail for any length of time, and other shards may have rows that do not.
 func (f *Forwarder) empty(ctx context.Context, lease Lease, full func() bool) error {
-	f.log.InfoContext(ctx, "takes over a shard of the outbox whose owner is gone", "shard", lease.Shard())
+	f.log.InfoContext(ctx, "took over an abandoned outbox shard", "shard", lease.Shard())
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	s := newSender(f, lease)

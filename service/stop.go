@@ -47,7 +47,7 @@ func (l boundedLifecycle) Append(h fx.Hook) {
 	h.OnStop = func(ctx context.Context) error {
 		err := stop(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
-			l.log.WarnContext(ctx, "the stop goes on without a part that needs long to end", "part", l.part, "waited", lookTimeout)
+			l.log.WarnContext(ctx, "a part did not stop in time, continuing the shutdown without it", "part", l.part, "waited", lookTimeout)
 			return nil
 		}
 		return err

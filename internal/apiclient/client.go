@@ -42,22 +42,22 @@ type Conflict string
 // Error returns it.
 func (c Conflict) Error() string { return string(c) }
 
-// An Invalid says what is wrong with a request, which changed nothing.
+// An Invalid is the refusal of a request, which changed nothing.
 type Invalid string
 
 // Error returns it.
 func (i Invalid) Error() string { return string(i) }
 
-// An absent says what does not exist, or may not be seen.
-type absent string
+// An absentError names a thing that does not exist, or may not be seen.
+type absentError string
 
 // Error returns it.
-func (a absent) Error() string { return string(a) }
+func (a absentError) Error() string { return string(a) }
 
 // Unwrap returns the class of the error.
-func (absent) Unwrap() error { return timer.ErrNotFound }
+func (absentError) Unwrap() error { return timer.ErrNotFound }
 
-// NoSuch is how a service begins to say that what a request names does not exist.
+// NoSuch begins the error of a service for a request that names something absent.
 const NoSuch = "there is no such "
 
 const (
@@ -325,7 +325,7 @@ func (c *Client) refusal(a Answer) error {
 	case http.StatusForbidden, http.StatusTooManyRequests:
 		return fmt.Errorf("%w: %s", ErrDenied, problem.Detail)
 	case http.StatusNotFound:
-		return absent(problem.Detail)
+		return absentError(problem.Detail)
 	case http.StatusConflict:
 		return Conflict(problem.Detail)
 	case http.StatusUnprocessableEntity:

@@ -70,7 +70,7 @@ func (d *Digest) log(n *eventCount) {
 	d.line(slices.Concat(n.kind, []any{"count", n.count}, n.attrs)...)
 }
 
-// Flush ends the minute. It is to be called at the stop too.
+// Flush ends the minute. Call it at the stop, too.
 func (d *Digest) Flush() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

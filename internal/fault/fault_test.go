@@ -86,7 +86,7 @@ func TestEveryOperationFails(t *testing.T) {
 					})
 					reached, err := call(t, w, p.port, method.Name)
 					if reached != reaches || errors.Is(err, fault.ErrInjected) == reaches {
-						t.Errorf("kind %d: reached what is wrapped = %v, want %v: %v", kind, reached, reaches, err)
+						t.Errorf("kind %d: reached the wrapped store = %v, want %v: %v", kind, reached, reaches, err)
 					}
 					if !slices.Contains(asked, op) {
 						t.Errorf("decided on %v, want %s among them", asked, op)

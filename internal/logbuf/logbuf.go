@@ -1,4 +1,4 @@
-// Package logbuf keeps what is logged, for tests that read it.
+// Package logbuf keeps log lines, for tests that read them.
 package logbuf
 
 import (

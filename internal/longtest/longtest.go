@@ -34,7 +34,7 @@ func Wanted() bool { return os.Getenv("TIMER_TEST_LONG") != "" }
 
 // Waiting runs the tests of a package that wait for a server or a disk most of the
 // time, as its TestMain. At least eight parallel tests run at once, however few cores
-// there are, unless -parallel asks for something else.
+// there are, unless -parallel gives another number.
 func Waiting(m *testing.M) int {
 	if runtime.GOMAXPROCS(0) < atOnce {
 		setDefault("test.parallel", strconv.Itoa(atOnce))
@@ -46,7 +46,7 @@ const atOnce = 8
 
 // Simulating does what [Waiting] does, for a package whose properties run whole
 // services. They are checked with 20 examples instead of rapid's hundred, unless
-// TIMER_TEST_LONG is set or -rapid.checks asks for something else.
+// TIMER_TEST_LONG is set or -rapid.checks gives another number.
 func Simulating(m *testing.M) int {
 	if !Wanted() {
 		setDefault("rapid.checks", "20")

@@ -1,5 +1,5 @@
 // Package natsd runs a cluster of three nats-server processes for one test, which may kill
-// one of them, freeze it, delete what it has stored, or cut it off from the others.
+// one of them, freeze it, delete its data, or cut it off from the others.
 package natsd
 
 import (
@@ -175,7 +175,7 @@ func (c *Cluster) Kill(i int) error {
 	return nil
 }
 
-// Wipe deletes what a server has stored, which must have been killed.
+// Wipe deletes the data of a server, which must have been killed.
 func (c *Cluster) Wipe(i int) error { return os.RemoveAll(c.file(i, "")) }
 
 // Freeze stops a server until [Cluster.Thaw]. Its connections stay open.

@@ -21,7 +21,7 @@ func For(ctx context.Context, d time.Duration) bool {
 // maxRest is the longest rest.
 const maxRest = time.Minute
 
-// Rest returns how long to rest after work that took some time: so long that the work, done
+// Rest returns how long to rest after work that took some time, so that the work, done
 // again and again, takes no more than a fiftieth of the time, but at least least, and at most
 // a minute. It is for work that gets slow on PostgreSQL while a transaction holds a snapshot,
 // and for which no timer waits.

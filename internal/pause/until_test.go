@@ -36,7 +36,7 @@ func TestUntil(t *testing.T) {
 					return test.err == nil, test.err
 				})
 				if took := time.Since(began); !errors.Is(err, test.want) || took > test.most {
-					t.Errorf("%v after %v, want %v after %v at most", err, took, test.want, test.most)
+					t.Errorf("%v after %v, want %v after at most %v", err, took, test.want, test.most)
 				}
 			})
 		})

@@ -78,7 +78,7 @@ func (s *Server) AddUser(ctx context.Context, name string, r Rule) (string, erro
 	return "amqp://" + name + ":" + password + "@" + s.address() + "/", nil
 }
 
-// Tool runs one of RabbitMQ's programs for operators, and returns what it prints.
+// Tool runs one of RabbitMQ's programs for operators, and returns its output.
 func (s *Server) Tool(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.script), name), append([]string{"-q", "-n", s.node()}, args...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "RABBITMQ_CONF_ENV_FILE=" + filepath.Join(s.dir, "none")}

@@ -30,16 +30,16 @@ var Alerts = []Symptom{
 	{
 		ID: "TimerPollerStuck", Red: true, Cause: "A poll of the database takes longer than 30 s, or should have begun 30 s ago. Timers fire late.",
 		Do: "1. Is the database slow or locked? PostgreSQL: `SELECT pid, wait_event_type, state, query FROM pg_stat_activity`. SQLite: `fuser event_service.db`.\n" +
-			"2. Has the machine CPU time and memory left? Was the process stopped? Else restart the service, and report this with its log.",
+			"2. Has the machine CPU time and memory left? Was the process stopped? Otherwise restart the service, and report this with its log.",
 	},
 	{
-		ID: "TimerClockJumped", Cause: "The clock jumped forward by more than a minute. Firing waits until broker or database confirm the time, 5 s at most if the clock is right.",
+		ID: "TimerClockJumped", Cause: "The clock jumped forward by more than a minute. Firing waits until broker or database confirm the time, at most 5 s if the clock is right.",
 		Do: "Compare the clock (`timedatectl`, `chronyc tracking`), set it, and run NTP. A machine that was suspended jumps once: nothing to do.",
 	},
 	{
 		ID: "TimerFiringPaused", Cause: "An operator paused firing a quarter of an hour ago or longer. Commands are taken, no timer fires. A restart does not end it.",
 		Do: "1. `/readyz?verbose` says since when, and who did it. If that person works on it, wait: timers fire late, and alerts of lateness are expected.\n" +
-			"2. Else `timer-service resume`. What is overdue fires at full speed, tenants in turn.",
+			"2. Otherwise `timer-service resume`. Overdue timers fire at full speed, tenants in turn.",
 	},
 	{
 		ID: "TimerDatabaseErrors", Cause: "Polls or commits have failed again and again for five minutes. They are retried; timers are late meanwhile.",
@@ -61,15 +61,15 @@ var Alerts = []Symptom{
 			"2. Or have the broker keep messages for longer: [how long a timer is protected](recovery.md#how-long-a-timer-is-protected).",
 	},
 	{
-		ID: "TimerBrokerFull", Cause: "More than 80 % of what the broker takes is used: of the stream or its account on NATS, of the fullest disk on Kafka. The label `limit` names it. A full stream takes no commands and no events.",
+		ID: "TimerBrokerFull", Cause: "More than 80 % of the broker's capacity is used: of the stream or its account on NATS, of the fullest disk on Kafka. The label `limit` names it. A full stream takes no commands and no events.",
 		Do: "1. NATS: `nats stream info svc`, `nats account info`. Raise `nats_max_bytes` and restart; for a stream that you made, `nats stream edit svc --max-bytes=16GiB`; for an account, `max_file` of its `jetstream`.\n" +
-			"2. The service [removes what is consumed](brokers/nats.md#what-is-at-the-server). The log names what stands in the way: `no more can be removed from it`.\n" +
+			"2. The service [removes what is consumed](brokers/nats.md#what-is-at-the-server). The log names the obstacle: `no more can be removed from it`.\n" +
 			"3. Kafka: `kafka-log-dirs.sh --describe` shows which topic takes the disk. Enlarge it, or shorten `retention.ms` of that topic.",
 	},
 	{
 		ID: "TimerDiskFull", Cause: "More than 90 % of the file system of the SQLite file is used. On a full one no command is taken and nothing fires.",
-		Do: "1. `df -h`: what else fills it? The embedded NATS server keeps its stream there, up to `nats_max_bytes`; `backup_dir` may be there.\n" +
-			"2. Enlarge the volume, or remove what is not the service's. The file that ends in `-wal` must stay.",
+		Do: "1. `df -h`: which other files fill it? The embedded NATS server keeps its stream there, up to `nats_max_bytes`; `backup_dir` may be there.\n" +
+			"2. Enlarge the volume, or remove files that are not of the service. The file that ends in `-wal` must stay.",
 	},
 	{
 		ID: "TimerOverdue", Red: true, Cause: "For a minute, a timer that is due for more than 5 s has not fired.",
@@ -90,7 +90,7 @@ var Alerts = []Symptom{
 		ID: "TimerOutboxOld", Red: true, Cause: "For a minute, the event of a timer that fired has waited for the broker for more than 5 s.",
 		Do: "1. If the broker is red in `timer-service health`: [TimerBrokerDown](#timerbrokerdown).\n" +
 			"2. If one topic, queue or partition fails, the log says \"events can't be published, will retry each\", with `destination`: [which ones fail](operations.md#parked-events).\n" +
-			"3. Else the stream is full, or the broker too slow for the load.",
+			"3. Otherwise the stream is full, or the broker too slow for the load.",
 	},
 	{
 		ID: "TimerEventsParked", Red: true, Cause: "The broker refused an event for good, five times: it is too large, or the topic is not allowed. Its consumer does not get it until you act.",

@@ -64,7 +64,7 @@ func File(path string, info os.FileInfo) error {
 	return fmt.Errorf("%s belongs to user %d, and this process is of user %d", path, uid, os.Geteuid())
 }
 
-// writers says who else may make files in a folder, or returns "". A group that this process is
+// writers names the other users who may make files in a folder, or returns "". A group that this process is
 // in was given to it with the folder, as Kubernetes does with a volume.
 func writers(folder os.FileInfo) string {
 	_, gid, known := ownerOf(folder)
@@ -88,7 +88,7 @@ type Rights struct {
 	Mode         fs.FileMode
 }
 
-// Secret returns the rights of a file that holds a secret, and those that it should have: the
+// Secret returns the rights of a file that holds a secret, and the rights that it should have: the
 // same ones, unless a user may read or write it who should not. A group may read it that this
 // process is in, and one to which root, as whom this process runs, has given a file of its own.
 func Secret(path string, info os.FileInfo) (is, want Rights) {
