@@ -38,7 +38,7 @@ func TestMeasures(t *testing.T) {
 		{"drain of the embedded broker", bench.Drain, bench.Options{Timers: 2000, Lead: 10 * time.Second, Embedded: true}},
 		{"drain on Kafka", bench.Drain, bench.Options{Timers: 2000, Lead: 10 * time.Second, Broker: crash.KafkaHere()}},
 		{"drain on RabbitMQ", bench.Drain, bench.Options{Timers: 2000, Lead: 10 * time.Second, Broker: crash.RabbitMQ}},
-		{"drain of two instances beside timers that wait", bench.Drain, bench.Options{Timers: 2000, Lead: 10 * time.Second, Store: crash.Postgres, Instances: 2, Pending: 5000}},
+		{"drain of two instances with timers that wait", bench.Drain, bench.Options{Timers: 2000, Lead: 10 * time.Second, Store: crash.Postgres, Instances: 2, Pending: 5000}},
 		{"steady", bench.Steady, bench.Options{Rate: 200, Duration: 2 * time.Second}},
 		{"fairness", bench.Fairness, bench.Options{Timers: 2000, Tenants: 100, Lead: 15 * time.Second}},
 		{"native", bench.Native, bench.Options{Timers: 500, Lead: 2 * time.Second}},

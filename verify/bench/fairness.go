@@ -23,7 +23,7 @@ const (
 // slowestFill is how many timers a second are put into a database at least.
 const slowestFill = 25_000
 
-// Fairness has all timers of one large tenant due at one instant, beside
+// Fairness has all timers of one large tenant due at one instant, and
 // small tenants with a timer each second each, and measures how late theirs are,
 // before that instant and from then on until the great one has fired. An error
 // that begins with "void" says that the figures mean nothing.

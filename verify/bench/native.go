@@ -16,7 +16,7 @@ import (
 
 // Native gives the scheduler of the NATS server the work of [Drain]: messages
 // that the server itself publishes at a time (NATS ADR-51). It knows no
-// versions, tenants or cancellations; it is what the service is compared with.
+// versions, tenants or cancellations. The service is compared with it.
 func Native(ctx context.Context, opt Options) (r Result, err error) {
 	opt = opt.withDefaults()
 	opt.Broker = crash.NATS
@@ -46,7 +46,7 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 	}
 
 	k := newSink(opt.Timers)
-	// Only consumers of the stream see what the server publishes by itself.
+	// Only consumers of the stream see messages that the server publishes by itself.
 	events, err := js.CreateOrUpdateConsumer(ctx, "native", jetstream.ConsumerConfig{
 		FilterSubject: "event.>", AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true,
 	})

@@ -63,7 +63,7 @@ func (o Options) withDefaults() Options {
 // at least. A drain in which it was slower says so and is void.
 var slowestIntake = map[crash.Store]time.Duration{crash.SQLite: 6_000, crash.Postgres: 3_000}
 
-// check returns what can't be asked for together.
+// check returns an error if options exclude each other.
 func (o Options) check() error {
 	switch {
 	case o.Instances > 1 && o.Store == crash.SQLite:

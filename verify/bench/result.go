@@ -7,10 +7,10 @@ import (
 	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
-// A Result is what one run measured. What the workload does not measure is zero.
+// A Result has the figures of one run. Figures that the workload does not measure are zero.
 type Result struct {
 	Workload  string
-	Setup     string // what was measured, for people
+	Setup     string // name of the measurement, for people
 	Runs      int    // of which these are the medians
 	Timers    int
 	Rate      int       // timers a second, as asked for
@@ -75,7 +75,7 @@ func (r Result) late() Lateness {
 // Lateness is how late timers fired, in milliseconds.
 type Lateness struct{ P50, P99, Max float64 }
 
-// setup says what was measured.
+// setup returns the name of the measurement.
 func (o Options) setup() string {
 	parts := []string{"nats-server, syncing every 2 min"}
 	switch {

@@ -13,11 +13,11 @@ import (
 	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
-// A sink is the consumer. It notes what comes and when, and decodes it when
+// A sink is the consumer. It notes events and their times, and decodes them when
 // all is over: a consumer that is slow would measure itself.
 type sink struct {
 	want     int           // 0: not known yet
-	complete chan struct{} // closed when so many different events have come
+	complete chan struct{} // closed when all expected events have come
 
 	mu    sync.Mutex
 	seen  map[string]bool // by id

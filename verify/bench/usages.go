@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
-// A usage is what a process has used since it started.
+// A usage is the CPU time and memory of a process since its start.
 type usage struct {
 	cpu     time.Duration
 	peakMiB float64 // of memory

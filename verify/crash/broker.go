@@ -100,11 +100,11 @@ func (s kafkaServer) Kill() error {
 	return nil
 }
 
-// outside is a broker that runs already, and goes on.
-type outside struct{}
+// runningBroker is a broker that runs already, and goes on.
+type runningBroker struct{}
 
-func (outside) PID() int    { return 0 }
-func (outside) Kill() error { return nil }
+func (runningBroker) PID() int    { return 0 }
+func (runningBroker) Kill() error { return nil }
 
 // UseKafka prepares a Kafka that runs already: it deletes the topics and the groups of the
 // service, so that a run begins on an empty broker.
@@ -147,7 +147,7 @@ func UseKafka(ctx context.Context, url string) (Server, error) {
 			return nil, fmt.Errorf("delete group %s: %w", group, err)
 		}
 	}
-	return outside{}, nil
+	return runningBroker{}, nil
 }
 
 // StartServer starts a broker on a port of the loopback interface, which keeps its data in

@@ -79,7 +79,7 @@ func (r *run) createStream(ctx context.Context) error {
 // cut off took more than a minute: it could not catch up until its successor made a snapshot.
 const wholeTimeout = 3 * time.Minute
 
-// hitServer does to a server of the cluster what the mode says, and waits until each server
+// hitServer injects the fault of the mode at a server of the cluster, and waits until each server
 // has everything again. Three replicas survive the loss of one, not of two at once.
 func (r *run) hitServer(ctx context.Context) error {
 	if err := r.harmServer(ctx, r.rand.IntN(natsd.Size)); err != nil {

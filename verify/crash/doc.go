@@ -2,7 +2,7 @@
 // accepted is ever lost. It starts a broker and the service, sends commands at a
 // steady rate, and meanwhile kills the service again and again, or stops it, or
 // freezes it, or kills the broker, or both; see [Mode]. At the end it waits until all work is done
-// and judges what a client can see, see package history.
+// and judges the results that a client can see, see package history.
 //
 //	producer ──commands──► broker ◄──acks, events──► service ◄── faults
 //	    │                    │

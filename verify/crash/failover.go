@@ -13,14 +13,14 @@ import (
 // failover.
 const lastAhead = 30 * time.Second
 
-// lastCommands are how many commands there are before a failover, in turn: one, and so many
-// that the service makes several transactions of them. Then a transaction that is committed
+// lastCommands are how many commands there are before a failover, in turn: one, and enough
+// for several transactions of the service. Then a transaction that is committed
 // before the last one may begin when all of them have arrived.
 var lastCommands = [...]int{1, 100, 1000}
 
 // failOverLagging promotes a standby that lacks exactly the last transaction of timers that
-// the service has acked, and sends nothing until the timers are due. What is missing then is
-// lost: whatever is sent later could make the service notice.
+// the service has acked, and sends nothing until the timers are due. Timers that are missing then
+// are lost: any later command could make the service notice.
 //
 //	traffic ends → all fired → last commands acked → primary dies → standby promoted → quiet
 //

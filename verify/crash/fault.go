@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// injectAll injects so many faults. The service is up, or is going to be, when it
+// injectAll injects the faults of the run. The service is up, or starting, when it
 // returns.
 func (r *run) injectAll(ctx context.Context) error {
 	for r.faults < r.opt.Kills && !r.lost {
@@ -27,7 +27,7 @@ func (r *run) injectAll(ctx context.Context) error {
 }
 
 // work lets the service run for a while, and returns the instance that is
-// hit next. When one that is alone is to be killed the time counts from the
+// hit next. If the mode kills a single instance, the time counts from the
 // start of the process in every other life, so that starts are hit as well as
 // work; in all other cases it counts from when it was ready.
 func (r *run) work(ctx context.Context) (*instance, error) {
@@ -92,7 +92,7 @@ func (r *run) choose(ctx context.Context, starting bool) (*instance, error) {
 	return some[r.rand.IntN(len(some))], nil
 }
 
-// inject does what the mode says. The instance is starting or up afterwards, or
+// inject injects the fault of the mode. The instance is starting or up afterwards, or
 // is going to be.
 func (r *run) inject(ctx context.Context, in *instance) error {
 	if r.cluster != nil && r.opt.Mode.hitsServers() && r.opt.Mode != StoreGone {

@@ -9,7 +9,7 @@ import (
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
-// killAtSteps kills the service at each step, so many times. If there are any,
+// killAtSteps kills the service at each step, as often as times returns. If there are any,
 // no process is left when it returns.
 func (r *run) killAtSteps(ctx context.Context, some []step) error {
 	for _, s := range some {

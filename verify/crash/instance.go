@@ -36,8 +36,8 @@ type life struct {
 	meant  bool // whether the run ends it, and checks how it ended
 }
 
-// The environment variable that names the step at which a process is to die, and what it
-// prints when it dies there.
+// The environment variable that names the step at which a process dies, and the text that it
+// prints then.
 const (
 	stepEnv  = "FAILPOINT"
 	stepLine = "failpoint "
@@ -155,8 +155,8 @@ func (r *run) awaitAll(ctx context.Context) error {
 	return nil
 }
 
-// otherHistory is what a process says that ends since its database has failed over: its next start
-// reads what the server that took over lacks, also where that is nothing.
+// otherHistory is the error of a process that ends since its database has failed over: its next
+// start reads the messages that the server that took over may lack.
 const otherHistory = "the database has another history than it had"
 
 // died notes that a process ended by itself, and starts its instance again.

@@ -19,7 +19,7 @@ func (r *run) loseDatabase(ctx context.Context) error {
 	return r.lose(ctx)
 }
 
-// lose kills all instances, does to the database what the mode says, and starts them again.
+// lose kills all instances, changes the database as the mode says, and starts them again.
 // Every other time one is killed soon again, perhaps while it recovers.
 func (r *run) lose(ctx context.Context) error {
 	if err := r.killAll(); err != nil {
@@ -54,7 +54,7 @@ func (r *run) awaitEvents(ctx context.Context) error {
 	})
 }
 
-// spoil does to the database what the mode says.
+// spoil changes the database as the mode says.
 func (r *run) spoil() error {
 	if r.opt.Mode == Rollback {
 		return r.file.restore(r)
@@ -104,7 +104,7 @@ func (r *run) beginAll(ctx context.Context, s history.Restart) error {
 }
 
 // emptyBroker kills the service and the broker, deletes all that the broker has, and
-// starts both. What the service has published is seen before.
+// starts both. The messages of the service are recorded before.
 func (r *run) emptyBroker(ctx context.Context) error {
 	if err := r.killAll(); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (r *run) emptyBroker(ctx context.Context) error {
 	return r.connect(ctx, base)
 }
 
-// awaitSeen waits until what the service has published is recorded.
+// awaitSeen waits until the messages of the service are recorded.
 func (r *run) awaitSeen(ctx context.Context) error {
 	return r.await(ctx, readyTimeout, "all events and dead letters of the broker are read", func() bool {
 		_, unseen, err := r.pending(ctx)

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// sqliteFiles are what a SQLite database consists of, and the lock next to it.
+// sqliteFiles are the files of a SQLite database, and the lock next to it.
 var sqliteFiles = []string{"", "-wal", "-shm", "-journal", ".lock"}
 
 // wipe removes the database, as if it had never been used. No service runs on it.

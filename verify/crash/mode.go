@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Mode says what is done to the service while it works. Of several instances a
+// A Mode is a kind of faults that are injected while the service works. Of several instances a
 // fault hits one, any of them; the others go on.
 type Mode string
 
@@ -57,7 +57,7 @@ func (m Mode) embeds() bool { return m == Embedded || m == PowerEmbedded }
 // failsOver reports whether the database has a standby, which is promoted.
 func (m Mode) failsOver() bool { return m == Failover || m == FailoverLag }
 
-// loses reports whether what a database or a broker keeps is lost. Then all
+// loses reports whether a database or a broker loses its data. Then all
 // instances are hit.
 func (m Mode) loses() bool { return m.losesDatabase() || m == EmptyBroker }
 
@@ -75,7 +75,7 @@ func (m Mode) hitsCluster() bool {
 	return m == Leaders || m == CutOff || m == FreezeServer || m == WipeServer
 }
 
-// How long things last between faults, at least and at most.
+// The shortest and the longest times between faults.
 var (
 	workTime    = span{40 * time.Millisecond, 350 * time.Millisecond}
 	firstTime   = span{0, 300 * time.Millisecond} // of the first start, before the power is cut

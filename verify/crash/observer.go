@@ -19,8 +19,8 @@ const acksTopic = "$JS.ACK.>"
 // listenTimeout is how long the broker may take until the observer is subscribed.
 const listenTimeout = 5 * time.Second
 
-// An observer records what the service sends to the broker: what the broker keeps
-// of it, and, listening in, what it says again and what it acks.
+// An observer records the messages of the service to the broker: those that the broker keeps,
+// and, listening in, repetitions and acks.
 type observer struct {
 	recorder *history.Recorder
 	now      func() time.Time
@@ -70,7 +70,7 @@ func (o *observer) stop() {
 	}
 }
 
-// message records what the broker keeps.
+// message records a message that the broker keeps.
 func (o *observer) message(msg jetstream.Msg) {
 	if m, err := kept(msg); err == nil { // an error: it is not from the stream
 		o.recorder.Message(m)

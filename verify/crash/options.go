@@ -20,7 +20,7 @@ type Options struct {
 	Sync      string           // of three servers: their sync_interval; default that of the server
 	Queues    string           // on [RabbitMQ]: type of the queues, classic or quorum; default the service's
 	URL       string           // of a Kafka that runs already, whose topics of the service are deleted at first
-	Harm      Harm             // in Outside: what is done, with a pause between two times
+	Harm      Harm             // in Outside: the fault, with a pause between two of them
 	Store     Store            // default [SQLite]
 	Instances int              // of the service, which share the database and the broker; default 1
 	Mode      Mode             // default [Kill]

@@ -8,7 +8,7 @@ import (
 // A Harm does something to the broker of a run while the service works.
 type Harm func(ctx context.Context, h Hands) error
 
-// Hands are what a [Harm] can do to the run.
+// Hands are the means of a [Harm].
 type Hands struct{ r *run }
 
 // Rest lets the service work for a while.

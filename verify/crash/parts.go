@@ -18,14 +18,14 @@ import (
 
 // Parts that package power, package bench and the tests of faults use too.
 
-// Produce publishes so many commands a second until stop is closed, and returns
+// Produce publishes rate commands a second until stop is closed, and returns
 // when each is confirmed or given up.
 func Produce(ctx context.Context, js jetstream.JetStream, from *traffic.Generator, rate int, recorder *history.Recorder, now func() time.Time, stop <-chan struct{}) {
 	p := producer{to: &natsPublisher{servers: []jetstream.JetStream{js}}, make: from, recorder: recorder, now: now, rate: rate}
 	p.run(ctx, stop)
 }
 
-// Observe records what the service sends to the broker, until stop is called. It
+// Observe records the messages of the service to the broker, until stop is called. It
 // must begin before the first command is sent.
 func Observe(ctx context.Context, nc *nats.Conn, stream jetstream.Stream, recorder *history.Recorder, now func() time.Time) (stop func(), err error) {
 	o, err := observe(ctx, nc, stream, recorder, now)

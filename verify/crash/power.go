@@ -13,7 +13,7 @@ import (
 )
 
 // firstCut cuts the power while the service starts for the first time, when nothing is
-// promised yet: half of what a start makes must not be in the way of the next one.
+// promised yet: the half of a start must not be in the way of the next one.
 func (r *run) firstCut(ctx context.Context) error {
 	if !r.opt.Mode.cutsPower() || r.opt.Kills == 1 {
 		return nil
@@ -35,7 +35,7 @@ func (r *run) cutPower(ctx context.Context, in *instance) error {
 	return r.begin(ctx, in)
 }
 
-// readStream reads what the stream holds in the end, commands and all, where it has to
+// readStream reads all messages of the stream at the end, where it has to
 // hold everything: within a service that was killed, on a disk that lost its power, or on
 // servers of which one was lost.
 func (r *run) readStream(ctx context.Context) error {
@@ -76,8 +76,8 @@ func (r *run) readStream(ctx context.Context) error {
 	return nil
 }
 
-// verdict judges what was recorded. If the stream was read, it is held against what the
-// broker acked and delivered, and what counts is what it has kept.
+// verdict judges the records. If the stream was read, it is compared with the acks and
+// deliveries of the broker, and only messages that it has kept count.
 func (r *run) verdict() history.Verdict {
 	h := r.recorder.History()
 	if r.stored == nil {

@@ -53,7 +53,7 @@ type Line struct {
 }
 
 // Start starts a process of the service in a folder, with settings in addition to the environment. It
-// ends with ctx at the latest. What it writes also goes to out. The times of the process are
+// ends with ctx at the latest. Its output also goes to out. The times of the process are
 // those of now.
 func Start(ctx context.Context, bin, dir string, settings []string, out io.Writer, now func() time.Time) (*Process, error) {
 	cmd := exec.CommandContext(ctx, bin, "serve")
@@ -62,7 +62,7 @@ func Start(ctx context.Context, bin, dir string, settings []string, out io.Write
 	return StartCommand(cmd, out, now)
 }
 
-// StartCommand starts a process of any program. Its output is to be set by nobody else.
+// StartCommand starts a process of any program. The caller must not set its output.
 func StartCommand(cmd *exec.Cmd, out io.Writer, now func() time.Time) (*Process, error) {
 	p := &Process{cmd: cmd, now: now, Started: now(), Ready: make(chan struct{}), Ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &splitter{out: out, line: p.wrote}, &splitter{out: out, line: p.wrote}
@@ -89,7 +89,7 @@ func (p *Process) wrote(text string) {
 	}
 }
 
-// Lines returns what the process wrote so far.
+// Lines returns the output of the process so far.
 func (p *Process) Lines() []Line {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,14 +19,14 @@ const (
 	productionTick = 5 * time.Millisecond
 )
 
-// A publisher is the part of a [wire] that commands go through.
-type publisher interface {
+// A commandPublisher is the part of a [wire] that commands go through.
+type commandPublisher interface {
 	publish(ctx context.Context, c history.Command) (seq uint64, err error)
 }
 
 // A producer publishes commands at a steady rate, whatever becomes of them.
 type producer struct {
-	to       publisher
+	to       commandPublisher
 	make     *traffic.Generator
 	recorder *history.Recorder
 	now      func() time.Time

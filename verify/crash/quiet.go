@@ -15,7 +15,7 @@ import (
 
 const (
 	quietAhead      = 20 * time.Second // from the last commands until their timers are due
-	firesSoon       = 3 * time.Second  // the same for those that fire before the loss
+	firesSoon       = 3 * time.Second  // the same for timers that fire before the loss
 	waitingCommands = 300              // that wait for a quota before each other fault
 	lastAccepted    = 20 * time.Second // until the service has acked the last commands
 )
@@ -30,8 +30,8 @@ const (
 var lastBeforeLoss = [...]int{1, onlyInvalid, 100, onlyFirings, 1000}
 
 // loseQuietly has the service lose its database after it has acked its last commands, and sends
-// nothing until their timers are due. What is missing then is lost: whatever is sent later
-// could make the service notice. Before each other loss commands wait for a quota.
+// nothing until their timers are due. Timers that are missing then are lost: any later
+// command could make the service notice. Before each other loss commands wait for a quota.
 //
 //	traffic ends → all fired → commands wait → copy → last commands acked → loss → quiet
 func (r *run) loseQuietly(ctx context.Context) error {
@@ -70,7 +70,7 @@ func (r *run) loseQuietly(ctx context.Context) error {
 	return nil
 }
 
-// doLast copies the database, if a copy is to be put back, and has the last things happen.
+// doLast copies the database, if the mode puts a copy back, and has the last things happen.
 func (r *run) doLast(ctx context.Context, last int, due time.Time) error {
 	_, want := r.recorder.Count()
 	if last == onlyFirings {

@@ -9,7 +9,7 @@ import (
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
-// A Report says what was done and what came of it.
+// A Report has the options of a run and its results.
 type Report struct {
 	Seed      uint64
 	Broker    Kind
@@ -20,7 +20,7 @@ type Report struct {
 	Mode      Mode
 	Rate      int // commands a second
 	Tenants   int
-	Kills     int // or what else the mode does
+	Kills     int // or other faults of the mode
 	Lives     int // processes of the service
 	Ready     int // processes that took commands
 	Refusals  int // processes of the older version that ended, since the schema was newer

@@ -53,7 +53,7 @@ type run struct {
 	starts   []time.Duration // from start to ready
 	steps    []StepReport
 	breaches []breach
-	stored   map[uint64]history.Message // what the stream of NATS holds in the end; nil if it was not read
+	stored   map[uint64]history.Message // messages in the stream of NATS at the end; nil if it was not read
 }
 
 // A breach is a violation that is seen while it happens, not in the history.
@@ -66,7 +66,7 @@ func (r *run) breach(rule history.Rule, format string, args ...any) {
 	r.breaches = append(r.breaches, breach{rule, fmt.Sprintf(format, args...)})
 }
 
-// Run does what the options say and reports what it observed. It returns an error if
+// Run makes the run of the options and reports the results. It returns an error if
 // it could not; that the service broke its promises is no error, but in the
 // report. The report is of what happened so far even if there is an error.
 func Run(ctx context.Context, opt Options) (report Report, err error) {
@@ -278,7 +278,7 @@ func (r *run) startLoad(ctx context.Context) {
 	})
 }
 
-// report judges what was recorded.
+// report judges the records.
 func (r *run) report(took time.Duration) Report {
 	verdict := r.verdict()
 	if r.opt.Mode != Term {

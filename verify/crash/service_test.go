@@ -108,9 +108,9 @@ func judge(t *testing.T, opt Options, r Report) {
 			t.Errorf("%s: %d kills, want %d", s.Step, s.Kills, opt.Kills)
 		}
 	}
-	// Without a broker beside it the service has to be one.
+	// Without another broker the service has to be one.
 	_, err := os.Stat(filepath.Join(r.Dir, brokerData))
-	if beside := err == nil; r.Broker == NATS && beside == (r.Mode == Embedded) {
-		t.Errorf("%s: a broker beside the service: %v", r.Mode, beside)
+	if another := err == nil; r.Broker == NATS && another == (r.Mode == Embedded) {
+		t.Errorf("%s: another broker than the service: %v", r.Mode, another)
 	}
 }

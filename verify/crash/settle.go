@@ -29,7 +29,7 @@ func (r *run) settle(ctx context.Context) error {
 
 // comeToRest waits until the service, which nothing disturbs now, has finished: it
 // has acked every command, every due time is over, nothing is missing, and
-// nothing new arrives. After a time it gives up, and the verdict lists what is
+// nothing new arrives. After a time it gives up, and the verdict lists all that is
 // missing.
 func (r *run) comeToRest(ctx context.Context) error {
 	if err := r.awaitAll(ctx); err != nil {

@@ -22,7 +22,7 @@ type step struct {
 	stage stage
 	most  int           // the process dies at its 1st to most-th passage
 	away  time.Duration // before the process starts, so that much is due at once
-	died  string        // what the process has done then, for people
+	died  string        // the last action of the process, for people
 }
 
 // steps are all of them, in the order in which they are hit.
@@ -66,8 +66,8 @@ func (o Options) chosen(at ...stage) (some []step) {
 	return some
 }
 
-// passage returns at which passage the process is to die at the nth time, from 0, of
-// so many.
+// passage returns at which passage the process dies at the nth of some times, counted
+// from 0.
 //
 // A migration has two transactions: one makes the table of versions, one all the
 // rest. The first faults are at the former, which is undone each time. Then one
@@ -83,7 +83,7 @@ func (r *run) passage(s step, n, times int) int {
 }
 
 // times returns how often a step is hit. PostgreSQL is asked for its version
-// before anything else, so a database that is up to date is not migrated again.
+// first, so a database that is up to date is not migrated again.
 func (r *run) times(s step) int {
 	if s.name == "migrated" && r.opt.Store == Postgres {
 		return 1
@@ -91,10 +91,10 @@ func (r *run) times(s step) int {
 	return r.opt.Kills
 }
 
-// A StepReport says what was done at a step.
+// A StepReport has the faults at a step.
 type StepReport struct {
 	Step    string
-	Died    string // what the process had done each time
+	Died    string // the last action of the process each time
 	Kills   int
 	Seconds float64
 }

@@ -10,7 +10,7 @@ import (
 	_ "modernc.org/sqlite" // the database of the service
 )
 
-// A Store says what the service keeps its timers in.
+// A Store is a kind of database of the service.
 type Store string
 
 // Stores.
@@ -22,8 +22,8 @@ const (
 // Stores are all stores.
 var Stores = []Store{SQLite, Postgres}
 
-// A database is what the service keeps its timers in, as far as the test has to
-// do with it. The verdict never depends on what it holds.
+// A database is the database of the service, as far as the test has to
+// do with it. The verdict never depends on its content.
 type database interface {
 	// environ names it to the service.
 	environ() []string
@@ -32,7 +32,7 @@ type database interface {
 	// service is dead meanwhile.
 	age(ctx context.Context, tenant string, by time.Duration) (timers int64, err error)
 
-	// interrupt takes it away, which ends what the service has under way, and gives
+	// interrupt takes it away, which ends the transactions of the service, and gives
 	// it back. It has a server, otherwise this is not called.
 	interrupt(ctx context.Context, r *run) error
 

@@ -23,7 +23,7 @@ type wire interface {
 	// publish returns when the broker has the command for good, and where it is.
 	publish(ctx context.Context, c history.Command) (seq uint64, err error)
 
-	// observe records what the service sends to the broker, until stop is called. It
+	// observe records the messages of the service to the broker, until stop is called. It
 	// must begin before the first command is sent.
 	observe(ctx context.Context, recorder *history.Recorder) (stop func(), err error)
 
@@ -113,7 +113,7 @@ func (k Kind) check(m Mode) error {
 		return fmt.Errorf("mode %s needs the broker %s or %s", m, NATS, Kafka)
 	}
 	if k == RabbitMQ && m.loses() {
-		return fmt.Errorf("mode %s needs the broker %s or %s, which keep what was read", m, NATS, Kafka)
+		return fmt.Errorf("mode %s needs the broker %s or %s, which keep messages after their ack", m, NATS, Kafka)
 	}
 	return nil
 }
@@ -121,8 +121,8 @@ func (k Kind) check(m Mode) error {
 // A line leads to the wire of a run, which is cut while the broker is away for longer.
 type line struct {
 	mu   sync.RWMutex
-	to   publisher // nil while it is cut
-	base uint64    // see [history.Recorder.Empty]
+	to   commandPublisher // nil while it is cut
+	base uint64           // see [history.Recorder.Empty]
 }
 
 var errCut = errors.New("there is no connection with the broker")
@@ -140,7 +140,7 @@ func (l *line) publish(ctx context.Context, c history.Command) (uint64, error) {
 
 // lead connects the line, or cuts it if there is no publisher. It waits for the commands
 // that are being published.
-func (l *line) lead(to publisher, base uint64) {
+func (l *line) lead(to commandPublisher, base uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.to, l.base = to, base

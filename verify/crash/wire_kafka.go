@@ -84,7 +84,7 @@ func kafkaPlace(partition int32, offset int64) uint64 {
 	return uint64(partition)<<40 | uint64(offset) + 1
 }
 
-// observe reads all topics of the service, and what it commits.
+// observe reads all topics of the service, and its commits.
 func (w *kafkaWire) observe(ctx context.Context, recorder *history.Recorder) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
@@ -96,7 +96,7 @@ func (w *kafkaWire) observe(ctx context.Context, recorder *history.Recorder) (st
 	}, nil
 }
 
-// read records what the service publishes.
+// read records the messages of the service.
 func (w *kafkaWire) read(ctx context.Context, t *tally) {
 	for ctx.Err() == nil {
 		fetched := w.reader.PollFetches(ctx)
@@ -172,7 +172,7 @@ func (w *kafkaWire) committed(ctx context.Context) (map[int32]int64, error) {
 	return committed, nil
 }
 
-// pending compares the commits and what was read with the ends of the topics.
+// pending compares the commits, and the positions of the observer, with the ends of the topics.
 func (w *kafkaWire) pending(ctx context.Context, _ *history.Recorder) (open, unseen int, err error) {
 	committed, err := w.committed(ctx)
 	if err != nil {

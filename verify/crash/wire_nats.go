@@ -71,7 +71,7 @@ func (w *natsWire) close() {
 	}
 }
 
-// observe listens, and reads what the stream keeps.
+// observe listens, and reads the messages of the stream.
 func (w *natsWire) observe(ctx context.Context, recorder *history.Recorder) (stop func(), err error) {
 	return Observe(ctx, w.conns[0], w.stream, recorder, w.now)
 }

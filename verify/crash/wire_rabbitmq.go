@@ -48,7 +48,7 @@ func dialRabbitMQ(url string, tenants int, now func() time.Time) (*rabbitWire, e
 	return w, nil
 }
 
-func (w *rabbitWire) close() { _ = w.conn.Close() } // what was confirmed is there
+func (w *rabbitWire) close() { _ = w.conn.Close() } // confirmed messages are there
 
 // publish publishes a command to its queue, as any producer may.
 func (w *rabbitWire) publish(ctx context.Context, c history.Command) (uint64, error) {

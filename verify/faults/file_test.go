@@ -35,7 +35,7 @@ func TestFileIsTakenAway(t *testing.T) {
 			harmed := time.Now()
 			noticed := w.service.says("a part of the application ended", harmed, 10*time.Second).At.Sub(harmed)
 			if noticed > time.Second+grace {
-				t.Errorf("noticed after %v, want a second at most", noticed)
+				t.Errorf("noticed after %v, want at most a second", noticed)
 			}
 			await(t, "the end of the service", 30*time.Second, w.service.HasEnded)
 			if err := w.service.Err; err == nil || err.Error() != "exit status 1" {

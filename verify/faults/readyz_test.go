@@ -24,7 +24,7 @@ type fault struct {
 	repair  func(*service)
 }
 
-// A health is what the service answers to those who ask for it.
+// A health is the answer of the service about its health.
 type health struct {
 	Ready bool
 	Parts []struct {
@@ -36,7 +36,7 @@ type health struct {
 const (
 	askEvery  = 50 * time.Millisecond
 	askFor    = time.Second      // longest wait for an answer
-	seenIn    = 10 * time.Second // of a busy machine; on one with nothing else to do it is two
+	seenIn    = 10 * time.Second // of a busy machine; on an idle one it is two
 	brokenFor = 8 * time.Second  // so that pauses between retries have grown
 )
 

@@ -95,7 +95,7 @@ func permit(t *testing.T, admin *kadm.Client, user string, who ...string) {
 }
 
 // TestSecuredClusterOfThePage runs the command and grants the permissions that
-// docs/brokers/kafka.md has, word for word, and has the service work with nothing else.
+// docs/brokers/kafka.md has, word for word, and has the service work with only these.
 func TestSecuredClusterOfThePage(t *testing.T) {
 	needsKafka(t)
 	bin, err := crash.Build(t.Context(), t.TempDir())

@@ -52,7 +52,7 @@ type operator struct {
 }
 
 // skip leaves out the statements that call a function, such as Nack or
-// msg.Nack. What they mention counts as used.
+// msg.Nack. Names in them count as used.
 func skip(call string) operator {
 	return operator{"skip " + call, func(s *source, scope ast.Node) (found []splice) {
 		ast.Inspect(scope, func(n ast.Node) bool {

@@ -93,7 +93,7 @@ type run struct {
 }
 
 // live has the shop live once, asks it for orders, and kills it some time after its first
-// transaction has begun; else it is asked for nothing new, and ends by itself. It
+// transaction has begun; otherwise it gets no new work, and ends by itself. It
 // reports whether the shop was killed; it must not end by itself in another way than cleanly.
 func (r *run) live(kill bool) (killed bool) {
 	r.Helper()

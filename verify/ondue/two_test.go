@@ -15,7 +15,7 @@ import (
 
 // TestOneProcessAFile has a shop run on its file. A second process of the shop, and a service, by
 // each path that leads to the file, are refused by the name of the first one, also after its lock
-// file was removed. The first one handles each event once. Beside a service a shop is refused in
+// file was removed. The first one handles each event once. With a service a shop is refused in
 // the same way.
 func TestOneProcessAFile(t *testing.T) {
 	if testing.Short() {

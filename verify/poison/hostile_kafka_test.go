@@ -153,7 +153,7 @@ func (a *kafkaAttack) flood(ctx context.Context) {
 // kafkaTopics are those of others.
 var kafkaTopics = []string{"svc.globex.timer", "svc.globex.events", "svc.globex.receipts", "svc.globex.dlq", "svc._.dlq", "svc.acme.dlq", "timer.commands", "service.events", "__consumer_offsets"}
 
-// forge publishes what is to be taken for messages of the service, or for commands of globex.
+// forge publishes messages that look like those of the service, or like commands of globex.
 func (a *kafkaAttack) forge(ctx context.Context) {
 	out := client(a, a.cluster, attacker, kgo.UnknownTopicRetries(0))
 	inTransaction := client(a, a.cluster, attacker, kgo.TransactionalID(attacker))

@@ -242,7 +242,7 @@ var (
 	rabbitKeys      = append([]string{"svc.globex.timer", "svc.*.timer", "#"}, rabbitQueues...)
 )
 
-// forge publishes what is to be taken for messages of the service, or for commands of globex.
+// forge publishes messages that look like those of the service, or like commands of globex.
 func (a *rabbitAttack) forge(ctx context.Context) {
 	conns, hangUp := a.dial()
 	defer hangUp()

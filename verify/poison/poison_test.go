@@ -128,7 +128,7 @@ func (j *judge) complain(v *volley, err error) {
 	}
 }
 
-// wires connects as a user so many times.
+// wires connects as a user a number of times.
 func (w *world) wires(user string, n int) (all []*wire) {
 	for i := range n {
 		wire, err := dial(w.address, user, fmt.Sprint(user, i))

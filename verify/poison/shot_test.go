@@ -17,7 +17,7 @@ const commandsTopic = "timer.commands"
 type fate int
 
 const (
-	deadLettered fate = iota // one dead letter, nothing else
+	deadLettered fate = iota // one dead letter only
 	ignored                  // nothing at all: it is none of the service's
 	fires                    // one event
 )

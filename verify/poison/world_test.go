@@ -53,7 +53,7 @@ func (w *world) url(user, password string) string {
 	return (&url.URL{Scheme: "nats", Host: w.address, User: url.UserPassword(user, password)}).String()
 }
 
-// startBroker starts a broker that allows those who send commands to publish nothing else.
+// startBroker starts a broker that allows producers to publish only commands.
 // Messages may be larger than by default.
 func (w *world) startBroker() {
 	w.Helper()

@@ -15,7 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-// A ControlReport says what the cuts did to programs of which it is known what
+// A ControlReport has the effects of cuts on programs of which it is known what
 // they must keep.
 type ControlReport struct {
 	Cuts     int         // of each
@@ -43,7 +43,7 @@ func (c ControlReport) Void() error {
 	return nil
 }
 
-// How long a writer writes from its first ack on, at least and at most.
+// The shortest and the longest time that a writer writes from its first ack on.
 var writeTime = span{50 * time.Millisecond, 600 * time.Millisecond}
 
 // Control cuts the power so often under a program that syncs what it acks, and
@@ -93,7 +93,7 @@ func (c *WriterCount) cut(ctx context.Context, d *disk, random *rand.Rand, file,
 	}
 	kept, err := intact(file)
 	if err != nil {
-		return fmt.Errorf("read what is left: %w", err)
+		return fmt.Errorf("read the file after the cut: %w", err)
 	}
 	acked := len(w.Lines())
 	c.Acked += acked

@@ -1,5 +1,5 @@
 // Package power takes the power away from the disk of the timer service, again
-// and again while it works, and judges what a client can see. See package crash,
+// and again while it works, and judges the results that a client can see. See package crash,
 // which does the same to the process.
 //
 // The disk is ext4 in a file behind a loop device. A cut stops every process
@@ -34,7 +34,7 @@
 // acks them must lose none, or the cuts break what no program can keep. One that
 // does not sync must lose some, or the cuts do not bite.
 //
-// # What a cut can't show
+// # Limits of a cut
 //
 // A disk that says it wrote what it did not: all that the kernel handed to the
 // device counts as kept. And the middle of a sync: a thread stops when its call

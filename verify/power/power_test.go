@@ -49,7 +49,7 @@ func (p progress) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// TestControls proves that the cuts spare synced data, and nothing else.
+// TestControls proves that the cuts spare only synced data.
 // Without it the tests below prove nothing.
 func TestControls(t *testing.T) {
 	needPower(t)

@@ -30,7 +30,7 @@ type Options struct {
 	Progress io.Writer        // a line now and then; default none
 }
 
-// Run cuts the power under the service, and reports what was observed. It returns an
+// Run cuts the power under the service, and reports the results. It returns an
 // error if it could not; that the service broke its promises is no error, but in the
 // report. The report is of what happened so far even if there is an error.
 func Run(ctx context.Context, opt Options) (report crash.Report, err error) {

@@ -110,7 +110,7 @@ func (r *round) start(bin string, kind crash.Kind, path, dir string) {
 	check(r.T, err)
 }
 
-// expect waits for the events, all of them, and nothing else.
+// expect waits for the events, all of them and no others.
 func (r *round) expect(want map[string]string) {
 	r.Helper()
 	late := time.After(timeout)

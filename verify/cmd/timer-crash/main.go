@@ -56,8 +56,8 @@ Brokers: nats (nats-server, part of this program), kafka (Apache Kafka, for whic
 Java 17 and Maven have to be installed), kfake (a server that speaks Kafka's protocol
 and is part of this program), rabbitmq (RabbitMQ, which has to be
 installed). With --kafka the run uses a Kafka that is there. Modes that kill the
-broker need nats or kafka; those that lose what is stored need a broker that keeps
-what was read.
+broker need nats or kafka; modes that lose stored data need a broker that keeps
+messages after their ack.
 
 With --nats-servers 3 the broker is three processes of nats-server, whose stream
 has three replicas. Mode broker kills any one of them. These modes need them:

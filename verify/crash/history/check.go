@@ -38,7 +38,7 @@ func Check(h History) Verdict {
 	return c.verdict
 }
 
-// gather counts what was sent and sorts it by key.
+// gather counts the sent messages and sorts them by key.
 func (c *checker) gather() {
 	for _, s := range c.Sent {
 		c.verdict.Sent++
@@ -107,7 +107,7 @@ func (c *checker) shared(e event) {
 }
 
 // checkAttempts judges the publishes that were observed, the ones included that the broker
-// dropped: it knows an event by its id for minutes, so what comes again is
+// dropped: it knows an event by its id for minutes, so a repetition is
 // seldom seen in the stream.
 func (c *checker) checkAttempts() {
 	ids := make([]string, 0, len(c.Attempts))

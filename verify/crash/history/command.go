@@ -25,7 +25,7 @@ func (v Version) Compare(o Version) int {
 	return cmp.Or(cmp.Compare(v.TimestampMS, o.TimestampMS), cmp.Compare(v.ID, o.ID))
 }
 
-// A Kind says what a message is to the service.
+// A Kind is a kind of messages to the service.
 type Kind string
 
 // Kinds of messages.
@@ -43,7 +43,7 @@ type Command struct {
 	Version
 	DueAt            time.Time         `json:"dueAt,omitzero"`            // as an event must repeat it: UTC, rounded up to the millisecond
 	Correlation      string            `json:"correlation,omitzero"`      // as an event must repeat it; may be empty
-	Note             string            `json:"note"`                      // what the producer had in mind, for people
+	Note             string            `json:"note"`                      // the purpose of the message, for people
 	DeadLetterTopics []string          `json:"deadLetterTopics,omitzero"` // topics on which the dead letter of a poison message may be
 	DedupeID         string            `json:"dedupeId"`                  // the broker's; unique per message
 	Header           map[string]string `json:"header,omitzero"`           // next to the body

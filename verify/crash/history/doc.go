@@ -1,9 +1,9 @@
-// Package history records what a client of the timer service published and
+// Package history records the messages that a client of the timer service published and
 // observed, and judges from that record alone whether the service kept its
 // promises. It knows nothing of the service but the wire contract, and touches
 // no network, no file and no clock.
 //
-// A [Recorder] collects; [Check] judges what it has collected. Every rule is
+// A [Recorder] collects; [Check] judges its records. Every rule is
 // exact: it calls something wrong only if no order of crashes, redeliveries and
 // delays could explain it.
 //
@@ -23,8 +23,8 @@
 // only when its effect is durable. So once a newer command of the key is acked
 // before a due time, that due time must not fire.
 //
-// A broker that loses everything takes with it what the service had not acked: those
-// commands may have taken effect or not. What it had acked must happen all the same.
+// A broker that loses everything takes with it the commands that the service had not acked:
+// they may have taken effect or not. Commands that it had acked must take effect all the same.
 //
 // An event that comes again is no violation by itself: a process that is killed between
 // the broker's answer and the commit that removes the event from the database publishes
@@ -45,7 +45,7 @@
 //	tenants are apart                [WrongTopic]
 //	a state never goes back          [TwoVersions] after reached, [Superseded] after canceled
 //	events are as described          [Malformed]
-//	the broker keeps what it acked   [Unstored], [Vanished]
+//	the broker keeps acked messages  [Unstored], [Vanished]
 //
-// The other rules are about the process, and seen by those who run it.
+// The other rules are about the process, and seen by the runs of it.
 package history

@@ -34,7 +34,7 @@ const DedupeHeader = "Nats-Msg-Id"
 // ReasonHeader is the header of a dead letter with the reason.
 const ReasonHeader = "deadLetterReason"
 
-// A Message is what the broker delivered.
+// A Message is a message that the broker delivered.
 type Message struct {
 	Topic  string            `json:"topic"`
 	Seq    uint64            `json:"seq"` // where the broker keeps it

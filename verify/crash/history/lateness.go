@@ -14,7 +14,7 @@ type Lateness struct {
 	MaxMS float64
 }
 
-// NewLateness sums up, and sorts, what it is given.
+// NewLateness sums up, and sorts, latenesses.
 func NewLateness(all []time.Duration) Lateness {
 	if len(all) == 0 {
 		return Lateness{}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Restart is a fault after which the service had to know what it had published
-// before: from its database, or from what the broker keeps.
+// A Restart is a fault after which the service had to know its earlier publishes:
+// from its database, or from the messages that the broker keeps.
 type Restart struct {
 	Killed  time.Time `json:"killed"`           // when the process was dead
 	Began   time.Time `json:"began"`            // when the next one began
@@ -31,8 +31,8 @@ func (r *Recorder) Restarted(s Restart) {
 // emptied, which is more than it ever numbers.
 const newPlaces = 1 << 48
 
-// Empty records that the broker has lost everything, and counts from the beginning. What
-// is recorded from now on has a place above what was before: the number that is
+// Empty records that the broker has lost everything, and counts from the beginning. Messages
+// that are recorded from now on have a place above earlier ones: the number that is
 // returned, plus that of the broker. [Recorder.Message] and [Recorder.Accepted] add it;
 // who calls [Recorder.Sent] must.
 func (r *Recorder) Empty() (base uint64) {
@@ -43,8 +43,8 @@ func (r *Recorder) Empty() (base uint64) {
 	return r.history.Emptied
 }
 
-// forget takes what the broker lost for what it never confirmed, unless the service
-// had acked it: it may have been taken, or not.
+// forget treats messages that the broker lost as never confirmed, unless the service
+// had acked them: they may have been taken, or not.
 func (c *checker) forget() {
 	if c.Emptied == 0 {
 		return
@@ -60,7 +60,7 @@ func (c *checker) forget() {
 
 // checkRefired finds events that were published again by a process that had to know
 // better: the broker had them for long when the one before was killed. A publish may be
-// known from listening, or by what the broker keeps, or both.
+// known from listening, or from the messages that the broker keeps, or both.
 func (c *checker) checkRefired() {
 	for _, id := range slices.Sorted(maps.Keys(c.stored)) {
 		stored := slices.SortedFunc(slices.Values(c.stored[id]), time.Time.Compare)

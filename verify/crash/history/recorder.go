@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// A History is what was published, seen and known.
+// A History has all that was published, seen and known.
 type History struct {
 	Sent     []Sent               `json:"sent"`
 	Messages []Message            `json:"messages"`          // events and dead letters, as the broker keeps them
 	Attempts map[string]Attempt   `json:"attempts"`          // to publish events, by event id; the broker may have dropped some as duplicates
 	Accepted map[uint64]time.Time `json:"accepted"`          // when the service's ack of a command was seen, by where the broker keeps the command
 	Up       []Span               `json:"up"`                // when the service was up, in order, one apart from the other
-	Restarts []Restart            `json:"restarts,omitzero"` // after which it had to know what it had published, in order
-	Emptied  uint64               `json:"emptied,omitzero"`  // what the broker kept below this place it has lost since
+	Restarts []Restart            `json:"restarts,omitzero"` // after which it had to know its earlier publishes, in order
+	Emptied  uint64               `json:"emptied,omitzero"`  // messages below this place are lost at the broker since
 }
 
 // An Attempt counts how often an event was published.
@@ -141,7 +141,7 @@ func (r *Recorder) Count() (sent, messages int) {
 	return len(r.history.Sent), len(r.history.Messages) - r.before
 }
 
-// History returns what was recorded so far. It does not change any more; its
+// History returns the records so far. It does not change any more; its
 // contents must not be changed.
 func (r *Recorder) History() History {
 	r.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A Rule names what can be wrong.
+// A Rule names a fault of the service.
 type Rule string
 
 // The rules, in the order of a report.

@@ -33,14 +33,14 @@ type Generator struct {
 	commands ring[history.Command] // valid ones
 }
 
-// A timer is what the generator remembers of a key.
+// A timer is the state of a key that the generator remembers.
 type timer struct {
 	history.Key
 	newest history.Version
 	dueAt  time.Time // of the newest ScheduleTimer; zero if there is none
 }
 
-// New returns a Generator of commands for so many tenants.
+// New returns a Generator of commands for a number of tenants.
 func New(seed uint64, tenants int) *Generator {
 	g := &Generator{rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
 	for i := range max(tenants, 1) {
@@ -50,8 +50,8 @@ func New(seed uint64, tenants int) *Generator {
 	return g
 }
 
-// Tenants returns the tenants that commands of a Generator of so many name, and
-// those of [Old] and of [Generator.Waiting].
+// Tenants returns the tenants that commands of a Generator of n tenants name, and
+// the tenants of [Old] and of [Generator.Waiting].
 func Tenants(n int) []string {
 	all := []string{oldTenant, LimitedTenant}
 	for i := range max(n, 1) {

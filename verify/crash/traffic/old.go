@@ -9,7 +9,7 @@ import (
 
 const oldTenant = "of-old"
 
-// Old returns commands for so many timers of a tenant that is in no other
+// Old returns commands for a number of timers of a tenant that is in no other
 // traffic: each fires at once or is canceled before it is asked for, and is left
 // alone from then on.
 func Old(timers int, now time.Time) (tenant string, commands []history.Command) {

@@ -71,7 +71,7 @@ func (g *Generator) newer(v history.Version, now time.Time) history.Version {
 	return n
 }
 
-// id makes up the id of a command: a UUID, or whatever else is allowed.
+// id makes up the id of a command: a UUID, or another text that is allowed.
 func (g *Generator) id() string {
 	if g.rand.IntN(2) == 0 {
 		a, b := g.rand.Uint64(), g.rand.Uint64()

@@ -1,4 +1,4 @@
-// Package command is what the programs of this module have in common.
+// Package command has the common code of the programs of this module.
 package command
 
 import (

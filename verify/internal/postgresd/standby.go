@@ -59,7 +59,7 @@ SELECT count(*) > 0 FROM pg_stat_replication
  WHERE application_name = '`+standbyName+`' AND state = 'streaming' AND `+place+` >= pg_current_wal_lsn()`)
 }
 
-// Pause stops the replay. The standby goes on to receive what the primary commits.
+// Pause stops the replay. The standby goes on to receive the commits of the primary.
 func (s *Standby) Pause(ctx context.Context) error {
 	return s.poll(ctx, `SELECT pg_get_wal_replay_pause_state() = 'paused' FROM (SELECT pg_wal_replay_pause()) AS asked`)
 }
