@@ -119,7 +119,7 @@ func found(s symptom.Symptom, values ...any) Check {
 	return Check{Part: s.Part, Reason: s.Seen(values...), Advice: s.Advice(values...), Red: s.Red}
 }
 
-// foundIf is a check that has found a symptom, if there is one.
+// foundIf returns a Check for the symptom, or a green Check if is is false.
 func foundIf(is bool, s symptom.Symptom, values ...any) Check {
 	if !is {
 		return Check{Part: s.Part}
