@@ -20,6 +20,7 @@ type command struct {
 	due    time.Time // zero in a cancel
 	before int       // the command of the key that it replaces; 0 in a schedule
 	at     time.Time // when it was first sent
+	again  bool      // it was sent before, and not answered
 }
 
 // An answer is what a service says to a command.
@@ -128,6 +129,7 @@ func (l *load) send(ctx context.Context, c command) (op int, taken bool) {
 			l.rec.noteAnswer(c, a)
 			return c.op, a != refused
 		}
+		c.again = true
 		if !pause.For(ctx, tryPause) {
 			break
 		}

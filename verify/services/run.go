@@ -68,6 +68,7 @@ var contestants = []contestant{
 	{"nats", "NATS schedules, one server", abilities{true, true}, false, openNATS},
 	{"nats3", "NATS schedules, three servers", abilities{true, true}, false, openCluster},
 	{"river", "River", abilities{true, true}, false, openRiver},
+	{"temporal", "Temporal, development server", abilities{true, true}, false, openTemporal},
 	{"rabbitmq", "RabbitMQ, a queue with a TTL for each delay", abilities{}, false, openRabbitMQ},
 }
 

@@ -18,7 +18,7 @@ const (
 
 // workers are the services whose work runs in a process of the client, by the name in
 // [workerEnv]: that process is one that faults are done to.
-var workers = map[string]func(ctx context.Context, at string) error{"river": workRiver}
+var workers = map[string]func(ctx context.Context, at string) error{"river": workRiver, "temporal": workTemporal}
 
 // WorkerMain works for a service if this process was started for it, and does not return then.
 // Each program that calls [Run] calls it first.
