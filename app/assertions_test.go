@@ -45,7 +45,7 @@ func TestNoCapabilityIsFoundByAssertion(t *testing.T) {
 				is = ok && ports[pkg.Name+"."+e.Sel.Name]
 			}
 			if is {
-				t.Errorf("%s asserts an interface: make what is asked for part of the port", set.Position(e.Pos()))
+				t.Errorf("%s asserts an interface: make the ability part of the port", set.Position(e.Pos()))
 			}
 		}
 		for n := range ast.Preorder(file) {

@@ -51,7 +51,7 @@ type bench struct {
 	store  *sqlite.Store
 	broker broker.Broker             // of producers and consumers; nil: there is none
 	apart  func() broker.Broker      // a connection to the broker for each app, which runs it; nil: they use that of the bench
-	rests  time.Duration             // until what was sent is handled, and an app that starts has caught up
+	rests  time.Duration             // until all commands are handled, and an app that starts has caught up
 	events <-chan *message.Message   // of all tenants
 	due    chan timer.DueTimeReached // the events that the handler of [handle] was called with
 	log    logbuf.Buffer             // of all apps
@@ -262,7 +262,7 @@ func (b *bench) handled(id string, at time.Time) {
 	}
 }
 
-// stats returns what the database of the bench holds.
+// stats returns the counts of the database of the bench.
 func (b *bench) stats() timer.Stats {
 	b.Helper()
 	return statsOf(b, b.store, "")

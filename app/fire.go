@@ -88,7 +88,7 @@ func (a *App) newForwarder() *outbox.Forwarder {
 }
 
 // awaitedShards are shards of which none may be free for a while, as when another instance
-// reads what the database lacks. Then the start of a host goes on.
+// reads the messages that the database lacks. Then the start of a host goes on.
 type awaitedShards struct {
 	outbox.Shards
 	app *App

@@ -64,7 +64,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 // TestInstancesHandleEachEventOnce runs three programs on one PostgreSQL, each of which
 // books timers of two kinds in transactions: two of them handle the one kind, the third the
-// other kind. The first one stops on the way: the second takes over what it leaves. When
+// other kind. The first one stops on the way: the second takes over its events. When
 // that stops too its events wait until there is one again.
 func TestInstancesHandleEachEventOnce(t *testing.T) {
 	t.Parallel()
@@ -250,7 +250,7 @@ func TestOnDueTxOfPgxTakesEffectOnce(t *testing.T) {
 	}
 	var ids string
 	if err := s.DB().QueryRowContext(t.Context(), `SELECT string_agg(id || ' at ' || try, ', ' ORDER BY try) FROM orders`).Scan(&ids); err != nil || ids != "order-1 at 0, order-1 at 5" {
-		t.Errorf("the orders are %q, %v; want what the booking and the fifth try have written", ids, err)
+		t.Errorf("the orders are %q, %v; want the rows of the booking and of the fifth try", ids, err)
 	}
 	if tries != 5 || len(reminded) != 0 {
 		t.Errorf("%d tries, %d more reminders", tries, len(reminded))

@@ -167,7 +167,7 @@ func (w *numberWriter) write(ctx context.Context, limit time.Duration) (settled 
 	return settled, nil
 }
 
-// settledEnds are ends of logs up to which everything has done here what it has to do. That is
+// settledEnds are ends of logs up to which every message has had its effect here. That is
 // known some time after the ends were asked for. An event leaves the outbox a moment after it
 // was published, and a copy of the database from between must read it. The dead letter of a
 // command must be read as long as the command is.

@@ -106,7 +106,7 @@ func TestWhereAStartBegins(t *testing.T) {
 				if unusual := strings.Contains(said, "level=WARN") || strings.Contains(said, "level=ERROR"); unusual != (tt.says != "") || !strings.Contains(said, tt.says) {
 					b.Errorf("want %q: %s", tt.says, said)
 				}
-				for _, l := range tt.logs { // the broker delivers again what is above its floor
+				for _, l := range tt.logs { // the broker delivers messages above its floor again
 					if got, want := recover(tt.logs).read[l.Name], fmt.Sprint(l.Floor, "-", l.Last); got != want {
 						b.Errorf("the next start reads %s of %s, want %s", got, l.Name, want)
 					}

@@ -278,7 +278,7 @@ func (r *recovery) read(ctx context.Context, p reading, begun func()) (Recovered
 		r.progress.Store(&RecoveryProgress{done, left})
 		if time.Since(logged) >= time.Second {
 			logged = time.Now()
-			r.log.InfoContext(ctx, "reading what the database may lack", "commands", done.Commands, "events", done.Events, "left", left, "took", time.Since(began).Round(time.Second))
+			r.log.InfoContext(ctx, "reading messages that the database may lack", "commands", done.Commands, "events", done.Events, "left", left, "took", time.Since(began).Round(time.Second))
 		}
 	}
 	if ahead+p.ahead(broker.Events)+p.ahead(broker.DeadLetter) > tellAfter {
@@ -306,7 +306,7 @@ func (r *recovery) read(ctx context.Context, p reading, begun func()) (Recovered
 	if p.complete() {
 		r.all.Store(&p.interruptions)
 	}
-	log, text := r.log.InfoContext, "read what the broker has above the numbers of the database"
+	log, text := r.log.InfoContext, "read the messages that the broker has above the numbers of the database"
 	switch {
 	case done.Timers+done.Reached > 0:
 		log, text = r.log.WarnContext, "the database was recovered from the broker: it lacked messages"

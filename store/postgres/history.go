@@ -39,8 +39,8 @@ type chronicle struct {
 }
 
 var (
-	errOtherHistory = fmt.Errorf("%w: the database has another history than it had: it failed over to another server, or was restored; a restart reads what it lacks", timer.ErrFatal)
-	errUnknown      = fmt.Errorf("%w: the server was restarted or replaced, and the role may not read which (grant it EXECUTE on pg_control_system and pg_walfile_name): a restart reads what the database lacks", timer.ErrFatal)
+	errOtherHistory = fmt.Errorf("%w: the database has another history than it had: it failed over to another server, or was restored; a restart reads the missing messages", timer.ErrFatal)
+	errUnknown      = fmt.Errorf("%w: the server was restarted or replaced, and the role may not read which (grant it EXECUTE on pg_control_system and pg_walfile_name): a restart reads the missing messages", timer.ErrFatal)
 )
 
 // verify reads the history, and returns an error that wraps [timer.ErrFatal] if it is not the

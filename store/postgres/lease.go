@@ -51,7 +51,7 @@ type lease struct {
 	wall     atomic.Int64 // the same by the wall clock, in Unix milliseconds
 }
 
-var errNoShard = errors.New("another instance reads what the database lacks, or all 256 shards of the outbox have an owner")
+var errNoShard = errors.New("another instance reads the messages that the database lacks, or all 256 shards of the outbox have an owner")
 
 // Own owns a shard that has no owner. From then on events are appended to it.
 func (s *Store) Own(ctx context.Context, r outbox.Receivers) (outbox.Lease, error) {

@@ -212,8 +212,8 @@ func (s *Store) tidyUp(ctx context.Context) {
 	}
 }
 
-// check reports whether another transaction may have a lock on the tables. The error says what is
-// wrong with the database. An idle instance does this all the time, so it is one statement. If
+// check reports whether another transaction may have a lock on the tables. The error names
+// the fault of the database. An idle instance does this all the time, so it is one statement. If
 // that fails, as without one of the tables, the statements that it is made of say why.
 func (s *Store) check(ctx context.Context) (locked bool, err error) {
 	if err := s.ready(ctx); err != nil {

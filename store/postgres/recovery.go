@@ -88,7 +88,7 @@ const (
 func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error {
 	l, err := s.lease(ctx, sqlAlone, "", outbox.Receivers{})
 	if err != nil {
-		return classify("read what the database lacks", err)
+		return classify("read the messages that the database lacks", err)
 	}
 	defer l.Release()
 	switch l.number {
@@ -107,9 +107,9 @@ func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error
 	return err
 }
 
-var errVerifying = errors.New("another instance reads what the database lacks")
+var errVerifying = errors.New("another instance reads the messages that the database lacks")
 
-var errNotAlone = errors.New("the server did not answer for a while: another instance may read what the database lacks")
+var errNotAlone = errors.New("the server did not answer for a while: another instance may read the messages that the database lacks")
 
 // Fired applies published events to their timers, and removes the events from the outbox. It
 // locks timers as commands do.

@@ -10,7 +10,7 @@ import (
 )
 
 // errReplaced says that the content of the file is older than it was.
-var errReplaced = fmt.Errorf("%w: the database file has the content of an older copy: a restart reads what it lacks", timer.ErrFatal)
+var errReplaced = fmt.Errorf("%w: the database file has the content of an older copy: a restart reads the missing messages", timer.ErrFatal)
 
 // Advance writes numbers. This process is the only one that does, so the count of its calls
 // in the file says whether that is still the content that it wrote to.
