@@ -149,7 +149,7 @@ func FuzzQuotas(f *testing.F) {
 			return
 		}
 		if err := book.Validate(); err != nil {
-			t.Fatalf("loaded what is wrong: %v", err)
+			t.Fatalf("loaded a wrong file: %v", err)
 		}
 		if _, err := quota.New(book, timer.ClockFunc(time.Now), quota.Options{}); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 // have that many, and so must http_token where other machines reach it.
 const MinToken = 16
 
-// A Role says what a token is good for.
+// A Role is the set of rights of a token.
 type Role string
 
 // Roles.
@@ -34,8 +34,8 @@ type Token struct {
 	Hash   [sha256.Size]byte // SHA-256 of its text
 }
 
-// LoadTokens returns the tokens of a YAML file. A tenant has one token or a list, and anyone
-// else keys and values. The error joins all mistakes. Each is a [*Mistake], unless the file
+// LoadTokens returns the tokens of a YAML file. A tenant has one token or a list, and other
+// users keys and values. The error joins all mistakes. Each is a [*Mistake], unless the file
 // cannot be read. The error never contains a token.
 func LoadTokens(file string) ([]Token, error) {
 	return loadYAML(yamlFile{what: "file of tokens", name: file}, "lines of tenant: token", (*yamlFile).tokens)

@@ -38,7 +38,7 @@ func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address strin
 // which they are.
 const identifyTimeout = 2 * time.Second
 
-// Answering returns what the service says of itself that answers on http_addr of this machine,
+// Answering returns the readiness of the service that answers on http_addr of this machine,
 // which is shown no token. The error wraps [apiclient.ErrOther] if another program answers, or a
 // service with another database. If this database does not say which it is, any service will do.
 func Answering(ctx context.Context, cfg config.Config) (is admin.Readiness, err error) {

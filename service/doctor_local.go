@@ -19,8 +19,8 @@ import (
 // httpTimeout is how long a service on this machine may take to answer.
 const httpTimeout = 2 * time.Second
 
-// http reports whether the address for HTTP is free, or what the service that answers there
-// says about itself.
+// http reports whether the address for HTTP is free, or the readiness of the service that
+// answers there.
 func (x *examination) http(ctx context.Context) []app.Check {
 	addr, chosen := x.cfg.HTTPAddress()
 	if addr == "" {

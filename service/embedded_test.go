@@ -19,8 +19,8 @@ import (
 	"github.com/event-service-agent/timer-service/service"
 )
 
-// TestSecretOfTheEmbeddedServer has the owner at the embedded server, and looks at what
-// is beside the data.
+// TestSecretOfTheEmbeddedServer has the owner at the embedded server, and looks at the files
+// next to the data.
 func TestSecretOfTheEmbeddedServer(t *testing.T) {
 	t.Parallel()
 	cfg := load(t)

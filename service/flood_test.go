@@ -15,7 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
-// TestInvalidCommandsOfATenantStopNoOther fills the stream with what a tenant sends. Another one
+// TestInvalidCommandsOfATenantStopNoOther fills the stream with messages of a tenant. Another one
 // schedules meanwhile, and after a restart.
 func TestInvalidCommandsOfATenantStopNoOther(t *testing.T) {
 	longtest.NotShort(t)

@@ -15,7 +15,7 @@ import (
 )
 
 // ends returns the error with which a service ends by itself.
-func (r *running) ends() error {
+func (r *runningService) ends() error {
 	r.t.Helper()
 	for r.lines.Scan() {
 	}
@@ -42,7 +42,7 @@ func refused(t *testing.T, err error, words ...string) {
 	}
 }
 
-// TestOneDatabaseOwnsTheCommands starts a service with a database of its own beside
+// TestOneDatabaseOwnsTheCommands starts a service with a database of its own next to
 // another one on the same broker: it is refused by name, and then takes over.
 func TestOneDatabaseOwnsTheCommands(t *testing.T) {
 	t.Parallel()

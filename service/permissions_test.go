@@ -58,8 +58,8 @@ func documented(t *testing.T, without ...string) (url string) {
 }
 
 // TestOptionalPermissionsAreDeniedByName leaves out each of the permissions that the page
-// calls optional. The API refuses a request that needs it, and names the subject; all else
-// works, and doctor finds nothing wrong.
+// calls optional. The API refuses a request that needs it, and names the subject; all others
+// work, and doctor finds nothing wrong.
 func TestOptionalPermissionsAreDeniedByName(t *testing.T) {
 	t.Parallel()
 	const spaces = "\n              "
@@ -159,7 +159,7 @@ func keep(t *testing.T, b broker.Broker) {
 	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
 }
 
-// tails subscribes to what comes from now on.
+// tails subscribes to messages from now on.
 func tails(t *testing.T, b broker.Broker, topic string) <-chan *message.Message {
 	t.Helper()
 	in, err := b.Tail().Subscribe(t.Context(), topic)

@@ -17,7 +17,7 @@ import (
 // would make, and refuses a SQLite file that is absent or has no tables, which a start would change.
 // No service may run on a SQLite file meanwhile.
 func Recover(ctx context.Context, cfg config.Config, dry bool, log *slog.Logger) (done app.Recovered, err error) {
-	if dry && cfg.DBURL.Empty() { // what is open for writing is made, and a log next to it is written into the file
+	if dry && cfg.DBURL.Empty() { // opened for writing, a missing file is made, and a log next to one is written into it
 		reader, err := sqlite.OpenReader(ctx, cfg.DBPath)
 		if err != nil {
 			return done, fmt.Errorf("there is nothing to compare with the broker, of which a start with a new database reads all: %w", err)

@@ -30,8 +30,8 @@ func load(t *testing.T, environ ...string) config.Config {
 	return cfg
 }
 
-// A running is a service at work.
-type running struct {
+// A runningService is a service at work.
+type runningService struct {
 	t     *testing.T
 	lines *bufio.Scanner
 	stop  context.CancelFunc
@@ -40,16 +40,16 @@ type running struct {
 	err   error // of Run, once it was waited for
 }
 
-func run(t *testing.T, cfg config.Config) *running {
+func run(t *testing.T, cfg config.Config) *runningService {
 	t.Helper()
 	return runLogged(t, cfg, quiet)
 }
 
-func runLogged(t *testing.T, cfg config.Config, log *slog.Logger) *running {
+func runLogged(t *testing.T, cfg config.Config, log *slog.Logger) *runningService {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	in, out := io.Pipe()
-	r := &running{t: t, lines: bufio.NewScanner(in), stop: stop, ended: make(chan error, 1)}
+	r := &runningService{t: t, lines: bufio.NewScanner(in), stop: stop, ended: make(chan error, 1)}
 	go func() {
 		r.ended <- service.Run(ctx, cfg, out, log)
 		out.Close()
@@ -59,7 +59,7 @@ func runLogged(t *testing.T, cfg config.Config, log *slog.Logger) *running {
 }
 
 // line returns the rest of the next line that begins with the part.
-func (r *running) line(part string) string {
+func (r *runningService) line(part string) string {
 	r.t.Helper()
 	for r.lines.Scan() {
 		if name, rest, _ := strings.Cut(r.lines.Text(), " "); name == part {
@@ -71,7 +71,7 @@ func (r *running) line(part string) string {
 }
 
 // finish stops the service and returns its error.
-func (r *running) finish() error {
+func (r *runningService) finish() error {
 	r.stop()
 	for r.lines.Scan() { // a pipe blocks its writer
 	}
@@ -80,7 +80,7 @@ func (r *running) finish() error {
 }
 
 // stops fails the test unless the service stops cleanly.
-func (r *running) stops() {
+func (r *runningService) stops() {
 	r.t.Helper()
 	if err := r.finish(); err != nil {
 		r.t.Errorf("Run: %v", err)

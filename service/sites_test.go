@@ -77,7 +77,7 @@ func rabbitSite(t *testing.T) site {
 	}
 }
 
-// sweep removes what the service has made in a server that others use too.
+// sweep removes the objects of the service from a server that others use too.
 func sweep(t *testing.T, direct, prefix string, r broker.Routing) {
 	conn, err := amqp.Dial(direct)
 	if err != nil {

@@ -71,7 +71,7 @@ func TestCloseHasTheTimeThatIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		stop  time.Duration // what is left of the stop
+		stop  time.Duration // time that is left of the stop
 		takes time.Duration
 		fails bool
 		most  time.Duration

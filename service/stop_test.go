@@ -45,7 +45,7 @@ func TestStopWhileAnyBrokerHangs(t *testing.T) {
 	}
 }
 
-// stopLimit is how long a stop may last beside drain_timeout. The service needs five
+// stopLimit is how long a stop may last in addition to drain_timeout. The service needs five
 // seconds for it: the rest is for a busy machine, since a stop that waits for a broker
 // would not end at all.
 const stopLimit = time.Minute
@@ -67,7 +67,7 @@ func due(t *testing.T, path, call string, at time.Time) {
 	}
 }
 
-// awaitReached waits until so many timers of a database have fired, and no event waits.
+// awaitReached waits until a number of timers of a database have fired, and no event waits.
 func awaitReached(t *testing.T, cfg config.Config, n int64) {
 	t.Helper()
 	reader, err := service.Reader(t.Context(), cfg)

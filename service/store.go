@@ -108,7 +108,7 @@ func Reader(ctx context.Context, cfg config.Config) (interface {
 
 // Migrate brings the schema of the database to the version of this binary, and creates a
 // SQLite database if there is none. With reference it also adds a foreign key from timers to
-// the host's table service_calls. It returns the version before and after.
+// the table service_calls of the host program. It returns the version before and after.
 func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to int64, err error) {
 	migrate, tie := postgres.MigrateFrom, postgres.ReferenceServiceCalls
 	if cfg.DBURL.Empty() {

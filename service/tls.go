@@ -40,8 +40,8 @@ func tlsConfig(cfg config.Config) (*tls.Config, error) {
 	return c, nil
 }
 
-// watchCertificate returns the files of the certificate of HTTP, and TLS settings with what was
-// loaded of them last.
+// watchCertificate returns the files of the certificate of HTTP, and TLS settings with the certificate
+// that was loaded last.
 func watchCertificate(cert, key string, log *slog.Logger) (*watchedFile, *tls.Config) {
 	var last atomic.Pointer[tls.Certificate]
 	files := &watchedFile{

@@ -12,9 +12,9 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A counted is a database of ten timers, three of them with commands that are older than
+// A countedReader is a database of ten timers, three of them with commands that are older than
 // an hour, at a broker that keeps what a test says.
-type counted struct {
+type countedReader struct {
 	timer.Reader
 	sync.Mutex
 	logs   []broker.Log
@@ -25,7 +25,7 @@ type counted struct {
 
 // set changes what the broker says and what a count takes from now on, and returns how many
 // counts there were since the call before.
-func (c *counted) set(err error, takes time.Duration) (counts int) {
+func (c *countedReader) set(err error, takes time.Duration) (counts int) {
 	c.Lock()
 	defer c.Unlock()
 	counts, c.counts = c.counts, 0
@@ -33,7 +33,7 @@ func (c *counted) set(err error, takes time.Duration) (counts int) {
 	return counts
 }
 
-func (c *counted) unprotected() *unprotectedCounter {
+func (c *countedReader) unprotected() *unprotectedCounter {
 	return &unprotectedCounter{
 		log: slog.New(slog.DiscardHandler),
 		logs: func(context.Context) ([]broker.Log, error) {
@@ -46,14 +46,14 @@ func (c *counted) unprotected() *unprotectedCounter {
 }
 
 // Timers returns c.
-func (c *counted) Timers() timer.Reader { return c }
+func (c *countedReader) Timers() timer.Reader { return c }
 
 // Stats counts ten timers.
-func (c *counted) Stats(context.Context, timer.TenantID) (timer.Stats, error) {
+func (c *countedReader) Stats(context.Context, timer.TenantID) (timer.Stats, error) {
 	return timer.Stats{Counts: timer.Counts{Scheduled: 10}}, nil
 }
 
-func (c *counted) RegisteredBefore(_ context.Context, before time.Time, _ int) (timer.Unprotected, error) {
+func (c *countedReader) RegisteredBefore(_ context.Context, before time.Time, _ int) (timer.Unprotected, error) {
 	c.Lock()
 	c.counts++
 	takes := c.takes
@@ -82,7 +82,7 @@ func TestUnprotectedGoesByTheOldestMessage(t *testing.T) {
 			"the only log was emptied":   {logs: []broker.Log{{Last: 7}}, want: timer.Unprotected{Before: now, Timers: 3}},
 			"the broker keeps, and says": {logs: []broker.Log{{Last: 1, Oldest: now}}, want: timer.Unprotected{Before: now, Timers: 3}},
 		} {
-			got, err := (&counted{logs: tt.logs}).unprotected().count(t.Context())
+			got, err := (&countedReader{logs: tt.logs}).unprotected().count(t.Context())
 			if err != nil || got.Timers != tt.want.Timers || !got.Before.Equal(tt.want.Before) || (got.Timers == 3) == got.Oldest.IsZero() {
 				t.Errorf("%s: %+v, %v, want %+v", name, got, err, tt.want)
 			}
@@ -95,7 +95,7 @@ func TestUnprotectedGoesByTheOldestMessage(t *testing.T) {
 func TestUnprotectedIsCountedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &counted{err: broker.ErrUnavailable, logs: []broker.Log{{Last: 7, Oldest: time.Now().Add(time.Hour)}}}
+		c := &countedReader{err: broker.ErrUnavailable, logs: []broker.Log{{Last: 7, Oldest: time.Now().Add(time.Hour)}}}
 		u := c.unprotected()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
