@@ -26,7 +26,7 @@ const (
 	runbook   = "../docs/troubleshooting.md"
 )
 
-// A rule is an alert, or what is recorded for one.
+// A rule is an alert, or a recording rule for one.
 type rule struct {
 	Record, Alert, Expr string
 	Labels, Annotations map[string]string
@@ -105,7 +105,7 @@ func TestRulesPassPromtool(t *testing.T) {
 }
 
 // TestRulesUseWhatIsServed compares the metrics and the values of labels that rules and
-// dashboard use with what the service answers.
+// dashboard use with the answer of the service.
 func TestRulesUseWhatIsServed(t *testing.T) {
 	t.Parallel()
 	tel := served(t)
@@ -181,8 +181,8 @@ func TestEachAlertIsTestedAndExplained(t *testing.T) {
 		}
 	}
 	for _, name := range alerts {
-		if beside, fires := tested[name]; !fires || !beside {
-			t.Errorf("%s in %s: fires %v, and beside it does not: %v", name, testsFile, fires, beside)
+		if silent, fires := tested[name]; !fires || !silent {
+			t.Errorf("%s in %s: a case where it fires: %v, and one where it does not: %v", name, testsFile, fires, silent)
 		}
 	}
 	var explained []string
@@ -224,8 +224,8 @@ func selectors(expr string) (found []selector) {
 	return found
 }
 
-// served returns what a selector asks for that is not served: the metric, or any of
-// the values that it names. Prometheus adds the labels job and instance.
+// served returns an error if a selector asks for a metric that is not served, or for a value of
+// a label that is not. Prometheus adds the labels job and instance.
 func (s selector) served(families map[string]*dto.MetricFamily) error {
 	family, isHistogram := families[s.metric], false
 	for _, suffix := range []string{"_bucket", "_count", "_sum"} {

@@ -71,7 +71,7 @@ func TestMetricsAndSpansOfAnEmbeddedAppAreTheHosts(t *testing.T) {
 
 	for _, name := range []string{"timer.lateness.reached", "timer.polling.duration", "timer.timers", "timer.ready", "timer.schedules.processed", "timer.commit.size"} {
 		if _, ok := got[name]; !ok {
-			t.Errorf("the host's provider has no %s, only %v", name, slices.Sorted(maps.Keys(got)))
+			t.Errorf("the provider of the host has no %s, only %v", name, slices.Sorted(maps.Keys(got)))
 		}
 	}
 	if h, ok := got["timer.lateness.reached"].Data.(metricdata.Histogram[float64]); !ok || len(h.DataPoints) != 1 || h.DataPoints[0].Count != 1 {

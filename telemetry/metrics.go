@@ -72,7 +72,7 @@ func newInstruments(meter metric.Meter, counters *app.Counters, forms ...string)
 			"From the due time of a timer until the broker acked its event: how late consumers get it."+about, bounds))
 	}
 	m.polling = seconds("timer.polling.duration", "How long a poll of the database took, with the timers that it fired.", short)
-	m.committing = seconds("timer.commit.duration", "What a commit of commands took.", short)
+	m.committing = seconds("timer.commit.duration", "Duration of a commit of commands.", short)
 	m.fired = numbers("timer.batch.size", "{timer}", "Timers that fired or expired in one transaction.")
 	m.committed = numbers("timer.commit.size", "{command}", "Commands that were committed together.")
 	return m, errors.Join(errs...)

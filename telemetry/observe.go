@@ -77,7 +77,7 @@ func (t *Telemetry) Observe(s Sources) error {
 		observe(t.meter, dueSoon(s), ofDueSoon),
 		observe(t.meter, asked(s.Unprotected), ofUnprotected),
 		observe(t.meter, asked(s.Full), []observedMetric[Limit]{
-			{gauge, "timer.broker.used", "1", "How much of what the broker takes at most is used, by its limit that is closest: 1 is full, 0 also stands for no limit.", func(l Limit, to put) { to(l.Used, "limit", l.Name) }},
+			{gauge, "timer.broker.used", "1", "Used part of the capacity of the broker, by its limit that is closest: 1 is full, 0 also stands for no limit.", func(l Limit, to put) { to(l.Used, "limit", l.Name) }},
 		}),
 		observe(t.meter, asked(s.Disk), []observedMetric[float64]{
 			{gauge, "timer.database.disk.used", "1", "How much of the file system of the database is used: 1 is full.", func(used float64, to put) { to(used) }},
@@ -102,7 +102,7 @@ func waiting(s Sources) func(context.Context) ([]timer.InboxCount, bool) {
 	}
 }
 
-// maxDueSoon is where counts of timers that fall due stop: with so many it takes some 30 ms.
+// maxDueSoon is where counts of timers that fall due stop: a count up to it takes some 30 ms.
 const maxDueSoon = 100_000
 
 // windows are those in which timers that fall due are counted, by their names.

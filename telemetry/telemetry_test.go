@@ -175,7 +175,7 @@ func TestNothingOverdueIsZero(t *testing.T) {
 	}
 }
 
-// TestMetricsWithoutADatabase: what the database does not say is missing, all else is
+// TestMetricsWithoutADatabase: the metrics of the database are missing, all others are
 // there.
 func TestMetricsWithoutADatabase(t *testing.T) {
 	t.Parallel()

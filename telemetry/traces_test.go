@@ -270,7 +270,7 @@ func TestSpanOfAnEventEndsAfterARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "timers.db")
 	inner := gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler))
 	traces, before := inMemory(t)
-	w := &world{t: t, broker: away{inner}, traces: traces, drain: time.Millisecond}
+	w := &world{t: t, broker: awayBroker{inner}, traces: traces, drain: time.Millisecond}
 	w.runOn(path, func(ctx context.Context) {
 		m := message.NewMessage("command-1", envelope.Schedule(order()))
 		if err := inner.Publisher().Publish(ctx, broker.Message{Topic: inner.Routing().Commands, Message: m})[0]; err != nil {
@@ -294,10 +294,10 @@ func TestSpanOfAnEventEndsAfterARestart(t *testing.T) {
 	}
 }
 
-// away is a broker that takes no events.
-type away struct{ *gochannel.Broker }
+// awayBroker is a broker that takes no events.
+type awayBroker struct{ *gochannel.Broker }
 
-func (a away) Publisher() broker.Publisher { return unavailable{} }
+func (a awayBroker) Publisher() broker.Publisher { return unavailable{} }
 
 type unavailable struct{}
 
