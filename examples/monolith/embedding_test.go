@@ -45,7 +45,7 @@ func TestShopTakesCommandsOfABroker(t *testing.T) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, timer.ErrNotFound) { // else the command is on its way
+		if !errors.Is(err, timer.ErrNotFound) { // not found: the command is on its way
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestDocsShowThisExample(t *testing.T) {
 		}
 		for _, block := range blocks {
 			if !strings.Contains(source.String(), unindented(block[1])) {
-				t.Errorf("%s shows what is not tested:\n%s", name, block[1])
+				t.Errorf("%s shows code that is not tested:\n%s", name, block[1])
 			}
 		}
 	}

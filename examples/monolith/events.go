@@ -29,7 +29,7 @@ type (
 	}
 )
 
-// A Bus hands events to those who subscribed to their type, before the publisher goes
+// A Bus hands events to the subscribers of their type, before the publisher goes
 // on. It keeps nothing, and needs not: a DueTimeReached is deleted from the database when
 // all that follows from it was handled, and comes again if the process dies before.
 type Bus struct {

@@ -114,13 +114,13 @@ func TestRescheduleAndCancelUntilItStarts(t *testing.T) {
 	}
 	<-p.done
 	if err := p.Reschedule(t.Context(), e.call(time.Hour)); !errors.Is(err, errNotScheduled) {
-		t.Errorf("to reschedule what is done: %v", err)
+		t.Errorf("reschedule a call that is done: %v", err)
 	}
 	if err := p.Cancel(t.Context(), e.call(0).Key); !errors.Is(err, errNotScheduled) {
-		t.Errorf("to cancel what is done: %v", err)
+		t.Errorf("cancel a call that is done: %v", err)
 	}
 	if got, err := p.timers.Get(t.Context(), canceled.Key); err != nil || got.State != timer.Canceled {
-		t.Errorf("the timer of what was canceled is %v, %v", got.State, err)
+		t.Errorf("the timer of a canceled call is %v, %v", got.State, err)
 	}
 }
 

@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS service_calls (
 	PRIMARY KEY (tenant_id, service_call_id)
 ) STRICT`
 
-// A ServiceCall is an HTTP request that is to be made at a time.
+// A ServiceCall is an HTTP request that is made at a time.
 type ServiceCall struct {
 	timer.Key
 	URL           string

@@ -62,7 +62,7 @@ func NewPage(o *Orchestration, db *sql.DB, a *app.App, store app.Store, log *slo
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// answer shows the page again, or says what is wrong.
+// answer shows the page again, or the error.
 func answer(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, timer.ErrInvalid):

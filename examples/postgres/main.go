@@ -57,7 +57,7 @@ func run(ctx context.Context, url string, out io.Writer) error {
 		return err
 	}
 
-	// The timers, with what the application has.
+	// The timers, on the database of the application.
 	store, b := postgres.New(db, postgres.Options{}), wm.New(pair.publisher, pair.subscriber, pair.options(), log)
 	service, err := app.New(store, b, log, app.Options{RunBroker: true})
 	if err != nil {

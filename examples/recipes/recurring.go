@@ -37,7 +37,7 @@ func (r *Reports) Begin(ctx context.Context, tenant timer.TenantID, first time.T
 	return r.timers.Schedule(ctx, client.Timer{TenantID: tenant, ServiceCallID: reports + "1", DueAt: first})
 }
 
-// End cancels what is scheduled of a tenant.
+// End cancels the waiting timers of a tenant.
 func (r *Reports) End(ctx context.Context, tenant timer.TenantID) error {
 	_, err := r.timers.CancelWhere(ctx, tenant, timer.Selection{Prefix: reports})
 	return err

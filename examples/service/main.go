@@ -1,4 +1,4 @@
-// Command service is a program beside the timer service, which runs as a process of
+// Command service is a program next to the timer service, which runs as a process of
 // its own: it asks for timers over NATS, and does something when they are due.
 // README.md says what it shows.
 package main

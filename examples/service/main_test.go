@@ -13,9 +13,9 @@ import (
 	"github.com/event-service-agent/timer-service/service"
 )
 
-// TestBesideTheService runs the timer service with its embedded NATS server, and the
-// program beside it.
-func TestBesideTheService(t *testing.T) {
+// TestWithTheService runs the timer service with its embedded NATS server, and the
+// program next to it.
+func TestWithTheService(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load(nil, []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0", "TIMER_HTTP_ADDR="}, "")
 	if err != nil {

@@ -25,7 +25,7 @@ func start(t *testing.T) (svc *timertest.Service, r *reminders.Reminders, mail *
 	return svc, reminders.New(svc.Client(), mail.send), mail
 }
 
-// A mailServer keeps what was sent.
+// A mailServer keeps sent mails.
 type mailServer struct {
 	mu   sync.Mutex
 	down bool
