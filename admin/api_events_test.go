@@ -21,15 +21,15 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A heard is an event that a client gets.
-type heard struct {
+// A heardEvent is an event that a client gets.
+type heardEvent struct {
 	name string
 	data map[string]any
 }
 
 // listen connects to /v1/events of a server that listens, and returns the events without the
 // heartbeats.
-func listen(t *testing.T, address, query, token string) <-chan heard {
+func listen(t *testing.T, address, query, token string) <-chan heardEvent {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/v1/events"+query, nil)
 	if err != nil {
@@ -41,11 +41,11 @@ func listen(t *testing.T, address, query, token string) <-chan heard {
 		t.Fatal(answer, err)
 	}
 	t.Cleanup(func() { _ = answer.Body.Close() })
-	events := make(chan heard, 100)
+	events := make(chan heardEvent, 100)
 	connected, once := make(chan struct{}), new(sync.Once)
 	go func() {
 		defer close(events)
-		var one heard
+		var one heardEvent
 		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
 			switch name, value, _ := strings.Cut(lines.Text(), ": "); name {
 			case "event":
@@ -89,7 +89,7 @@ func TestEventsTellWhatHappens(t *testing.T) {
 	during(t, a.Run)
 	<-a.Running()
 	// expect waits for events, in any order: "name tenant.call reason".
-	expect := func(from <-chan heard, want ...string) {
+	expect := func(from <-chan heardEvent, want ...string) {
 		t.Helper()
 		for e := range from {
 			if call := e.data["serviceCallId"]; e.data["tenantId"] == "acme" && (call == "order-1" || call == "order-3") {
@@ -140,8 +140,8 @@ func TestEventsTellWhatHappens(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	for name, from := range map[string]<-chan heard{"all": all, "filtered": filtered, "only": only, "tenant": tenant} {
-		var last heard
+	for name, from := range map[string]<-chan heardEvent{"all": all, "filtered": filtered, "only": only, "tenant": tenant} {
+		var last heardEvent
 		for e := range from {
 			last = e
 		}
@@ -187,10 +187,10 @@ func TestEventsEndWithTheirToken(t *testing.T) {
 		useTokens(t, s, map[timer.TenantID][]string{"acme": {"removed", "moved", "kept"}})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		listen := func(name, value string) *patient {
+		listen := func(name, value string) *deadlineRecorder {
 			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/v1/events?only=published", nil)
 			r.Header.Set(name, value)
-			w := &patient{ResponseRecorder: httptest.NewRecorder()}
+			w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
 			go s.ServeHTTP(w, r)
 			return w
 		}
@@ -198,13 +198,13 @@ func TestEventsEndWithTheirToken(t *testing.T) {
 			return "timer_session=" + post(s, "/login", url.Values{"token": {"full"}}).Result().Cookies()[0].Value
 		}
 		expires := login()
-		ended := map[string]*patient{
+		ended := map[string]*deadlineRecorder{
 			"a removed token": listen("Authorization", "Bearer removed"), "a token of another tenant now": listen("Authorization", "Bearer moved"),
 		}
-		kept := map[string]*patient{
+		kept := map[string]*deadlineRecorder{
 			"a token": listen("Authorization", "Bearer kept"), "the token of all": listen("Authorization", "Bearer full"), "a session": listen("Cookie", expires),
 		}
-		expect := func(all map[string]*patient, end bool) {
+		expect := func(all map[string]*deadlineRecorder, end bool) {
 			t.Helper()
 			synctest.Wait()
 			for what, w := range all {
@@ -219,7 +219,7 @@ func TestEventsEndWithTheirToken(t *testing.T) {
 		expect(ended, true)
 		expect(kept, false)
 		time.Sleep(12 * time.Hour)
-		expect(map[string]*patient{"an expired session": kept["a session"]}, true)
+		expect(map[string]*deadlineRecorder{"an expired session": kept["a session"]}, true)
 		delete(kept, "a session")
 		expect(kept, false)
 	})

@@ -163,12 +163,12 @@ func TestMessagesEndWithTheirToken(t *testing.T) {
 		synctest.Wait()
 		s := admin.New(quiet, admin.Options{Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unreadableTimers{}, Broker: b})
 		useTokens(t, s, map[timer.TenantID][]string{"acme": {"removed", "kept"}})
-		tails := make(map[string]*patient)
+		tails := make(map[string]*deadlineRecorder)
 		ended := make(chan string, 2)
 		for _, token := range []string{"removed", "kept"} {
 			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/v1/messages/events", nil)
 			r.Header.Set("Authorization", "Bearer "+token)
-			w := &patient{ResponseRecorder: httptest.NewRecorder()}
+			w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
 			tails[token] = w
 			go func() {
 				s.ServeHTTP(w, r)

@@ -15,13 +15,13 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// held is a broker of which a visit to dead letters ends when it is released.
-type held struct {
+// heldBroker is a broker of which a visit to dead letters ends when it is released.
+type heldBroker struct {
 	broker.Broker
 	release chan struct{}
 }
 
-func (h held) VisitDeadLetters(ctx context.Context, _ timer.TenantID, _ string, _ broker.DeadLetterVisit) error {
+func (h heldBroker) VisitDeadLetters(ctx context.Context, _ timer.TenantID, _ string, _ broker.DeadLetterVisit) error {
 	select {
 	case <-h.release:
 		return nil
@@ -33,7 +33,7 @@ func (h held) VisitDeadLetters(ctx context.Context, _ timer.TenantID, _ string, 
 // TestTenantHasItsShareOnly of what all share: what one takes is not missing to others.
 func TestTenantHasItsShareOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := held{gochannel.New(gochannel.Options{}, quiet), make(chan struct{})}
+		b := heldBroker{gochannel.New(gochannel.Options{}, quiet), make(chan struct{})}
 		s := admin.New(quiet, admin.Options{
 			Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unreadableTimers{}, Broker: b, Events: admin.NewEvents(),
 		})
@@ -43,7 +43,7 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost"+target, nil)
 			r.Header.Set("Authorization", "Bearer "+token)
 			w := httptest.NewRecorder()
-			go s.ServeHTTP(&patient{ResponseRecorder: w}, r)
+			go s.ServeHTTP(&deadlineRecorder{ResponseRecorder: w}, r)
 			synctest.Wait()
 			return w
 		}
@@ -93,28 +93,28 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 	})
 }
 
-// patient is a recorder that takes deadlines, which a stream sets.
-type patient struct {
+// deadlineRecorder is a recorder that takes deadlines, which a stream sets.
+type deadlineRecorder struct {
 	*httptest.ResponseRecorder
 	mu sync.Mutex
 }
 
 // Write keeps the bytes.
-func (p *patient) Write(b []byte) (int, error) {
+func (p *deadlineRecorder) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ResponseRecorder.Write(b)
 }
 
 // text returns the bytes so far.
-func (p *patient) text() string {
+func (p *deadlineRecorder) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.Body.String()
 }
 
 // SetWriteDeadline does nothing.
-func (*patient) SetWriteDeadline(time.Time) error { return nil }
+func (*deadlineRecorder) SetWriteDeadline(time.Time) error { return nil }
 
 // unreadableTimers answer only the reads that each page needs.
 type unreadableTimers struct{ timer.Reader }

@@ -34,10 +34,10 @@ func ExampleRouting_Validate() {
 	// events topic "timer.commands" lies inside the commands topic "timer.commands", so the service would consume its own messages; rename one
 }
 
-// picky refuses messages without a body.
-type picky struct{}
+// pickyPublisher refuses messages without a body.
+type pickyPublisher struct{}
 
-func (picky) Publish(_ context.Context, messages ...broker.Message) []error {
+func (pickyPublisher) Publish(_ context.Context, messages ...broker.Message) []error {
 	results := make([]error, len(messages))
 	for i, m := range messages {
 		if len(m.Payload) == 0 {
@@ -52,10 +52,10 @@ func (picky) Publish(_ context.Context, messages ...broker.Message) []error {
 func ExamplePublisher() {
 	full, empty := message.NewMessage("1", []byte("{}")), message.NewMessage("2", nil)
 
-	for _, err := range (picky{}).Publish(context.Background(), broker.Message{Topic: "a", Message: full}, broker.Message{Topic: "a", Message: empty}) {
+	for _, err := range (pickyPublisher{}).Publish(context.Background(), broker.Message{Topic: "a", Message: full}, broker.Message{Topic: "a", Message: empty}) {
 		fmt.Println(err)
 	}
-	fmt.Println(broker.NewWatermillPublisher(picky{}).Publish("a", full, empty))
+	fmt.Println(broker.NewWatermillPublisher(pickyPublisher{}).Publish("a", full, empty))
 	// Output:
 	// <nil>
 	// invalid: refused by the broker: it is empty

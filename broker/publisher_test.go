@@ -10,10 +10,10 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// stuck is a publisher that knows no result before its context ends.
-type stuck struct{}
+// stuckPublisher is a publisher that knows no result before its context ends.
+type stuckPublisher struct{}
 
-func (stuck) Publish(ctx context.Context, messages ...broker.Message) []error {
+func (stuckPublisher) Publish(ctx context.Context, messages ...broker.Message) []error {
 	<-ctx.Done()
 	return broker.All(len(messages), ctx.Err())
 }
@@ -24,7 +24,7 @@ func TestPublishEndsWithTheContextOfItsMessage(t *testing.T) {
 	m := message.NewMessage("id", nil)
 	m.SetContext(ctx)
 	cancel()
-	if err := broker.NewWatermillPublisher(stuck{}).Publish("topic", m); !errors.Is(err, context.Canceled) {
+	if err := broker.NewWatermillPublisher(stuckPublisher{}).Publish("topic", m); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that the context was canceled", err)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// A starting is a broker that is ready at a time.
-type starting struct {
+// A startingBroker is a broker that is ready at a time.
+type startingBroker struct {
 	broker.Broker
 	at time.Time
 }
 
 var errStarting = errors.New("it starts")
 
-func (s starting) Ready(context.Context) error {
+func (s startingBroker) Ready(context.Context) error {
 	if time.Now().Before(s.at) {
 		return errStarting
 	}
@@ -28,7 +28,7 @@ func (s starting) Ready(context.Context) error {
 func TestAwaitReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := starting{at: time.Now().Add(time.Second)}
+		b := startingBroker{at: time.Now().Add(time.Second)}
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		if err := broker.AwaitReady(ctx, b); !errors.Is(err, errStarting) {

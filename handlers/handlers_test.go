@@ -246,11 +246,11 @@ func (d *harness) openInbox(t *testing.T) timer.Inbox {
 	return d.inbox
 }
 
-// Waiting counts messages in the inbox, by reason.
-type waiting struct{ overQuota, failed int64 }
+// waitCounts count messages in the inbox, by reason.
+type waitCounts struct{ overQuota, failed int64 }
 
 // waits returns how many messages of a tenant wait.
-func (d *harness) waits(t *testing.T, tenant timer.TenantID) (n waiting) {
+func (d *harness) waits(t *testing.T, tenant timer.TenantID) (n waitCounts) {
 	t.Helper()
 	counts, err := d.inbox.InboxCounts(t.Context(), tenant)
 	if err != nil {
@@ -371,7 +371,7 @@ func TestDeadLetterIsPublishedBeforeTheAck(t *testing.T) {
 	d := newHarness()
 	d.publish = func(context.Context, string, *message.Message) error { return errors.New("broker is down") }
 	d.run(t, routing)
-	if acked, waits := d.deliver("hello"), d.waits(t, timer.NoTenant); !acked || waits != (waiting{failed: 1}) {
+	if acked, waits := d.deliver("hello"), d.waits(t, timer.NoTenant); !acked || waits != (waitCounts{failed: 1}) {
 		t.Errorf("acked %t, %+v: want it to wait, since its dead letter was not published", acked, waits)
 	}
 }

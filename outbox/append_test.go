@@ -140,7 +140,7 @@ func TestAppendEndsWithTheFirstError(t *testing.T) {
 
 func BenchmarkAppend(b *testing.B) {
 	events := eventsToAppend(1000)
-	tx := discard{}
+	tx := discardTx{}
 	for b.Loop() {
 		if err := outbox.Append(b.Context(), tx, insert, envelope.Format{}, events...); err != nil {
 			b.Fatal(err)
@@ -149,9 +149,9 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportMetric(float64(b.N*len(events))/b.Elapsed().Seconds(), "events/s")
 }
 
-// discard is a transaction that does nothing.
-type discard struct{}
+// discardTx is a transaction that does nothing.
+type discardTx struct{}
 
-func (discard) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+func (discardTx) ExecContext(context.Context, string, ...any) (sql.Result, error) {
 	return driver.RowsAffected(0), nil
 }

@@ -19,26 +19,26 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A handled records the events that a handler was called with, and when.
-type handled struct {
+// A handlerLog records the events that a handler was called with, and when.
+type handlerLog struct {
 	mu    sync.Mutex
 	calls map[int64][]time.Duration // by row, since the begin
 	began time.Time
 }
 
-func newHandled() *handled {
-	return &handled{calls: make(map[int64][]time.Duration), began: time.Now()}
+func newHandled() *handlerLog {
+	return &handlerLog{calls: make(map[int64][]time.Duration), began: time.Now()}
 }
 
 // note notes a call and returns how many there were for the row before.
-func (h *handled) note(row outbox.Row) int {
+func (h *handlerLog) note(row outbox.Row) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls[row.Seq] = append(h.calls[row.Seq], time.Since(h.began))
 	return len(h.calls[row.Seq]) - 1
 }
 
-func (h *handled) of(seq int64) []time.Duration {
+func (h *handlerLog) of(seq int64) []time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.calls[seq])
@@ -312,11 +312,11 @@ func TestALostLeaseEndsItsHandlers(t *testing.T) {
 	})
 }
 
-// A broken is an error whose methods fail with a nil pointer.
-type broken struct{ err error }
+// A brokenError is an error whose methods fail with a nil pointer.
+type brokenError struct{ err error }
 
-func (b *broken) Error() string { return b.err.Error() }
-func (b *broken) Unwrap() error { return b.err }
+func (b *brokenError) Error() string { return b.err.Error() }
+func (b *brokenError) Unwrap() error { return b.err }
 
 func TestAnErrorThatPanicsIsAFailureOfItsRow(t *testing.T) {
 	t.Parallel()
@@ -324,7 +324,7 @@ func TestAnErrorThatPanicsIsAFailureOfItsRow(t *testing.T) {
 		l, h := new(table), newHandled()
 		f := forward(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			if h.note(row) == 0 {
-				var none *broken
+				var none *brokenError
 				return false, none // is not nil
 			}
 			return false, nil

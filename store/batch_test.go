@@ -81,9 +81,9 @@ func must(t testing.TB, err error) {
 // commitTime is the duration of a commit of a slow store.
 const commitTime = 10 * time.Second
 
-// A slow store takes its time for a commit, and remembers the committed commands. The
+// A slowStore takes its time for a commit, and remembers the committed commands. The
 // outcome of a command is its timestamp.
-type slow struct {
+type slowStore struct {
 	timer.Store
 	timer.Inbox
 	*testing.T
@@ -96,18 +96,18 @@ type slow struct {
 }
 
 // onSlow runs a test on a slow store, in a bubble.
-func onSlow(t *testing.T, test func(s *slow)) {
+func onSlow(t *testing.T, test func(s *slowStore)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &slow{T: t, writer: make(chan struct{}, 1), began: time.Now()} // one at a time, as in a database
+		s := &slowStore{T: t, writer: make(chan struct{}, 1), began: time.Now()} // one at a time, as in a database
 		s.batch = store.NewBatch(s, s, 0)
 		test(s)
 		s.running.Wait()
 	})
 }
 
-func (s *slow) Schedule(ctx context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+func (s *slowStore) Schedule(ctx context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
 	var calls []timer.ServiceCallID
 	var results []timer.Result
 	for _, c := range commands {
@@ -117,7 +117,7 @@ func (s *slow) Schedule(ctx context.Context, _ time.Time, commands ...timer.Sche
 }
 
 // PutInbox commits messages by their ids.
-func (s *slow) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
+func (s *slowStore) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
 	var ids []timer.ServiceCallID
 	for _, m := range messages {
 		ids = append(ids, timer.ServiceCallID(m.MessageID))
@@ -125,7 +125,7 @@ func (s *slow) PutInbox(ctx context.Context, messages ...timer.InboxMessage) err
 	return s.commit(ctx, ids)
 }
 
-func (s *slow) commit(ctx context.Context, calls []timer.ServiceCallID) error {
+func (s *slowStore) commit(ctx context.Context, calls []timer.ServiceCallID) error {
 	s.writer <- struct{}{}
 	defer func() { <-s.writer }()
 	if s.before != nil {
@@ -151,7 +151,7 @@ func command(call timer.ServiceCallID, n int64) timer.ScheduleTimer {
 
 // call schedules a timer, which ends with an error after a time. It comes after the calls
 // before it.
-func (s *slow) call(ctx context.Context, call timer.ServiceCallID, want error, after time.Duration) {
+func (s *slowStore) call(ctx context.Context, call timer.ServiceCallID, want error, after time.Duration) {
 	s.running.Go(func() {
 		results, err := s.batch.Schedule(ctx, s.began, command(call, 1))
 		if !errors.Is(err, want) || (err == nil) != (len(results) == 1) || time.Since(s.began) != after {
@@ -162,7 +162,7 @@ func (s *slow) call(ctx context.Context, call timer.ServiceCallID, want error, a
 }
 
 // sizes checks how many commands each commit had.
-func (s *slow) sizes(want ...int) {
+func (s *slowStore) sizes(want ...int) {
 	s.Helper()
 	s.running.Wait()
 	var got []int
@@ -175,12 +175,12 @@ func (s *slow) sizes(want ...int) {
 }
 
 func TestCommandAloneIsNotDelayed(t *testing.T) {
-	onSlow(t, func(s *slow) { s.call(s.Context(), "a", nil, commitTime) })
+	onSlow(t, func(s *slowStore) { s.call(s.Context(), "a", nil, commitTime) })
 }
 
 // TestWaitingCommandsShareACommit has each caller check its own outcomes.
 func TestWaitingCommandsShareACommit(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		for i := range 801 {
 			s.running.Go(func() {
 				var commands []timer.ScheduleTimer
@@ -205,7 +205,7 @@ func TestWaitingCommandsShareACommit(t *testing.T) {
 // TestWaitingMessagesShareACommit puts messages into the inbox, of which some callers have
 // several, and then fails a commit of them.
 func TestWaitingMessagesShareACommit(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		put := func(want error, ids ...string) {
 			var messages []timer.InboxMessage
 			for _, id := range ids {
@@ -235,7 +235,7 @@ func TestWaitingMessagesShareACommit(t *testing.T) {
 // TestTenantsShareCommits has an import of one tenant wait, in calls of 500, and then commands of
 // two others: these are in the next commit.
 func TestTenantsShareCommits(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		schedule := func(tenant timer.TenantID, n int) {
 			s.running.Go(func() {
 				c := command("a", 1)
@@ -259,7 +259,7 @@ func TestTenantsShareCommits(t *testing.T) {
 }
 
 func TestCallLargerThanTheLimitIsOneCommit(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		_, err := s.batch.Schedule(s.Context(), time.Now(), slices.Repeat([]timer.ScheduleTimer{command("a", 1)}, 2001)...)
 		must(s, err)
 		s.sizes(2001)
@@ -269,7 +269,7 @@ func TestCallLargerThanTheLimitIsOneCommit(t *testing.T) {
 // TestCommitAfterALargeOneWaits lets commands come one a millisecond, without and
 // after a commit of many.
 func TestCommitAfterALargeOneWaits(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		send := func(n int) {
 			for range n {
 				s.running.Go(func() {
@@ -298,7 +298,7 @@ const precision = 3 * commitTime
 
 // TestCommandsThatWaitShareTheCommitAfterThePrecision has commands come during a commit and after it.
 func TestCommandsThatWaitShareTheCommitAfterThePrecision(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		s.batch = store.NewBatch(s, s, precision)
 		s.call(s.Context(), "a", nil, commitTime)
 		time.Sleep(commitTime / 2)
@@ -312,7 +312,7 @@ func TestCommandsThatWaitShareTheCommitAfterThePrecision(t *testing.T) {
 
 // TestACallerThatWaitsForEachCommandIsNotDelayed has calls follow each other without a pause.
 func TestACallerThatWaitsForEachCommandIsNotDelayed(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		s.batch = store.NewBatch(s, s, precision)
 		for range 100 {
 			_, err := s.batch.Schedule(s.Context(), s.began, command("a", 1))
@@ -327,7 +327,7 @@ func TestACallerThatWaitsForEachCommandIsNotDelayed(t *testing.T) {
 // TestCommitEndsSoonAfterAStop cancels the caller that began a commit, and one that waits, while
 // the database does not answer: both return at once, the commit ends within a second.
 func TestCommitEndsSoonAfterAStop(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		s.before = func(ctx context.Context, _ []timer.ServiceCallID) error {
 			<-ctx.Done()
 			if took := time.Since(s.began); took != time.Second {
@@ -347,7 +347,7 @@ func TestCommitEndsSoonAfterAStop(t *testing.T) {
 var errBusy = errors.New("busy")
 
 func TestErrorThatMayPassIsThatOfAll(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		s.before = func(_ context.Context, calls []timer.ServiceCallID) error {
 			if len(calls) > 1 {
 				return errBusy
@@ -364,7 +364,7 @@ func TestErrorThatMayPassIsThatOfAll(t *testing.T) {
 // TestCallerGivesUp while it waits: it returns at once, and the others go on,
 // also if it was to lead the next commit.
 func TestCallerGivesUp(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		impatient, cancel := context.WithTimeout(s.Context(), time.Second)
 		defer cancel()
 		s.call(s.Context(), "first", nil, commitTime)
@@ -383,7 +383,7 @@ func TestCallerGivesUpAsItLeads(t *testing.T) {
 	t.Parallel()
 	for range 2000 {
 		synctest.Test(t, func(t *testing.T) {
-			b := store.NewBatch(&slow{T: t, writer: make(chan struct{}, 1)}, nil, 0)
+			b := store.NewBatch(&slowStore{T: t, writer: make(chan struct{}, 1)}, nil, 0)
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			call := func(ctx context.Context, after func()) {
@@ -417,7 +417,7 @@ func TestCommitOutlivesItsCaller(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onSlow(t, func(s *slow) {
+			onSlow(t, func(s *slowStore) {
 				s.before = func(ctx context.Context, _ []timer.ServiceCallID) error {
 					if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Hour {
 						s.Error("a commit without a limit")
@@ -441,7 +441,7 @@ func TestCommitOutlivesItsCaller(t *testing.T) {
 
 // TestPanicOfACommitLetsTheOthersGoOn has the store panic in a commit of two.
 func TestPanicOfACommitLetsTheOthersGoOn(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		s.before = func(_ context.Context, calls []timer.ServiceCallID) error {
 			if len(calls) == 2 {
 				panic("broken")

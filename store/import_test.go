@@ -18,14 +18,14 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A spoiled store spoils the timers that it is given.
-type spoiled struct {
+// A spoilingStore spoils the timers that it is given.
+type spoilingStore struct {
 	*sqlite.Store
 	schedule func(n int, commands []timer.ScheduleTimer) error // called with the number of the call
 	calls    int
 }
 
-func (s *spoiled) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+func (s *spoilingStore) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
 	commands = slices.Clone(commands)
 	s.calls++
 	err := s.schedule(s.calls, commands)
@@ -74,7 +74,7 @@ func TestImportThatFails(t *testing.T) {
 		if !strings.HasPrefix(want, context.Canceled.Error()) {
 			ctx = t.Context()
 		}
-		to := &spoiled{Store: open(t, sqlite.Options{}), schedule: schedule}
+		to := &spoilingStore{Store: open(t, sqlite.Options{}), schedule: schedule}
 		if _, err := importFile(ctx, to, strings.NewReader(file), noon, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -94,20 +94,20 @@ func TestImportOfAFileThatChanges(t *testing.T) {
 		"line 2: the file ends here,": strings.NewReader(first[:strings.Index(first, "\n")+1]),
 	} {
 		to := open(t, sqlite.Options{})
-		_, err := importFile(t.Context(), to, &changing{Reader: strings.NewReader(first), next: second}, noon, nil)
+		_, err := importFile(t.Context(), to, &changingFile{Reader: strings.NewReader(first), next: second}, noon, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }
 
-// A changing file is another one when it is read again.
-type changing struct {
+// A changingFile is another one when it is read again.
+type changingFile struct {
 	io.Reader
 	next io.Reader
 }
 
-func (c *changing) Seek(int64, int) (int64, error) {
+func (c *changingFile) Seek(int64, int) (int64, error) {
 	c.Reader = c.next
 	return 0, nil
 }

@@ -16,7 +16,7 @@ import (
 // TestLockedCommandFailsAlone has a commit of several that fails as long as another
 // transaction holds a lock for one of them.
 func TestLockedCommandFailsAlone(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		s.before = func(_ context.Context, calls []timer.ServiceCallID) error {
 			if slices.Contains(calls, "locked") {
 				return timer.ErrLocked
@@ -38,7 +38,7 @@ func TestLockedCommandFailsAlone(t *testing.T) {
 // TestFewLockedCommandsWaitAtOnce has many that wait for locks, for as long as a commit
 // takes, and one that needs a connection too.
 func TestFewLockedCommandsWaitAtOnce(t *testing.T) {
-	onSlow(t, func(s *slow) {
+	onSlow(t, func(s *slowStore) {
 		var at, most atomic.Int64
 		s.before = func(context.Context, []timer.ServiceCallID) error {
 			defer at.Add(-1)

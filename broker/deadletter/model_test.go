@@ -28,14 +28,14 @@ var (
 type model struct {
 	routing   broker.Routing
 	kept      []*message.Message
-	published []sent
+	published []sentMessage
 	publish   func(topic string, msg *message.Message) error // may be nil
 	remove    func(ctx context.Context) error                // may be nil
 	seeks     bool
 	visited   int // dead letters
 }
 
-type sent struct {
+type sentMessage struct {
 	topic string
 	*message.Message
 }
@@ -53,7 +53,7 @@ func (s *model) Publish(ctx context.Context, messages ...broker.Message) []error
 			results[i] = s.publish(m.Topic, m.Message)
 		}
 		if results[i] == nil {
-			s.published = append(s.published, sent{m.Topic, m.Message})
+			s.published = append(s.published, sentMessage{m.Topic, m.Message})
 		}
 	}
 	return results

@@ -12,24 +12,24 @@ import (
 	"github.com/event-service-agent/timer-service/broker/kafka"
 )
 
-// A transactional is a producer that sends its records in transactions.
-type transactional struct {
+// A transactionalProducer is a producer that sends its records in transactions.
+type transactionalProducer struct {
 	*kgo.Client
 	t *testing.T
 }
 
-func newTransactional(t *testing.T, c *cluster, id string) *transactional {
+func newTransactional(t *testing.T, c *cluster, id string) *transactionalProducer {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.url(), ",")...), kgo.TransactionalID(id))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return &transactional{client, t}
+	return &transactionalProducer{client, t}
 }
 
 // begin begins a transaction with records.
-func (p *transactional) begin(topic string, bodies ...string) {
+func (p *transactionalProducer) begin(topic string, bodies ...string) {
 	p.t.Helper()
 	if err := p.BeginTransaction(); err != nil {
 		p.t.Fatal(err)
@@ -42,7 +42,7 @@ func (p *transactional) begin(topic string, bodies ...string) {
 }
 
 // end commits the transaction or aborts it.
-func (p *transactional) end(commit kgo.TransactionEndTry) {
+func (p *transactionalProducer) end(commit kgo.TransactionEndTry) {
 	p.t.Helper()
 	if err := p.EndTransaction(p.t.Context(), commit); err != nil {
 		p.t.Fatal(err)

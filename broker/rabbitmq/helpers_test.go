@@ -32,12 +32,12 @@ var (
 	expect     = brokertest.Expect
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(together{m}) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(parallelRunner{m}) }
 
-// together runs more tests at once than there are processors.
-type together struct{ *testing.M }
+// parallelRunner runs more tests at once than there are processors.
+type parallelRunner struct{ *testing.M }
 
-func (m together) Run() int { return longtest.Waiting(m.M) }
+func (m parallelRunner) Run() int { return longtest.Waiting(m.M) }
 
 // external returns the URL of a server that the tests did not start.
 func external(t testing.TB) string {

@@ -310,26 +310,26 @@ func TestTenantsNeitherForgeNorRead(t *testing.T) {
 	}
 }
 
-// A hostile is a user who tries forbidden requests.
-type hostile struct {
+// A hostileUser is a user who tries forbidden requests.
+type hostileUser struct {
 	testing.TB
 	conn  *amqp.Connection
 	bound map[string]*amqp.Channel // queues of its own that the server has bound
 	heard []string                 // keys of the messages that it has read
 }
 
-func (o *own) hostile(url string) *hostile {
+func (o *own) hostile(url string) *hostileUser {
 	o.Helper()
 	conn, err := amqp.Dial(url)
 	if err != nil {
 		o.Fatal(err)
 	}
 	o.Cleanup(func() { conn.Close() })
-	return &hostile{TB: o, conn: conn, bound: make(map[string]*amqp.Channel)}
+	return &hostileUser{TB: o, conn: conn, bound: make(map[string]*amqp.Channel)}
 }
 
 // try does something on a channel of its own. It returns nil if the server refuses.
-func (h *hostile) try(f func(*amqp.Channel) error) *amqp.Channel {
+func (h *hostileUser) try(f func(*amqp.Channel) error) *amqp.Channel {
 	h.Helper()
 	ch, err := h.conn.Channel()
 	if err != nil {
@@ -341,7 +341,7 @@ func (h *hostile) try(f func(*amqp.Channel) error) *amqp.Channel {
 	return ch
 }
 
-func (h *hostile) publish(exchange, key string, headers amqp.Table) {
+func (h *hostileUser) publish(exchange, key string, headers amqp.Table) {
 	h.Helper()
 	ch := h.try(func(ch *amqp.Channel) error {
 		if err := ch.Confirm(false); err != nil {
@@ -358,7 +358,7 @@ func (h *hostile) publish(exchange, key string, headers amqp.Table) {
 	}
 }
 
-func (h *hostile) listen(exchange, key string) {
+func (h *hostileUser) listen(exchange, key string) {
 	h.Helper()
 	var name string
 	if ch := h.try(func(ch *amqp.Channel) error {
@@ -374,7 +374,7 @@ func (h *hostile) listen(exchange, key string) {
 }
 
 // read notes the messages of a queue.
-func (h *hostile) read(ch *amqp.Channel, queue string) error {
+func (h *hostileUser) read(ch *amqp.Channel, queue string) error {
 	for {
 		in, ok, err := ch.Get(queue, true)
 		if err != nil || !ok {

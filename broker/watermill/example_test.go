@@ -50,7 +50,7 @@ func Example() {
 func ExampleOptions_classify() {
 	errTooLarge := errors.New("message too large") // of your client
 	subscribers := func(string) (message.Subscriber, error) { return nil, errors.ErrUnsupported }
-	b := watermill.New(failing{errTooLarge}, subscribers, watermill.Options{
+	b := watermill.New(failingPublisher{errTooLarge}, subscribers, watermill.Options{
 		Classify: func(err error) error {
 			if errors.Is(err, errTooLarge) {
 				return fmt.Errorf("%w: %w", broker.ErrRefused, err)
@@ -74,11 +74,11 @@ func ExampleOptions_classify() {
 	// <nil>
 }
 
-// A failing publisher has an error for each message.
-type failing struct{ err error }
+// A failingPublisher has an error for each message.
+type failingPublisher struct{ err error }
 
 // Publish returns the error.
-func (f failing) Publish(string, ...*message.Message) error { return f.err }
+func (f failingPublisher) Publish(string, ...*message.Message) error { return f.err }
 
 // Close does nothing.
-func (failing) Close() error { return nil }
+func (failingPublisher) Close() error { return nil }

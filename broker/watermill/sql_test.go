@@ -34,13 +34,13 @@ const oneInFlight = "a subscription has one message in flight"
 
 func TestSQL(t *testing.T) { brokertest.Run(t, sqlFeatures, openSQL) }
 
-// An impatient schema reads all that is committed. The one of watermill-sql reads only
+// An impatientSchema reads all committed rows. The one of watermill-sql reads only
 // rows that are older than each open transaction of the server, whatever its database: next to
 // the tests of other packages a message may wait for minutes.
-type impatient struct{ wmsql.DefaultPostgreSQLSchema }
+type impatientSchema struct{ wmsql.DefaultPostgreSQLSchema }
 
 // SelectQuery leaves out the condition.
-func (s impatient) SelectQuery(topic, group string, offsets wmsql.OffsetsAdapter) wmsql.Query {
+func (s impatientSchema) SelectQuery(topic, group string, offsets wmsql.OffsetsAdapter) wmsql.Query {
 	const condition = "transaction_id < pg_snapshot_xmin(pg_current_snapshot())"
 	q := s.DefaultPostgreSQLSchema.SelectQuery(topic, group, offsets)
 	if !strings.Contains(q.Query, condition) {
@@ -58,7 +58,7 @@ func openSQL(t testing.TB) brokertest.Server {
 	}
 	db.SetMaxOpenConns(20)
 	t.Cleanup(func() { _ = db.Close() })
-	schema := impatient{wmsql.DefaultPostgreSQLSchema{GeneratePayloadType: func(string) string { return "BYTEA" }}} // JSON refuses and rewrites bodies
+	schema := impatientSchema{wmsql.DefaultPostgreSQLSchema{GeneratePayloadType: func(string) string { return "BYTEA" }}} // JSON refuses and rewrites bodies
 	pub, err := wmsql.NewPublisher(db, wmsql.PublisherConfig{SchemaAdapter: schema, AutoInitializeSchema: true}, nil)
 	if err != nil {
 		t.Fatal(err)
