@@ -107,7 +107,7 @@ type reference struct {
 func readDocument(t *testing.T, api, server string) *document {
 	t.Helper()
 	d := &document{T: t, api: api, server: server, compiler: jsonschema.NewCompiler(), seen: make(map[string]bool)}
-	d.compiler.UseLoader(served{d})
+	d.compiler.UseLoader(servedLoader{d})
 	var parsed struct{ Channels map[string]documentChannel }
 	if err := json.Unmarshal(d.get("/asyncapi.json"), &parsed); err != nil {
 		t.Fatal(err)
@@ -116,10 +116,10 @@ func readDocument(t *testing.T, api, server string) *document {
 	return d
 }
 
-// served loads what schemas are compiled from.
-type served struct{ *document }
+// servedLoader loads the sources of schemas.
+type servedLoader struct{ *document }
 
-func (s served) Load(url string) (any, error) {
+func (s servedLoader) Load(url string) (any, error) {
 	return jsonschema.UnmarshalJSON(strings.NewReader(string(s.get(strings.TrimPrefix(url, s.api)))))
 }
 

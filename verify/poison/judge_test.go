@@ -16,8 +16,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A stored message is one that the stream holds.
-type stored struct {
+// A storedMessage is a message of the stream.
+type storedMessage struct {
 	subject string
 	header  map[string][]string
 	body    []byte
@@ -30,9 +30,9 @@ type key struct{ tenant, call string }
 // A judge compares what the stream holds with what was sent.
 type judge struct {
 	*world
-	commands    map[uint64]stored
-	deadLetters map[uint64][]stored // by the position of the original
-	events      map[key][]stored
+	commands    map[uint64]storedMessage
+	deadLetters map[uint64][]storedMessage // by the position of the original
+	events      map[key][]storedMessage
 	seen        map[string]int // fates and reasons, for the report
 	latest      time.Duration  // lateness of the latest event
 	why         string         // it was that late
@@ -42,7 +42,7 @@ type judge struct {
 // read reads the whole stream.
 func (w *world) read() *judge {
 	j := &judge{
-		world: w, commands: make(map[uint64]stored), deadLetters: make(map[uint64][]stored), events: make(map[key][]stored),
+		world: w, commands: make(map[uint64]storedMessage), deadLetters: make(map[uint64][]storedMessage), events: make(map[key][]storedMessage),
 		seen: make(map[string]int), wrong: make(map[string]int),
 	}
 	s, err := w.js.Stream(w.Context(), stream)
@@ -71,13 +71,13 @@ func (w *world) read() *judge {
 		if err != nil {
 			w.Fatal(err)
 		}
-		j.sort(meta.Sequence.Stream, stored{subject: m.Subject(), header: m.Headers(), body: m.Data(), at: meta.Timestamp})
+		j.sort(meta.Sequence.Stream, storedMessage{subject: m.Subject(), header: m.Headers(), body: m.Data(), at: meta.Timestamp})
 	}
 	return j
 }
 
 // sort puts a message where it belongs.
-func (j *judge) sort(seq uint64, m stored) {
+func (j *judge) sort(seq uint64, m storedMessage) {
 	tokens := strings.Split(m.subject, ".")
 	switch {
 	case m.subject == commandsTopic || len(tokens) == 3 && tokens[2] == "timer":
@@ -101,7 +101,7 @@ func (j *judge) sort(seq uint64, m stored) {
 	}
 }
 
-func (m stored) get(name string) string {
+func (m storedMessage) get(name string) string {
 	if len(m.header[name]) != 1 {
 		return ""
 	}
@@ -109,7 +109,7 @@ func (m stored) get(name string) string {
 }
 
 // event reads an event as a consumer does, and holds its header against it.
-func (j *judge) event(m stored) (timer.DueTimeReached, error) {
+func (j *judge) event(m storedMessage) (timer.DueTimeReached, error) {
 	decoded, err := envelope.Decode(m.body)
 	if err != nil {
 		return timer.DueTimeReached{}, err
@@ -127,7 +127,7 @@ func (j *judge) event(m stored) (timer.DueTimeReached, error) {
 }
 
 // has compares the header of a message. A name with an empty value must not be there.
-func (m stored) has(want map[string]string) error {
+func (m storedMessage) has(want map[string]string) error {
 	if len(m.header["Nats-Msg-Id"]) == 0 {
 		delete(want, "Nats-Msg-Id")
 	}
@@ -179,7 +179,7 @@ func (j *judge) check(v *volley) error {
 	return j.checkEvent(v, original, events)
 }
 
-func checkDeadLetter(v *volley, original stored, deadLetters []stored) error {
+func checkDeadLetter(v *volley, original storedMessage, deadLetters []storedMessage) error {
 	if len(deadLetters) != 1 {
 		return fmt.Errorf("it became %d dead letters", len(deadLetters))
 	}
@@ -223,7 +223,7 @@ func visible(topic string) string {
 	}, topic[:min(len(topic), 512)])
 }
 
-func (j *judge) checkEvent(v *volley, command stored, events []stored) error {
+func (j *judge) checkEvent(v *volley, command storedMessage, events []storedMessage) error {
 	if len(events) != 1 {
 		return fmt.Errorf("it fired %d times", len(events))
 	}

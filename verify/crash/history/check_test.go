@@ -36,10 +36,10 @@ func TestCatchesEveryViolation(t *testing.T) {
 			s.schedule("sc", 10, "b", 200).Acked = false
 		}, map[Rule]int{Lost: 1}},
 		{"an event that says it is early", func(s *story) {
-			s.reached(s.schedule("sc", 0, "a", 100), 110, func(f *fired) { f.reachedAt = at(99) })
+			s.reached(s.schedule("sc", 0, "a", 100), 110, func(f *eventDraft) { f.reachedAt = at(99) })
 		}, map[Rule]int{Early: 1}},
 		{"an event that arrives early", func(s *story) {
-			s.reached(s.schedule("sc", 0, "a", 100), 100, func(f *fired) { f.at = at(99) })
+			s.reached(s.schedule("sc", 0, "a", 100), 100, func(f *eventDraft) { f.at = at(99) })
 		}, map[Rule]int{Early: 1, Malformed: 1}},
 		{"an event that comes twice", func(s *story) {
 			c := s.schedule("sc", 0, "a", 100)
@@ -49,17 +49,17 @@ func TestCatchesEveryViolation(t *testing.T) {
 		{"an event that comes twice with other contents", func(s *story) {
 			c := s.schedule("sc", 0, "a", 100)
 			s.reached(c, 110)
-			s.reached(c, 120, func(f *fired) { f.extra = `"x":1,` })
+			s.reached(c, 120, func(f *eventDraft) { f.extra = `"x":1,` })
 		}, map[Rule]int{Duplicate: 1, Changed: 1}},
 		{"an event that comes again under another id", func(s *story) {
 			c := s.schedule("sc", 0, "a", 100)
 			s.reached(c, 110)
-			s.reached(c, 120, func(f *fired) { f.id = eventID("b", c.DueAt) })
+			s.reached(c, 120, func(f *eventDraft) { f.id = eventID("b", c.DueAt) })
 		}, map[Rule]int{SecondID: 1}},
 		{"two timers with one event id", func(s *story) {
 			a, b := *s.schedule("sc-1", 0, "a", 100), *s.schedule("sc-2", 0, "b", 100)
 			s.reached(&a, 110)
-			s.reached(&b, 110, func(f *fired) { f.id = eventID("a", a.DueAt) })
+			s.reached(&b, 110, func(f *eventDraft) { f.id = eventID("a", a.DueAt) })
 		}, map[Rule]int{SharedID: 1}},
 		{"an event for a key of no command", func(s *story) {
 			c := *s.schedule("sc", 0, "a", 100)
@@ -122,10 +122,10 @@ func TestCatchesEveryViolation(t *testing.T) {
 			s.reached(&b, 110)
 		}, map[Rule]int{TwoVersions: 1}},
 		{"an event on the topic of another tenant", func(s *story) {
-			s.reached(s.schedule("sc", 0, "a", 100), 110, func(f *fired) { f.topic = EventsTopic("other") })
+			s.reached(s.schedule("sc", 0, "a", 100), 110, func(f *eventDraft) { f.topic = EventsTopic("other") })
 		}, map[Rule]int{WrongTopic: 1}},
 		{"an event on a topic without consumers", func(s *story) {
-			s.reached(s.schedule("sc", 0, "a", 100), 110, func(f *fired) { f.topic = "svc.acme.other" })
+			s.reached(s.schedule("sc", 0, "a", 100), 110, func(f *eventDraft) { f.topic = "svc.acme.other" })
 		}, map[Rule]int{WrongTopic: 1}},
 		{"a dead letter on the topic of another tenant", func(s *story) {
 			s.poison("?")

@@ -202,7 +202,7 @@ func TestRecorderComparesAttempts(t *testing.T) {
 	var s story
 	c := s.schedule("sc", 0, "a", 100)
 	same := []*Message{s.reached(c, 110), s.reached(c, 120)}
-	other := s.reached(c, 120, func(f *fired) { f.extra = `"x":1,` })
+	other := s.reached(c, 120, func(f *eventDraft) { f.extra = `"x":1,` })
 
 	var r Recorder
 	r.Attempt(*same[0])

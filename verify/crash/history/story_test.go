@@ -70,8 +70,8 @@ func (s *story) accept(c *Sent, ms int) {
 }
 
 // reached publishes the event of a command. Edit changes what it is made of.
-func (s *story) reached(c *Sent, ms int, edit ...func(*fired)) *Message {
-	f := fired{
+func (s *story) reached(c *Sent, ms int, edit ...func(*eventDraft)) *Message {
+	f := eventDraft{
 		topic: EventsTopic(c.Tenant), id: eventID(c.ID, c.DueAt), tenant: c.Tenant, call: c.Call,
 		dueAt: c.DueAt, reachedAt: at(ms), at: at(ms), correlation: c.Correlation, kind: "DueTimeReached",
 	}
@@ -90,13 +90,13 @@ func (s *story) deadLetter(body, topic, reason string) {
 	})
 }
 
-// A fired is an event in the making.
-type fired struct {
+// An eventDraft is an event in the making.
+type eventDraft struct {
 	topic, kind, id, tenant, call, correlation, extra string
 	dueAt, reachedAt, at                              time.Time
 }
 
-func (f fired) message(seq uint64) Message {
+func (f eventDraft) message(seq uint64) Message {
 	body := fmt.Sprintf(`{"id":%q,"type":%q,"tenantId":%q,"aggregateId":%q,"timestampMs":%d,"correlationId":%q,%s`+
 		`"payload":{"tenantId":%q,"serviceCallId":%q,"dueAt":%q,"reachedAt":%q}}`,
 		f.id, f.kind, f.tenant, f.call, f.reachedAt.UnixMilli(), f.correlation, f.extra,
