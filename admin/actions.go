@@ -27,10 +27,10 @@ const publishTimeout = 5 * time.Second
 // [explain] knows; its text is for people.
 type actions struct {
 	timers   timer.Reader
-	broker   broker.Broker                                 // nil: no broker, and what needs one is refused
+	broker   broker.Broker                                 // nil: no broker, and requests that need one are refused
 	apply    func(context.Context, *message.Message) error // applies commands in place of the broker; nil: they need one
-	operator timer.Operator                                // nil: what needs it is refused
-	service  Service                                       // nil: what needs it is refused
+	operator timer.Operator                                // nil: requests that need it are refused
+	service  Service                                       // nil: requests that need it are refused
 	clock    *app.TestClock                                // nil: the time is real
 	maxAhead time.Duration                                 // how far ahead of the clock a command may be
 	audit    *audit

@@ -170,7 +170,7 @@ func below(prefix string, next http.Handler) http.Handler {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Listen starts to listen. If the address is in use, the error says what to set. Some file
+// Listen starts to listen. If the address is in use, the error names the setting. Some file
 // systems can't have a unix socket: then the service runs without it.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.opt.Socket != "" {

@@ -87,7 +87,7 @@ func (q *DeadLetterQuery) selection() selection {
 	return selection{Tenant: timer.TenantID(q.Tenant), Reason: q.Reason, Correlation: q.CorrelationID, From: q.Since.Time, ID: q.ID}
 }
 
-// A RemovedDeadLetter says what became of a dead letter.
+// A RemovedDeadLetter is the result for a dead letter.
 type RemovedDeadLetter struct {
 	DryRun   bool           `json:"dryRun,omitempty" doc:"It would become that: nothing was changed."`
 	ID       string         `json:"id"`
@@ -97,7 +97,7 @@ type RemovedDeadLetter struct {
 	Why      string         `json:"why,omitempty" doc:"Why it was refused, and stays."`
 }
 
-// RemovedDeadLetters say what became of some of the selected dead letters.
+// RemovedDeadLetters are the results for some of the selected dead letters.
 type RemovedDeadLetters struct {
 	DeadLetters []RemovedDeadLetter `json:"deadLetters" nullable:"false"`
 	Next        string              `json:"next,omitempty" doc:"There may be more: ask again, with this as after, and with until."`
@@ -133,7 +133,7 @@ func (a *api) discard(ctx context.Context, in *removalInput) (*reply[RemovedDead
 	return a.remove(ctx, discard, in)
 }
 
-// remove removes a page of the selected dead letters, and says what became of each.
+// remove removes a page of the selected dead letters, and returns the result of each.
 func (a *api) remove(ctx context.Context, how removal, in *removalInput) (*reply[RemovedDeadLetters], error) {
 	s := in.selection()
 	if err := selects(s, in.All); err != nil {

@@ -85,13 +85,13 @@ func (q *ParkedQuery) page(ctx context.Context, timers timer.Reader) ([]timer.Pa
 	return q.selection().parked(ctx, timers, strconv.FormatInt(q.After, 10), q.Limit)
 }
 
-// A ChangedEvent says what became of a parked event.
+// A ChangedEvent is the result for a parked event.
 type ChangedEvent struct {
 	Result string `json:"result" enum:"retried,discarded"`
 	Seq    int64  `json:"seq"`
 }
 
-// ChangedEvents say what became of some of the selected events.
+// ChangedEvents are the results for some of the selected events.
 type ChangedEvents struct {
 	Parked []ChangedEvent `json:"parked" nullable:"false"`
 	Next   string         `json:"next,omitempty" doc:"There may be more: ask again, with this as after."`

@@ -46,7 +46,7 @@ func (a *actions) remove(ctx context.Context, how removal, s selection, f deadle
 	return sum, err
 }
 
-// did says what became of dead letters.
+// did returns the results for dead letters, for people.
 func (r removal) did(sum deadletter.Summary) string {
 	return count(int64(sum.Done), "dead letter") + " " + r.Did + ", " + num(int64(sum.Refused)) + " refused."
 }

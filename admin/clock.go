@@ -18,7 +18,7 @@ type Clock struct {
 	Test bool   `json:"test" doc:"It stands still until it is advanced: the service runs with --test-clock."`
 }
 
-// A ClockMove says what happened while the clock of a test was advanced.
+// A ClockMove counts timers and events while the clock of a test was advanced.
 type ClockMove struct {
 	Now       string `json:"now" format:"date-time"`
 	Reached   int64  `json:"reached" doc:"How many timers fired."`

@@ -59,19 +59,19 @@ var deeds = map[string]deed{
 	"postpone-prefix":     byPrefix.deed(postponeMany),
 	"postpone-correlated": byCorrelation.deed(postponeMany),
 	"replay": lettersDeed(replay, deed{
-		Title: "Replay dead letters", Button: "Replay what is selected",
+		Title: "Replay dead letters", Button: "Replay the selection",
 		Means: "The original commands go to the broker once more, and their dead letters are removed. A command that fails again becomes a new dead letter; the answer says so if that is within a second.",
 	}),
 	"discard": lettersDeed(discard, deed{
-		Title: "Discard dead letters", Button: "Discard what is selected", Danger: true,
+		Title: "Discard dead letters", Button: "Discard the selection", Danger: true,
 		Means: "The dead letters are removed for good. What their commands asked for will not happen.",
 	}),
 	"retry-parked": parkedDeed(retryParked, deed{
-		Title: "Retry parked events", Button: "Retry what is selected",
+		Title: "Retry parked events", Button: "Retry the selection",
 		Means: "The events go back into the outbox and are published as if they were new. An event that the broker refuses again is parked again, with the reason.",
 	}),
 	"discard-parked": parkedDeed(discardParked, deed{
-		Title: "Discard parked events", Button: "Discard what is selected", Danger: true,
+		Title: "Discard parked events", Button: "Discard the selection", Danger: true,
 		Means: "The events are deleted for good: their consumers never learn that these timers have fired, or expired.",
 	}),
 	"pause": {

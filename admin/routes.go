@@ -23,7 +23,7 @@ const (
 	public        rule = iota + 1 // all requests, even without a token
 	anyToken                      // any token: the route shows nothing about tenants
 	tenantToken                   // a token of all tenants or of the tenant in the path; any other gets 404
-	filtered                      // any token: the handler shows what [accessOf] allows
+	filtered                      // any token: the handler shows the data that [accessOf] allows
 	adminToken                    // only tokens of all tenants
 	operatorToken                 // only tokens of all tenants with the role operate
 	metricsToken                  // tokens of all tenants, and those for metrics alone

@@ -108,7 +108,7 @@ func (q rescheduleManyInput) move(now time.Time) (m timer.Move, err error) {
 	return m, err
 }
 
-// moveBy reads how much later timers are to be due.
+// moveBy reads the duration by which timers move.
 func moveBy(text string) (time.Duration, error) {
 	size, earlier := strings.CutPrefix(text, "-")
 	d, err := config.ParseWithUnit(size)

@@ -92,7 +92,7 @@ func (t *tokens) status(token, address string) int {
 	return http.StatusUnauthorized
 }
 
-// networkOf returns what one client has to itself: an address of IPv4, or a /64 of IPv6. Whatever
+// networkOf returns the network that one client has to itself: an address of IPv4, or a /64 of IPv6. Whatever
 // is no address, such as a unix socket, is one client.
 func networkOf(address string) netip.Prefix {
 	ip, _ := netip.ParseAddr(address)
