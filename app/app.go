@@ -30,7 +30,7 @@ import (
 
 // Options tune an [App]. The zero value is ready to use.
 type Options struct {
-	Role            string                      // what instances that share the commands call themselves; default "timer-service"
+	Role            string                      // name of the instances that share the commands; default "timer-service"
 	PollingInterval time.Duration               // longest sleep between polls; default 5s
 	BatchSize       int                         // timers per transaction; default 1000
 	Precision       time.Duration               // shortest time between two transactions of commands, or of timers that fire, while there is traffic; default none
@@ -42,10 +42,10 @@ type Options struct {
 	Clock           timer.Clock                 // default time.Now
 	TestClock       *TestClock                  // takes the place of Clock and Elapsed: time stands still until a test moves it; default none
 	Elapsed         func() time.Duration        // since any fixed time, by a clock that is never set; a Clock that runs ahead of it has jumped; default the monotonic clock
-	Counters        *Counters                   // counts what happens; default none
+	Counters        *Counters                   // counts commands, events and failures; default none
 	Hooks           []Hooks                     // are called when something happens
-	Tracing         Tracing                     // makes spans of what happens; default none
-	Quotas          *quota.Limiter              // what tenants may have; default anything
+	Tracing         Tracing                     // makes spans of commands and events; default none
+	Quotas          *quota.Limiter              // limits of tenants; default none
 	Inbox           handlers.InboxLimits        // limits of waiting messages; MaxWait is at most three quarters of Retention
 	DeadLetters     handlers.DeadLetterLimits   // how many bytes of dead letters are published
 	IgnoreOthers    bool                        // acknowledge messages of a type that is no command, since teams share the commands topic; default: they are dead letters

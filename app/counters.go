@@ -15,7 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Counters count what an [App] does, since the start. The zero value is ready
+// Counters count the work of an [App], since the start. The zero value is ready
 // to use; all methods are safe for concurrent use.
 type Counters struct {
 	mu        sync.Mutex

@@ -111,7 +111,7 @@ func (s awaitedShards) Own(ctx context.Context, r outbox.Receivers) (outbox.Leas
 	}
 }
 
-// receivers returns what gets the events of this instance.
+// receivers returns the receivers of the events of this instance.
 func (a *App) receivers() outbox.Receivers {
 	r := outbox.Receivers{Kind: outbox.ToBroker}
 	for _, h := range a.handling {

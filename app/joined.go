@@ -139,7 +139,7 @@ func (j Joined) where(ctx context.Context, doing string, c timer.SelectionComman
 	return late, err
 }
 
-// apply applies commands, and says what became of them.
+// apply applies commands, and returns their results.
 func (j Joined) apply(ctx context.Context, now time.Time, step timer.SelectionStep) ([]timer.Result, error) {
 	kind := envelope.TypeCancelTimer
 	if len(step.Moves) > 0 {

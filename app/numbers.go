@@ -21,7 +21,7 @@ const numbersInterval = 2 * time.Second
 // the numbers stand for was committed before.
 //
 // It asks only after something happened: a message was settled or published, or the broker was
-// away. What other instances do is theirs to write.
+// away. Other instances write the numbers of their own work.
 type numberWriter struct {
 	recovery *recovery
 	log      *slog.Logger

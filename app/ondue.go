@@ -47,7 +47,7 @@ func (t *Timers) OnDue(prefix string, handle func(ctx context.Context, e timer.D
 	t.app.register(Handler{Prefix: prefix, Handle: handle, Options: opt, from: caller()})
 }
 
-// OnDueTx is as OnDue, with a transaction: what handle writes in it is committed
+// OnDueTx is as OnDue, with a transaction: the writes of handle in it are committed
 // together with the deletion of the event, or not at all. On this database an event
 // takes effect exactly once, however often the process ends. [Timers.ScheduleTx] and
 // [Timers.CancelTx] work in it; Schedule, Cancel and Tx with the context of handle

@@ -98,7 +98,7 @@ func (a *App) Forget(ctx context.Context, tenant timer.TenantID) (forgotten time
 	return forgotten, a.decide(ctx, timer.Decision{TenantID: tenant, Kind: timer.DecidedFiring})
 }
 
-// forget deletes what there is of a tenant, or with a time what there was then, in steps.
+// forget deletes the data of a tenant, or with a time the data from before it, in steps.
 func forget(ctx context.Context, o timer.Operator, tenant timer.TenantID, until time.Time, batch int, between time.Duration) (forgotten timer.Counts, err error) {
 	for {
 		c, err := o.Forget(ctx, tenant, until, batch)

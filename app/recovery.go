@@ -95,7 +95,7 @@ func (r *recovery) readAll() (complete bool, interruptions int64) {
 }
 
 // errAsk says that a change has to be asked for.
-var errAsk = errors.New("run timer-service recover, or start with recover set to auto; timer-service recover --dry-run says what would be read")
+var errAsk = errors.New("run timer-service recover, or start with recover set to auto; timer-service recover --dry-run shows the messages that would be read")
 
 // run reads the messages that the database lacks, for a broker with an id. It does nothing if other
 // instances run on the database, since they have read it. It calls begun if that takes longer.
@@ -323,7 +323,7 @@ type Recovered struct {
 	Timers   int64  // changed by commands that had been taken before: the database had lost them
 	Events   int64  // that were read
 	Reached  int64  // timers that events changed: the database had lost that they fired
-	Spans    []Span // what would be read; only of a dry run
+	Spans    []Span // parts of logs that would be read; only of a dry run
 }
 
 // A Span is the part of a log that a start would read.
@@ -383,7 +383,7 @@ func (a *App) recoverNow(ctx context.Context, dry bool) (done Recovered, err err
 	return r.run(ctx, a.owner.me.Broker, func() {})
 }
 
-// dryRun returns what would be read.
+// dryRun returns the parts of logs that would be read.
 func (r *recovery) dryRun(ctx context.Context) (done Recovered, err error) {
 	p, err := r.plan(ctx, "")
 	if err != nil {

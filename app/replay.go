@@ -354,7 +354,7 @@ func placeOf(headers map[string]string, topic, position string) place {
 	return place{headers[topic], headers[position]}
 }
 
-// Marks are what dead letters, and the marks of operators among them, say about commands.
+// Marks are the facts about commands in dead letters, and in the marks of operators among them.
 type marks struct {
 	dead      map[place]time.Time            // commands that became dead letters, and when
 	forgotten map[timer.TenantID]time.Time   // messages of a tenant from before this time are left out

@@ -36,7 +36,7 @@ func (c *TestClock) Now() time.Time {
 	return c.now
 }
 
-// An Advanced says what happened while a [TestClock] was moved.
+// An Advanced counts timers and events while a [TestClock] was moved.
 type Advanced struct {
 	Now                         time.Time
 	Reached, Expired, Published int64 // timers, and events that the broker or a handler has

@@ -10,7 +10,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Tracing is what makes spans, such as that of [telemetry.Traces]. The zero value
+// Tracing makes spans, such as that of [telemetry.Traces]. The zero value
 // makes none: then an event carries the trace context of its command.
 //
 // [telemetry.Traces]: https://pkg.go.dev/github.com/event-service-agent/timer-service/telemetry#Traces
@@ -25,7 +25,7 @@ type Tracing struct {
 	Context func(ctx context.Context) timer.Trace
 
 	// Due is called when an event is about to be handled in this process. It returns
-	// the context of handling it, and what to call at the end. It must not block. By
+	// the context of handling it, and a function to call at the end. It must not block. By
 	// default it makes no span, and spans of the handler are in the trace of the event.
 	Due func(ctx context.Context, e timer.DueTimeReached) (spanned context.Context, end func(error))
 }

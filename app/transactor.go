@@ -52,7 +52,7 @@ func Tx[T any](ctx context.Context, t *Timers, db Transactor[T], fn func(tx T, i
 }
 
 // OnDueTx is [Timers.OnDueTx] with transactions of another type: the event is deleted
-// with the commit of what handle writes in tx, and schedules or cancels by in.
+// with the commit of the writes of handle in tx, and schedules or cancels by in.
 func OnDueTx[T any](
 	t *Timers, db Transactor[T], prefix string, handle func(ctx context.Context, tx T, in Joined, e timer.DueTimeReached) error, opt OnDueOptions,
 ) {
