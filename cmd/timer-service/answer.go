@@ -22,7 +22,7 @@ import (
 // An object is a JSON object of an answer.
 type object json.RawMessage
 
-// get returns the value of a field as text: a string without its quotes, anything else as JSON, and
+// get returns the value of a field as text: a string without its quotes, other values as JSON, and
 // "" if there is none. A dot leads into the value of a field; "." is the whole object.
 func (o object) get(field string) string {
 	if field == "." {

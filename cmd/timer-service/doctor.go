@@ -16,7 +16,7 @@ func (doctorCmd) Help() string {
 settings, who may read the files, disk and lock, the schema of the database and whether
 it takes writes, what is at the broker and whether it fits, which database owns the
 commands, the clocks, and how many timers only a backup protects. It changes nothing, and
-waits five seconds at most for each. Run it as the user of the service, with the same
+waits at most five seconds for each. Run it as the user of the service, with the same
 settings.
 
 Each line is ok, warning or bad, with what to do. The exit code is 1 if one is bad.

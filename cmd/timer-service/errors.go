@@ -37,7 +37,7 @@ type absentError struct {
 	verb string // the verb that lists the things that do
 }
 
-// Error returns what does not exist.
+// Error names the absent thing.
 func (a *absentError) Error() string { return a.what + ": not found" }
 
 // Unwrap returns the class of the error.

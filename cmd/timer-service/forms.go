@@ -74,7 +74,7 @@ func some(n string) string {
 	return n
 }
 
-// resultText says what became of a row, or would.
+// resultText describes the result for a row, also of a dry run.
 func resultText(row string) string {
 	if object(row).get("dryRun") == "true" {
 		return "would be " + object(row).get("result")

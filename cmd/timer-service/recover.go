@@ -58,7 +58,7 @@ type recoveryResult struct {
 	Logs     []readLog `json:"logs"`    // of a dry run
 }
 
-// A readLog is what would be read of a log.
+// A readLog is the part of a log that would be read.
 type readLog struct {
 	Log   string    `json:"log"`
 	Kind  string    `json:"kind"`

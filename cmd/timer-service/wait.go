@@ -107,10 +107,10 @@ func (w waitOptions) expired(key timer.Key) error {
 	return fmt.Errorf("%v: %w within %s", key, errNoAnswer, config.FormatDuration(time.Duration(w.timeout)))
 }
 
-// reasonTimeout is how long the service may take to say what delays a timer.
+// reasonTimeout is how long the service may take to name the cause of a delay.
 const reasonTimeout = 2 * time.Second
 
-// delayedBy asks what delays a timer or its command, as far as the token may know.
+// delayedBy asks for the cause of the delay of a timer or its command, as far as the token may know.
 func (p *publishResult) delayedBy(ctx context.Context, c *apiclient.Client) string {
 	ctx, cancel := context.WithTimeout(ctx, reasonTimeout)
 	defer cancel()
