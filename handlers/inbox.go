@@ -13,7 +13,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// These bound what an inbox has in flight.
+// These bound the messages of an inbox in flight.
 const (
 	maxRows       = 256                   // in all
 	maxTenantRows = 32                    // of a tenant in one call of TakeInbox; a tenant that has as many in flight is left out
@@ -264,7 +264,7 @@ func (r *row) done() { r.inbox.outcomes <- outcome{row: r, deleted: true} }
 // wait has a row handled again.
 func (r *row) wait(next timer.InboxMessage) { r.inbox.outcomes <- outcome{row: r, next: next} }
 
-// settle records what became of a row.
+// settle records the outcome of a row.
 func (b *inbox) settle(o outcome) {
 	q := b.queues[o.row.TenantID]
 	if q.undecided == o.row {
@@ -290,7 +290,7 @@ func (b *inbox) back(r *row) {
 	b.deferred = append(b.deferred, r.again(b.clock.Now()))
 }
 
-// write writes what became of rows. What fails is written later.
+// write writes the outcomes of rows. Failed writes are repeated later.
 func (b *inbox) write(ctx context.Context) {
 	for settled := true; settled; {
 		select {

@@ -173,7 +173,7 @@ func (h *Handlers) leaveCanceled(d *receivedMessage) error {
 // selectWaiting cancels the timers of a row that were canceled while their commands waited. They
 // get tombstones: the broker may deliver the commands again. The others have the due times to
 // which they were moved, and the version of their message, as whose commands they are applied
-// together. After that moves give them the versions of what moved them.
+// together. After that they have the versions of the moves.
 func (h *Handlers) selectWaiting(d *receivedMessage) (canceled, others, moves []timer.ScheduleTimer, err error) {
 	if d.row == nil {
 		return nil, d.schedules, nil, nil
