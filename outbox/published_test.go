@@ -13,10 +13,10 @@ import (
 	"github.com/event-service-agent/timer-service/outbox"
 )
 
-// A publisher takes a batch.
-type publisher func(...broker.Message) []error
+// A publishFunc takes a batch.
+type publishFunc func(...broker.Message) []error
 
-func (p publisher) Publish(_ context.Context, messages ...broker.Message) []error {
+func (p publishFunc) Publish(_ context.Context, messages ...broker.Message) []error {
 	return p(messages...)
 }
 
@@ -28,7 +28,7 @@ func TestPublishedSaysWhenTheBrokerAcked(t *testing.T) {
 		l, began := new(table), time.Now()
 		l.append("a", "b", "c")
 		failed := false
-		slow := publisher(func(messages ...broker.Message) []error {
+		slow := publishFunc(func(messages ...broker.Message) []error {
 			results := make([]error, len(messages))
 			for i, m := range messages {
 				if m.Topic == "b" && !failed {

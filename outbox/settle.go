@@ -18,7 +18,7 @@ const (
 	maxFlush      = 4096
 )
 
-// An outcome says what became of rows at their destination: topics of the broker, or a handler.
+// An outcome is the result of rows at their destination: topics of the broker, or a handler.
 type outcome struct {
 	acked    []Place
 	events   []*message.Message // of the acked

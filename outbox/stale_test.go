@@ -15,24 +15,24 @@ import (
 	"github.com/event-service-agent/timer-service/outbox"
 )
 
-// A reader is a table whose reads end as a function says, with the rows that they have read before.
-type reader struct {
+// A cutTable is a table whose reads end as a function says, with the rows that they have read before.
+type cutTable struct {
 	*table
 	ends func() error
 }
 
-func (r *reader) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
+func (r *cutTable) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
 	rows, err := r.table.Head(ctx, after, limit)
 	return rows, cmp.Or(err, r.ends())
 }
 
-func (r *reader) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
+func (r *cutTable) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
 	rows, err := r.table.Deferred(ctx, now, from, limit, each)
 	return rows, cmp.Or(err, r.ends())
 }
 
 // arrive appends n rows, one after each pause, and waits until the forwarder has settled them.
-func (r *reader) arrive(f *outbox.Forwarder, n int, pause time.Duration) {
+func (r *cutTable) arrive(f *outbox.Forwarder, n int, pause time.Duration) {
 	for range n {
 		r.append("a")
 		f.Appended(1)
@@ -50,7 +50,7 @@ func TestStaleReadPublishesNothingAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				slow := func() error { time.Sleep(rand.N(time.Second)); return nil }
-				l, p := &reader{new(table), slow}, new(model)
+				l, p := &cutTable{new(table), slow}, new(model)
 				p.takes = func(broker.Message) time.Duration { return 300 * time.Millisecond }
 				var left atomic.Int64
 				left.Store(int64(fails))
@@ -78,7 +78,7 @@ func TestReadThatEndsHalfwayHoldsNoRow(t *testing.T) {
 			}
 			return nil
 		}
-		l, p := &reader{new(table), halfway}, new(model)
+		l, p := &cutTable{new(table), halfway}, new(model)
 		var failed sync.Map
 		p.publish = func(m broker.Message) error {
 			if _, again := failed.LoadOrStore(m.UUID, true); !again {
