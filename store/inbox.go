@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// An Inbox does what of a [timer.Inbox] does not depend on the database. A database embeds it
+// An Inbox is the part of a [timer.Inbox] that does not depend on the database. A database embeds it
 // and adds PutInbox and DeferInbox.
 type Inbox struct {
 	SQL    InboxStatements

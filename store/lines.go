@@ -96,7 +96,7 @@ func (s stamp) IsZero() bool { return time.Time(s).IsZero() }
 // MarshalText returns the time as messages carry it.
 func (s stamp) MarshalText() ([]byte, error) { return []byte(envelope.FormatTime(time.Time(s))), nil }
 
-// UnmarshalText accepts what MarshalText returns.
+// UnmarshalText accepts the form of MarshalText.
 func (s *stamp) UnmarshalText(text []byte) error {
 	t, err := time.Parse("2006-01-02T15:04:05.000Z", string(text))
 	if err != nil || t.IsZero() {

@@ -20,7 +20,7 @@ import (
 // A script is a purger that plays a list of steps, then finds nothing.
 type script struct {
 	steps []step
-	calls []call
+	calls []purgeCall
 }
 
 type step struct {
@@ -28,14 +28,14 @@ type step struct {
 	err     error
 }
 
-type call struct {
+type purgeCall struct {
 	at     time.Time
 	before time.Time
 	limit  int
 }
 
 func (s *script) Purge(_ context.Context, before time.Time, limit int) (int, error) {
-	s.calls = append(s.calls, call{time.Now(), before, limit})
+	s.calls = append(s.calls, purgeCall{time.Now(), before, limit})
 	if len(s.steps) == 0 {
 		return 0, nil
 	}

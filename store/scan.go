@@ -67,7 +67,7 @@ func Scan(columns ...any) func(Scanner) error {
 	return func(row Scanner) error { return row.Scan(columns...) }
 }
 
-// Collect returns a function that appends what read returns for each row to a list.
+// Collect returns a function that appends the result of read for each row to a list.
 func Collect[T any](list *[]T, read func(Scanner) (T, error)) func(Scanner) error {
 	return func(row Scanner) error {
 		v, err := read(row)

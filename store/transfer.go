@@ -19,7 +19,7 @@ import (
 // Nothing was imported.
 var ErrNotEmpty = errors.New("the database is not empty")
 
-// A Source is a database that an export is read from. What embeds a [Reader] is one.
+// A Source is a database that an export is read from. A type that embeds a [Reader] is one.
 type Source interface {
 	timer.Reader
 	Waiting(ctx context.Context, after int64, limit int) ([]timer.InboxMessage, error)
@@ -79,7 +79,7 @@ func Export(ctx context.Context, from Source, at time.Time, w io.Writer, progres
 	return exportAll(ctx, from, at, w, newTally(StageExport, progress))
 }
 
-// exportAll writes what [Export] does.
+// exportAll writes an export, as [Export] does.
 func exportAll(ctx context.Context, from Source, at time.Time, w io.Writer, t *tally) (Summary, error) {
 	return writeExport(w, at, t,
 		func(yield func(*timer.Entry) error) error { return timers(ctx, from, yield) },

@@ -121,7 +121,7 @@ func TestWatchReportsCountsThatCannotBeFolded(t *testing.T) {
 		must(t, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	said := listener{to: "not now", stop: stop}
+	said := stopWriter{to: "not now", stop: stop}
 	s.opt.Log = slog.New(slog.NewTextHandler(&said, nil))
 	if err := s.Watch(ctx); err != nil {
 		t.Errorf("Watch: %v", err)
@@ -131,14 +131,14 @@ func TestWatchReportsCountsThatCannotBeFolded(t *testing.T) {
 	}
 }
 
-// A listener stops the watch when a log says something.
-type listener struct {
+// A stopWriter stops the watch when a log says something.
+type stopWriter struct {
 	to   string
 	stop context.CancelFunc
 	text string
 }
 
-func (l *listener) Write(text []byte) (int, error) {
+func (l *stopWriter) Write(text []byte) (int, error) {
 	l.text += string(text)
 	if strings.Contains(l.text, l.to) {
 		l.stop()

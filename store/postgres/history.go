@@ -61,7 +61,7 @@ func (s *Store) verify(ctx context.Context) error {
 	return h.compare(now)
 }
 
-// columns returns what history.sql and started.sql read.
+// columns returns the columns of history.sql and started.sql.
 func (c *chronicle) columns() []any {
 	return []any{&c.started, &c.cluster, &c.timeline, &c.position, &c.written}
 }

@@ -57,7 +57,7 @@ func TestHostWithOtherDefaults(t *testing.T) {
 	}
 }
 
-// TestHostWithOneConnection leaves no connection to anybody else.
+// TestHostWithOneConnection leaves no connection to others.
 func TestHostWithOneConnection(t *testing.T) {
 	t.Parallel()
 	place := pgtest.URL(t)

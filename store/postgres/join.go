@@ -44,7 +44,7 @@ func (s *Store) join(send sendFunc) *hostTransaction {
 	return j
 }
 
-// sender returns what sends statements in a transaction: together if it is one of Transact.
+// sender returns the function that sends statements in a transaction: together if it is one of Transact.
 func (s *Store) sender(tx *sql.Tx) sendFunc {
 	if send, ok := s.hosted.Load(tx); ok {
 		return send.(sendFunc)

@@ -360,7 +360,7 @@ func explained(t *testing.T, s *Store, name string, args ...any) (rows, blocks i
 	return int(plans[0].Plan.Rows), plans[0].Plan.Hit + plans[0].Plan.Read
 }
 
-// TestASnapshotSlowsNoTimer has a transaction of somebody else hold a snapshot, so that no
+// TestASnapshotSlowsNoTimer has a foreign transaction hold a snapshot, so that no
 // row that died can be removed, while timers are scheduled, fire, and are published.
 func TestASnapshotSlowsNoTimer(t *testing.T) {
 	t.Parallel()

@@ -75,7 +75,7 @@ func (s *Store) fence(own, fenced bool) error {
 	return nil
 }
 
-// A serverState is what server.sql and tables.sql read.
+// A serverState is a row of server.sql and tables.sql.
 type serverState struct {
 	number                      int64
 	version, synchronous, fsync string
@@ -104,7 +104,7 @@ func (s *Store) CheckServer(ctx context.Context) error {
 	return now.check(s.opt.Durability)
 }
 
-// products is what PostgreSQL calls itself, and services that run it.
+// products are the names of PostgreSQL, and of services that run it.
 var products = regexp.MustCompile(`^PostgreSQL \d[\d.]*((alpha|beta|rc)\d+|devel)?( .*)?$`)
 
 // checkProduct returns an error that wraps [timer.ErrFatal] if a server only speaks the protocol of

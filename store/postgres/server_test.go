@@ -254,7 +254,7 @@ func TestAConnectionThatIsClosedMeanwhileIsAnError(t *testing.T) {
 }
 
 // TestATimerOfAHostIsExpectedForASecond has a host schedule in a transaction that is open
-// while nothing else waits, and the poller search meanwhile.
+// while no other statement waits, and the poller search meanwhile.
 func TestATimerOfAHostIsExpectedForASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

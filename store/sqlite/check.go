@@ -25,7 +25,7 @@ const slowCommit = 5 * time.Second
 // errLocked says that transactions wait for one that does not end.
 var errLocked = errors.New("another program holds the write lock of the file, or a transaction does not end")
 
-// Check returns what keeps the database from working, as far as it can be found
+// Check returns the fault that keeps the database from working, as far as it can be found
 // without a write: the file is gone or replaced (then the error wraps
 // [timer.ErrFatal]), it can't be read, its file system is full or read-only, or
 // another program holds the write lock.

@@ -117,7 +117,7 @@ func lookForVersion(ctx context.Context, db *sql.DB) (v int64, err error) {
 	return v, err
 }
 
-// versions is what goose makes for the version of the schema.
+// versions is the table of goose for the version of the schema.
 const versions = `CREATE TABLE ` + migration.Table + ` (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     version_id INTEGER NOT NULL,

@@ -21,7 +21,7 @@ func newReader(reads *sql.DB) *Reader {
 	return r
 }
 
-// Close closes what OpenReader opened.
+// Close closes the handle of OpenReader.
 func (r *Reader) Close() error { return r.reads.Close() }
 
 // DatabaseID returns the id of [Store.Identity].

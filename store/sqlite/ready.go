@@ -210,7 +210,7 @@ type identity struct {
 	log  os.FileInfo // the write-ahead log; nil if it may come and go
 }
 
-// logSuffix is what SQLite names a write-ahead log by.
+// logSuffix is the end of the name of a write-ahead log of SQLite.
 const logSuffix = "-wal"
 
 // LogSize returns how many bytes the write-ahead log of a database file has, 0 if there is

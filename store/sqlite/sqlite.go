@@ -183,7 +183,7 @@ func connect(dsn string, limit int) *sql.DB {
 	return db
 }
 
-// Close waits for the transaction at work, closes what Open opened, and unlocks the file. A
+// Close waits for the transaction at work, closes the handles of Open, and unlocks the file. A
 // store made by [New] leaves its handle open. It must not be used afterwards.
 func (s *Store) Close() error {
 	<-s.turn

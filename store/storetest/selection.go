@@ -78,7 +78,7 @@ func rescheduleSelected(s *suite) {
 		s.same(string(call), s.get(key("acme", call)).DueAt, want)
 	}
 	before.DueAt, before.Version = noon.Add(2*time.Hour), version(5)
-	s.same("all else stays", s.get(whole.Key), before)
+	s.same("all others stay", s.get(whole.Key), before)
 	s.same("canceled", s.get(key("acme", "canceled")).State, timer.Canceled)
 	s.same("no tombstone", len(s.list("acme", timer.Filter{Prefix: "none"}).Entries), 0)
 	s.same("other", s.get(key("other", "call-000000")).DueAt, noon.Add(time.Hour))

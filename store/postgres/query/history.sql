@@ -1,4 +1,4 @@
--- Read what tells the history of this server from another one, and how far it has come: when
+-- Read the values that tell the history of this server from another one, and how far it has come: when
 -- the server was started, the identifier of the cluster, the timeline, the position to which it
 -- writes its log, and the last row of the numbers.
 SELECT pg_postmaster_start_time(),
