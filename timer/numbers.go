@@ -31,7 +31,7 @@ const (
 	DecidedForgotten DecisionKind = "forgotten" // to forget a tenant
 )
 
-// A Decision is what an operator decided about a tenant. The database keeps the last one of
+// A Decision is a decision of an operator about a tenant. The database keeps the last one of
 // each kind, and the broker a mark of it, from which a start reads it if the database was lost.
 type Decision struct {
 	TenantID  TenantID // empty: about all

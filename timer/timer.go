@@ -66,7 +66,7 @@ type DueTimeReached struct {
 	ExpiresAt     time.Time // when it would have expired; zero if it never would
 	ReachedAt     time.Time // when it fired, or expired (see State), by the service's clock; never before DueAt
 	CorrelationID string    // of the command; may be empty
-	Trace         Trace     // of the firing if that is traced, else of the command; may be empty
+	Trace         Trace     // of the firing, or of the command if the firing is not traced; may be empty
 	Data          string    // of the command, byte for byte; may be empty
 	Again         time.Time // when an operator had it published once more, as a message with an id of its own; zero the first time; not on the wire
 }
@@ -94,7 +94,7 @@ type TimerExpired struct {
 	ExpiresAt     time.Time // from then on it must not fire any more
 	ExpiredAt     time.Time // when it expired, by the service's clock; never before ExpiresAt
 	CorrelationID string    // of the command; may be empty
-	Trace         Trace     // of the firing if that is traced, else of the command; may be empty
+	Trace         Trace     // of the firing, or of the command if the firing is not traced; may be empty
 	Data          string    // of the command, byte for byte; may be empty
 }
 
