@@ -100,7 +100,7 @@ type DeadLetters interface {
 	// VisitDeadLetters calls visit with the dead letters of a tenant that exist when the
 	// visit begins, oldest first, in batches of some hundred. Where tenants share a topic it
 	// calls visit with those of the others, too: [Routing.DeadLetterOf] tells whose they are.
-	// What visit returns is removed for good, also if it returns an error, too. With from, the
+	// Messages that visit returns are removed for good, also if it returns an error, too. With from, the
 	// [MetaSeek] of a dead letter, the visit begins with that one, or behind it if it is gone;
 	// an empty from is the first one, and a driver that sets no MetaSeek ignores it. The caller
 	// has validated the tenant: see [ValidateVisit]. The tenant "" means all; the error is

@@ -47,7 +47,7 @@ type Publisher interface {
 	// never will, an error that wraps [ErrUnavailable] if the broker is away, and any other
 	// error if this topic or partition fails now. After an error other than ErrRefused the
 	// message may have been published. After an [ErrDeadLettersFull] it was not, and its
-	// publisher drops it, so that dead letters do not fill what commands and events need.
+	// publisher drops it, so that dead letters do not fill the space of commands and events.
 	//
 	// The failure of one message changes no result of another. Messages of one topic and key
 	// are sent in the given order. Publish returns when all results are known. Messages

@@ -57,7 +57,7 @@ type obstacle struct {
 }
 
 // removeConsumed removes the oldest consumed messages until the stream is down to five
-// eighths of its limit, or returns what prevents that. It removes commands before the
+// eighths of its limit, or returns the obstacle. It removes commands before the
 // events that followed from them: a recovery that found a command without its event would
 // fire it again. Dead letters and messages on other subjects stay.
 func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (blocked obstacle, err error) {

@@ -79,7 +79,7 @@ type visitor struct {
 // all visits as many dead letters as the queue had when the first one was taken, and gives
 // back the ones that were not removed.
 func (v *visitor) all(ctx context.Context) (err error) {
-	// A queue reports its number of messages before it has requeued what other
+	// A queue reports its number of messages before it has requeued messages that other
 	// consumers have given back (in rabbit_amqqueue_process.erl, 3.10, "stat" goes first). When the first
 	// message is taken from it, it has requeued them. So the number is asked for then.
 	for more := true; more && v.number <= v.left && err == nil && ctx.Err() == nil; {

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Access says which client may do what at a [Server]. The owner may do everything. All
+// Access has the rights of clients at a [Server]. The owner may do everything. All
 // other clients are guests: they publish commands and read events, directly or with
 // consumers of their own. They may do nothing more.
 //

@@ -38,7 +38,7 @@ type Options struct {
 	StoreDir   string  // where streams are kept; it is made, readable to its owner only; required
 	DontListen bool    // for this process only: Port is not used and URL is empty
 	SyncLazily bool    // ack before the disk has it: a power cut loses about a second
-	Access     *Access // which client may do what; nil: each may do everything
+	Access     *Access // rights of clients; nil: each may do everything
 }
 
 // A Server is a NATS server with JetStream in this process. Unless SyncLazily is
