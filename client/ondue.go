@@ -32,7 +32,7 @@ type OnDueOptions struct {
 	// nil, the work is done once.
 	Once func(ctx context.Context, id string, handle func(ctx context.Context) error) error
 
-	// Invalid says what becomes of a message that can't be read as one of the
+	// Invalid decides about a message that can't be read as one of the
 	// contract. The message is acked if it returns nil. Default: the error is that
 	// of the handler, for the poison queue of the router, see [IsInvalid].
 	Invalid func(msg *message.Message, err error) error

@@ -14,7 +14,7 @@ import (
 // with one now, in this process, the later one is newer: ids only grow.
 func NewVersion(now time.Time) timer.Version { return version(timer.Version{}, now) }
 
-// version returns v, completed with what [NewVersion] returns.
+// version returns v, completed by [NewVersion].
 func version(v timer.Version, now time.Time) timer.Version {
 	v.TimestampMS = cmp.Or(v.TimestampMS, now.UnixMilli())
 	if v.CommandID == "" {
