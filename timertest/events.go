@@ -49,7 +49,7 @@ func record(b broker.Broker) (*recorder, error) {
 
 // keep keeps an event, if a message is one.
 func (r *recorder) keep(m *message.Message) {
-	decoded, _ := envelope.Decode(m.Payload) // what does not decode has no payload
+	decoded, _ := envelope.Decode(m.Payload) // a body that does not decode has no payload
 	e, ok := decoded.Payload.(timer.DueTimeReached)
 	if !ok {
 		return

@@ -59,7 +59,7 @@ func (s *Service) list(f timer.Filter) (all []timer.Entry) {
 }
 
 const (
-	idleLimit = time.Hour        // of fake time, for what takes some
+	idleLimit = time.Hour        // of fake time, for work that takes some
 	minStep   = time.Millisecond // between two looks, or a part of the time so far, if that is longer
 	stepPart  = 32
 	askLimit  = time.Second // of fake time, for the answer of the broker
@@ -68,7 +68,7 @@ const (
 // AwaitIdle returns when the service has nothing to do: each command that was
 // published is applied and acked, due timers have fired, and each event is
 // published. All goroutines of the bubble wait then, so handlers of the code under
-// test have done what takes no time. Time passes as far as something takes it: some
+// test have done all work that takes no time. Time passes as far as something takes it: some
 // milliseconds for acks, more for a retry or until the end of [Service.BrokerDown].
 // After an hour the test fails, and names the work that is left.
 func (s *Service) AwaitIdle() {

@@ -13,7 +13,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// An Option changes what [Start] starts.
+// An Option changes the service of [Start].
 type Option func(*options)
 
 type options struct {
@@ -75,7 +75,7 @@ func DB(db *sql.DB) Option {
 	return func(o *options) { o.db = db; o.require("timertest.DB", "*sql.DB", db) }
 }
 
-// Store has the service use what decorate makes of its store, at each start: one
+// Store has the service use the store that decorate makes of its own, at each start: one
 // that is slow, or fails.
 func Store(decorate func(app.Store) app.Store) Option {
 	return func(o *options) {

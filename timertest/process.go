@@ -145,7 +145,7 @@ func (p *process) stop() error {
 	return errors.Join(p.err, p.close())
 }
 
-// close closes what launch opened.
+// close closes the database and the broker of launch.
 func (p *process) close() error {
 	p.link.close()
 	p.disconnect()

@@ -22,7 +22,7 @@ type Service struct {
 	dir    string // of the test
 	server server
 	outage *outage
-	user   *link          // what Broker returns
+	user   *link          // the broker of [Service.Broker]
 	events *recorder      // all that were published
 	reader *sqlite.Reader // of the database, whether the service runs or not; nil before it is used
 	open   unackedCommands
