@@ -130,7 +130,7 @@ func (d *databaseFound) use(ctx context.Context, x *examination, name string) (e
 	return err
 }
 
-// server checks what only a server of PostgreSQL has.
+// server checks the properties that only a server of PostgreSQL has.
 func (d *databaseFound) server(ctx context.Context, p *postgres.Store) error {
 	denied, err := p.Denied(ctx)
 	if err != nil {

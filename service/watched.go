@@ -63,7 +63,7 @@ func (w *watchedFile) reload(ctx context.Context) {
 
 func (w *watchedFile) state() string { return state(w.file) + state(w.also) }
 
-// state returns what changes with the content of a file, or "" if the file can't be read. The
+// state returns a text that changes with the content of a file, or "" if the file can't be read. The
 // file may change and keep its size and time: cp -p, images and Nix set the time.
 func state(name string) string {
 	text, err := os.ReadFile(name)
