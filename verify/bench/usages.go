@@ -117,7 +117,7 @@ func (u usages) since(earlier usages, n int) *CPU {
 // may go on, such as forgetting timers.
 const restLimit = 2 * time.Second
 
-// rest waits until the service has nothing left to do, and returns what has been
+// rest waits until the service has nothing left to do, and returns all that has been
 // used: the last events are deleted from its outbox after they came.
 func (s *system) rest(ctx context.Context) (usages, error) {
 	before, err := s.usages()

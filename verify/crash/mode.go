@@ -27,7 +27,7 @@ const (
 	Leaders      Mode = "leaders"       // of three servers of NATS: the leader of the stream, the consumer or the cluster steps down
 	CutOff       Mode = "cut-off"       // of three: one is cut off from the others for one to ten seconds, and clients still reach it
 	FreezeServer Mode = "freeze-server" // of three: SIGSTOP for one for one to ten seconds, and SIGCONT
-	WipeServer   Mode = "wipe-server"   // of three: SIGKILL for one, what it stored is deleted, and a new start; the next fault waits until it has all again
+	WipeServer   Mode = "wipe-server"   // of three: SIGKILL for one, its data are deleted, and a new start; the next fault waits until it has all again
 
 	Power         Mode = "power"          // a cut of the power of the disk that has the database, and a new start at once
 	PowerEmbedded Mode = "power-embedded" // the same of the disk of a service that is its own broker

@@ -19,7 +19,7 @@ const acksTopic = "$JS.ACK.>"
 // listenTimeout is how long the broker may take until the observer is subscribed.
 const listenTimeout = 5 * time.Second
 
-// An observer records the messages of the service to the broker: those that the broker keeps,
+// An observer records the messages of the service to the broker: messages that the broker keeps,
 // and, listening in, repetitions and acks.
 type observer struct {
 	recorder *history.Recorder

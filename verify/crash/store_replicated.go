@@ -21,7 +21,7 @@ type replicatedDatabase struct {
 
 	standby     *postgresd.Standby // nil after a failover, until another one is made
 	spare       int                // port that the primary does not have
-	synchronous bool               // what is committed is on the standby
+	synchronous bool               // commits are on the standby when they return
 	root        string             // directory of the run
 	made        int                // standbys
 }

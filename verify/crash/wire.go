@@ -153,8 +153,8 @@ type tally struct {
 	seq      uint64
 }
 
-// unnumbered is above the place of every command, see [history.Sent]: what the
-// service sends is later than what it received, as far as such a broker knows.
+// unnumbered is above the place of every command, see [history.Sent]: messages
+// that the service sends are later than ones that it received, as far as such a broker knows.
 const unnumbered = 1 << 62
 
 // note records a message of the service, and that it was published, at a time: a

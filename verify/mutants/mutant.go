@@ -8,7 +8,7 @@ import (
 
 // A mutant is one wrong version of the code, which breaks a promise.
 type mutant struct {
-	promise string   // its number: I1 and so on for what the service promises
+	promise string   // its number: I1 and so on for promises of the service
 	name    string   // what goes wrong
 	changes []change // more than one where the code checks twice
 	test    test     // has to fail
@@ -27,7 +27,7 @@ func (m mutant) try(ctx context.Context, dir string) (_ result, err error) {
 }
 
 // apply makes the changes, one after the other. Restore, which is never nil,
-// writes what was there before.
+// writes the original text.
 func (m mutant) apply(dir string) (restore func() error, err error) {
 	originals := make(map[string][]byte)
 	restore = func() (err error) {

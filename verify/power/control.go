@@ -46,7 +46,7 @@ func (c ControlReport) Void() error {
 // The shortest and the longest time that a writer writes from its first ack on.
 var writeTime = span{50 * time.Millisecond, 600 * time.Millisecond}
 
-// Control cuts the power so often under a program that syncs what it acks, and
+// Control cuts the power a number of times under a program that syncs before its acks, and
 // under one that does not.
 func Control(ctx context.Context, opt Options) (report ControlReport, err error) {
 	dir, err := os.MkdirTemp(opt.Dir, "timer-power-control-")
@@ -107,7 +107,7 @@ func (c *WriterCount) cut(ctx context.Context, d *disk, random *rand.Rand, file,
 }
 
 // cutUnder cuts the power under a process, which is killed, and mounts the disk
-// again. Every other time some of what was not synced gets to the disk before.
+// again. Every other time some unsynced data get to the disk before.
 // No other process may have files there.
 func (d *disk) cutUnder(ctx context.Context, random *rand.Rand, pid int, kill func() error) error {
 	if err := freeze(ctx, []int{pid}); err != nil {

@@ -115,7 +115,7 @@ func attach(image string) (*os.File, error) {
 		return nil, err
 	}
 	c := unix.LoopConfig{Fd: uint32(file.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}}
-	if err := unix.IoctlLoopConfigure(int(loop.Fd()), &c); err != nil { // busy if someone else was faster
+	if err := unix.IoctlLoopConfigure(int(loop.Fd()), &c); err != nil { // busy if another process was faster
 		return nil, errors.Join(fmt.Errorf("attach %s to %s: %w", image, loop.Name(), err), loop.Close())
 	}
 	return loop, nil

@@ -5,7 +5,7 @@
 // The disk is ext4 in a file behind a loop device. A cut stops every process
 // that has files on it, waits until each is seen stopped, shuts the file system
 // down without writing its journal, kills the processes, and mounts the disk
-// again, which replays the journal. What was neither synced nor written back
+// again, which replays the journal. Data that were neither synced nor written back
 // before is gone. The kernel may write back anything at any time, so every other
 // cut writes back pieces of files, in no order, before the disk dies.
 //
@@ -24,7 +24,7 @@
 // that it delivered, are promises as well.
 //
 // With [Options].Relaxed the database loses its newest commits, and numbers with them. In
-// [crash.Power] the next start reads from the broker what is above these numbers, so nothing
+// [crash.Power] the next start reads from the broker the messages above these numbers, so nothing
 // may be lost. In [crash.PowerEmbedded] the streams lose their ends, too, and what was acked
 // in the last seconds is lost: there is no promise to judge.
 //

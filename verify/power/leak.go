@@ -17,7 +17,7 @@ const (
 	leakPieces = 3 // the most of a file
 )
 
-// leak writes some of what was never synced to the disk all the same: pieces of
+// leak writes some data that were never synced to the disk all the same: pieces of
 // files here and there, and, every other time, the sizes of all of them. The
 // kernel may do so at any time and in any order, but hardly ever does within the
 // short life between two cuts.

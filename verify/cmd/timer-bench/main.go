@@ -82,7 +82,7 @@ func (c *cli) run(ctx context.Context, verb string) error {
 	}
 }
 
-// measure does all runs of a workload, and writes what came out, also of those before an
+// measure does all runs of a workload, and writes the results, also of runs before an
 // error.
 func (c *cli) measure(ctx context.Context, name string, opt bench.Options, stdout io.Writer) error {
 	results, err := c.results(ctx, name, opt)

@@ -55,7 +55,7 @@ func main() {
 	os.Exit(command.Main("timer-power", description, &c, func(ctx context.Context, _ string) error { return c.run(ctx) }))
 }
 
-// run does the controls and the runs, and shows what came of each.
+// run does the controls and the runs, and shows the result of each.
 func (c *cli) run(ctx context.Context) error {
 	if _, err := power.Missing(); err != nil {
 		return command.WithCode(exitUnable, fmt.Errorf("SKIPPED, NOTHING IS PROVEN: %w", err))

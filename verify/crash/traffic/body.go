@@ -28,7 +28,7 @@ func Quote(s string) string {
 	return string(text)
 }
 
-// NewBody writes what every message has: the type, the key twice and the
+// NewBody writes the fields of every message: the type, the key twice and the
 // version.
 func NewBody(kind, tenant, call, id string, timestampMS int64) *Body {
 	return &Body{
