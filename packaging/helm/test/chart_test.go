@@ -63,7 +63,7 @@ func TestPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := render(packed, values); err != nil || got != want {
-		t.Errorf("the archive makes something else: %v\n%s", err, cmp.Diff(want, got))
+		t.Errorf("the archive makes other objects: %v\n%s", err, cmp.Diff(want, got))
 	}
 }
 

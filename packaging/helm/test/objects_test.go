@@ -218,7 +218,7 @@ func checkPod(t *testing.T, name string, values map[string]any) {
 		t.Errorf("a stop takes %v at most, the pod is killed after %v", stop, grace)
 	}
 
-	// It may write its volumes and nothing else.
+	// It may write only its volumes.
 	if s := c.SecurityContext; !*s.ReadOnlyRootFilesystem || *s.AllowPrivilegeEscalation || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
 		t.Errorf("the container may do %+v", s)
 	}

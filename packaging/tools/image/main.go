@@ -1,4 +1,4 @@
-// Command image writes an OCI layout with the service and nothing else, the same as the
+// Command image writes an OCI layout with only the service, the same as the
 // Dockerfile's, without a daemon: image FOLDER VERSION SECONDS ARCH=BINARY...
 // Its time is SECONDS since 1970; the same input gives the same bytes. Certificates are
 // those of Mozilla, from a Go module.
