@@ -43,7 +43,7 @@ type Advanced struct {
 }
 
 const (
-	settleLimit = 10 * time.Second       // real time for the work of one time of the clock
+	settleLimit = 30 * time.Second       // real time for the work of one time of the clock
 	inboxLimit  = 200 * time.Millisecond // real time after which messages of the inbox are taken for ones over a quota
 	heldSteps   = 1000                   // steps of an Advance in which something waits for a quota
 )
