@@ -94,14 +94,7 @@ func (h *Handlers) decodeCommands(d *receivedMessage, now time.Time) error {
 		d.schedules = []timer.ScheduleTimer{command}
 	case timer.ScheduleTimers:
 		d.schedules = command.Commands
-	case timer.CancelTimer:
-		d.selection = timer.CancelTimers{
-			TenantID: command.TenantID, Version: command.Version, Of: timer.Selection{Calls: []timer.ServiceCallID{command.ServiceCallID}},
-			CorrelationID: command.CorrelationID, Trace: command.Trace,
-		}.Command()
-	case timer.CancelTimers:
-		d.selection = command.Command()
-	case timer.RescheduleTimers:
+	case timer.SelectionMessage:
 		d.selection = command.Command()
 	default:
 		if !h.opt.IgnoreOthers {

@@ -86,10 +86,7 @@ func (s *selections) of(ctx context.Context, tenant timer.TenantID) ([]appliedSe
 	known.applied = slices.Grow(slices.Clip(known.applied), len(rows))
 	for _, m := range rows {
 		decoded, _ := envelope.DecodeWith(m.Body, func(string) string { return "" }) // which applyOnce has encoded
-		switch c := decoded.Payload.(type) {
-		case timer.CancelTimers:
-			known.applied = append(known.applied, appliedSelection{c.Command(), m})
-		case timer.RescheduleTimers:
+		if c, ok := decoded.Payload.(timer.SelectionMessage); ok {
 			known.applied = append(known.applied, appliedSelection{c.Command(), m})
 		}
 	}

@@ -64,6 +64,17 @@ type SelectionCommand struct {
 	NotAfter     time.Time // a timer is not moved behind it; zero: to any time
 }
 
+// A SelectionMessage is a [CancelTimer], a [CancelTimers] or a [RescheduleTimers].
+type SelectionMessage interface {
+	// Command returns the form in which the command is applied.
+	Command() SelectionCommand
+}
+
+// Command returns the form in which the command is applied.
+func (c CancelTimer) Command() SelectionCommand {
+	return CancelTimers{c.TenantID, c.Version, Selection{Calls: []ServiceCallID{c.ServiceCallID}}, c.CorrelationID, c.Trace, c.Receipt, c.Latest}.Command()
+}
+
 // Command returns the form in which the command is applied.
 func (c CancelTimers) Command() SelectionCommand { return SelectionCommand{CancelTimers: c} }
 
