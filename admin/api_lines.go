@@ -106,19 +106,8 @@ func (a *api) publishLines(ctx context.Context, in *linesInput) (*linesOutput, e
 // the command is not published for this request.
 func (a *api) command(ctx context.Context, body []byte) (m *message.Message, id string, err error) {
 	decoded, err := envelope.Decode(body)
-	var headers map[string]string
-	switch c := decoded.Payload.(type) {
-	case timer.ScheduleTimer:
-		headers = envelope.ScheduleHeaders(c)
-	case timer.ScheduleTimers:
-		headers = envelope.ScheduleManyHeaders(c)
-	case timer.CancelTimer:
-		headers = envelope.CancelHeaders(c)
-	case timer.CancelTimers:
-		headers = envelope.CancelManyHeaders(c)
-	case timer.RescheduleTimers:
-		headers = envelope.RescheduleManyHeaders(c)
-	default:
+	headers := envelope.CommandHeaders(decoded.Payload)
+	if headers == nil {
 		if err == nil {
 			err = timer.Invalid(timer.ReasonUnknownType, "%s is not a command", timer.Quote(decoded.Type))
 		}

@@ -39,21 +39,21 @@ func (m Marshaler) Marshal(v any) (*message.Message, error) {
 		if err := validate(c); err != nil {
 			return nil, err
 		}
-		return newMessage(c.CommandID, envelope.Schedule(c), envelope.ScheduleHeaders(c))
+		return newMessage(c.CommandID, envelope.Schedule(c), envelope.CommandHeaders(c))
 	case timer.ScheduleTimers:
 		if err := c.Validate(); err != nil {
 			return nil, err
 		}
-		return newMessage(c.CommandID, envelope.ScheduleMany(c), envelope.ScheduleManyHeaders(c))
+		return newMessage(c.CommandID, envelope.ScheduleMany(c), envelope.CommandHeaders(c))
 	case timer.CancelTimer:
 		c.Version = version(c.Version, m.now())
-		return newMessage(c.CommandID, envelope.Cancel(c), envelope.CancelHeaders(c))
+		return newMessage(c.CommandID, envelope.Cancel(c), envelope.CommandHeaders(c))
 	case timer.CancelTimers:
 		c.Version = version(c.Version, m.now())
-		return newMessage(c.CommandID, envelope.CancelMany(c), envelope.CancelManyHeaders(c))
+		return newMessage(c.CommandID, envelope.CancelMany(c), envelope.CommandHeaders(c))
 	case timer.RescheduleTimers:
 		c.Version = version(c.Version, m.now())
-		return newMessage(c.CommandID, envelope.RescheduleMany(c), envelope.RescheduleManyHeaders(c))
+		return newMessage(c.CommandID, envelope.RescheduleMany(c), envelope.CommandHeaders(c))
 	case timer.DueTimeReached:
 		if c.ID == "" {
 			c.ID = envelope.EventID(c)

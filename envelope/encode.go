@@ -83,7 +83,7 @@ func newBody(kind string, key timer.Key, version timer.Version, correlationID st
 // [timer.ScheduleTimer.Validate], and its data, if there are any, by
 // [ValidateData]; [Decode] refuses the result if it is not. Due time and expiry are rounded
 // up to the millisecond, data are written as they are. The trace is no part of the
-// body, see [ScheduleHeaders].
+// body, see [CommandHeaders].
 func Schedule(c timer.ScheduleTimer) []byte {
 	body := newBody(TypeScheduleTimer, c.Key, c.Version, c.CorrelationID)
 	body.Payload.DueAt, body.Payload.ExpiresAt = FormatTime(timer.RoundUp(c.DueAt)), formatExpiry(c.ExpiresAt)

@@ -44,35 +44,23 @@ func TypeOf(e timer.DueTimeReached) string {
 	return TypeDueTimeReached
 }
 
-// ScheduleHeaders returns the headers of a command encoded by [Schedule]. A
-// producer may leave them out; only the trace is not in the body.
-func ScheduleHeaders(c timer.ScheduleTimer) map[string]string {
-	return headers(TypeScheduleTimer, c.CommandID, c.Key, c.CorrelationID, c.Trace)
-}
-
-// ScheduleManyHeaders returns the headers of commands encoded by [ScheduleMany].
-// They name no service call.
-func ScheduleManyHeaders(c timer.ScheduleTimers) map[string]string {
-	first := firstOf(c)
-	return headers(TypeScheduleTimers, c.CommandID, timer.Key{TenantID: c.TenantID}, first.CorrelationID, first.Trace)
-}
-
-// CancelHeaders returns the headers of a command encoded by [Cancel]. A
-// producer may leave them out.
-func CancelHeaders(c timer.CancelTimer) map[string]string {
-	return headers(TypeCancelTimer, c.CommandID, c.Key, c.CorrelationID, c.Trace)
-}
-
-// CancelManyHeaders returns the headers of a command encoded by [CancelMany]. They name no
-// service call.
-func CancelManyHeaders(c timer.CancelTimers) map[string]string {
-	return headers(TypeCancelTimers, c.CommandID, timer.Key{TenantID: c.TenantID}, c.CorrelationID, c.Trace)
-}
-
-// RescheduleManyHeaders returns the headers of a command encoded by [RescheduleMany]. They name
-// no service call.
-func RescheduleManyHeaders(c timer.RescheduleTimers) map[string]string {
-	return headers(TypeRescheduleTimers, c.CommandID, timer.Key{TenantID: c.TenantID}, c.CorrelationID, c.Trace)
+// CommandHeaders returns the headers of a command, nil if it is none. They name the service call of
+// a single timer. A producer may leave them out; only the trace is not in the body.
+func CommandHeaders(command any) map[string]string {
+	switch c := command.(type) {
+	case timer.ScheduleTimer:
+		return headers(TypeScheduleTimer, c.CommandID, c.Key, c.CorrelationID, c.Trace)
+	case timer.ScheduleTimers:
+		first := firstOf(c)
+		return headers(TypeScheduleTimers, c.CommandID, timer.Key{TenantID: c.TenantID}, first.CorrelationID, first.Trace)
+	case timer.CancelTimer:
+		return headers(TypeCancelTimer, c.CommandID, c.Key, c.CorrelationID, c.Trace)
+	case timer.CancelTimers:
+		return headers(TypeCancelTimers, c.CommandID, timer.Key{TenantID: c.TenantID}, c.CorrelationID, c.Trace)
+	case timer.RescheduleTimers:
+		return headers(TypeRescheduleTimers, c.CommandID, timer.Key{TenantID: c.TenantID}, c.CorrelationID, c.Trace)
+	}
+	return nil
 }
 
 func headers(kind, id string, key timer.Key, correlationID string, trace timer.Trace) map[string]string {

@@ -33,11 +33,11 @@ func TestHeaders(t *testing.T) {
 		kind, call, id, correlation, parent, state string
 		contentType                                string
 	}{
-		"ScheduleTimer":               {envelope.ScheduleHeaders(command), "ScheduleTimer", call, command.CommandID, "req-7f3a", parent, "vendor=1", ""},
-		"ScheduleTimers":              {envelope.ScheduleManyHeaders(goldenMany(goldenTrace)), "ScheduleTimers", "", command.CommandID, "req-7f3a", parent, "vendor=1", ""},
-		"CancelTimer":                 {envelope.CancelHeaders(goldenCancel), "CancelTimer", call, goldenCancel.CommandID, "", "", "", ""},
-		"CancelTimers":                {envelope.CancelManyHeaders(goldenCancelMany), "CancelTimers", "", goldenCancelMany.CommandID, "req-7f3a", "", "", ""},
-		"RescheduleTimers":            {envelope.RescheduleManyHeaders(goldenRescheduleMany), "RescheduleTimers", "", goldenRescheduleMany.CommandID, "req-7f3a", "", "", ""},
+		"ScheduleTimer":               {envelope.CommandHeaders(command), "ScheduleTimer", call, command.CommandID, "req-7f3a", parent, "vendor=1", ""},
+		"ScheduleTimers":              {envelope.CommandHeaders(goldenMany(goldenTrace)), "ScheduleTimers", "", command.CommandID, "req-7f3a", parent, "vendor=1", ""},
+		"CancelTimer":                 {envelope.CommandHeaders(goldenCancel), "CancelTimer", call, goldenCancel.CommandID, "", "", "", ""},
+		"CancelTimers":                {envelope.CommandHeaders(goldenCancelMany), "CancelTimers", "", goldenCancelMany.CommandID, "req-7f3a", "", "", ""},
+		"RescheduleTimers":            {envelope.CommandHeaders(goldenRescheduleMany), "RescheduleTimers", "", goldenRescheduleMany.CommandID, "req-7f3a", "", "", ""},
 		"event":                       {envelope.HeadersOf(event), "DueTimeReached", call, eventID, "req-7f3a", parent, "vendor=1", ""},
 		"event in the format":         {envelope.Format{}.HeadersOf(event), "DueTimeReached", call, eventID, "req-7f3a", parent, "vendor=1", ""},
 		"CloudEvent":                  {cloudEvents.HeadersOf(event), "DueTimeReached", call, eventID, "req-7f3a", parent, "vendor=1", "application/cloudevents+json"},

@@ -35,7 +35,7 @@ func command(tenant timer.TenantID, now, due time.Time) timer.ScheduleTimer {
 
 func encode(c timer.ScheduleTimer) *message.Message {
 	m := message.NewMessage(c.CommandID, envelope.Schedule(c))
-	m.Metadata = envelope.ScheduleHeaders(c)
+	m.Metadata = envelope.CommandHeaders(c)
 	return m
 }
 
@@ -61,7 +61,7 @@ func (o Options) encodeAll(commands []timer.ScheduleTimer) (messages []*message.
 				many.Commands = append(many.Commands, commands[n])
 			}
 			m := message.NewMessage(first.CommandID, envelope.ScheduleMany(many))
-			m.Metadata = envelope.ScheduleManyHeaders(many)
+			m.Metadata = envelope.CommandHeaders(many)
 			messages = append(messages, m)
 		}
 	}

@@ -144,7 +144,7 @@ func (r *round) leave() map[string]string {
 			DueAt:   now.Add(time.Hour),
 		}
 		m := message.NewMessage(c.CommandID, envelope.Schedule(c))
-		m.Metadata = envelope.ScheduleHeaders(c)
+		m.Metadata = envelope.CommandHeaders(c)
 		commands = append(commands, m)
 	}
 	check(r.T, broker.NewWatermillPublisher(r.client.Publisher()).Publish(r.client.Routing().CommandsOf(tenant), commands...))
