@@ -107,37 +107,32 @@ func (l *Limiter) Use(config Config) error {
 	return nil
 }
 
-// HorizonOr returns how far ahead a timer of the tenant may be due, or otherwise if its limits
-// do not say, or if the Limiter is nil.
-func (l *Limiter) HorizonOr(tenant timer.TenantID, otherwise time.Duration) time.Duration {
+// limits returns the limits of a tenant, none if the Limiter is nil.
+func (l *Limiter) limits(tenant timer.TenantID) Limits {
 	if l == nil {
-		return otherwise
+		return Limits{}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return cmp.Or(l.config.Of(tenant).Horizon, otherwise)
+	return l.config.Of(tenant)
+}
+
+// HorizonOr returns how far ahead a timer of the tenant may be due, or otherwise if its limits
+// do not say, or if the Limiter is nil.
+func (l *Limiter) HorizonOr(tenant timer.TenantID, otherwise time.Duration) time.Duration {
+	return cmp.Or(l.limits(tenant).Horizon, otherwise)
 }
 
 // Objective returns how late events of a tenant may be, also if the Limiter is nil.
 func (l *Limiter) Objective(tenant timer.TenantID) time.Duration {
-	if l == nil {
-		return DefaultObjective
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return cmp.Or(l.config.Of(tenant).Objective, DefaultObjective)
+	return cmp.Or(l.limits(tenant).Objective, DefaultObjective)
 }
 
 // Expire gives a command that names no expiry the one of the limits of its tenant. It does nothing
 // if the Limiter is nil, or if no timer may expire so late.
 func (l *Limiter) Expire(c *timer.ScheduleTimer) {
-	if l == nil || !c.ExpiresAt.IsZero() {
-		return
-	}
-	l.mu.Lock()
-	after := l.config.Of(c.TenantID).ExpireAfter
-	l.mu.Unlock()
-	if at := timer.RoundUp(c.DueAt).Add(after); after > 0 && timer.ValidateExpiresAt("", at, c.DueAt) == nil {
+	after := l.limits(c.TenantID).ExpireAfter
+	if at := timer.RoundUp(c.DueAt).Add(after); c.ExpiresAt.IsZero() && after > 0 && timer.ValidateExpiresAt("", at, c.DueAt) == nil {
 		c.ExpiresAt = at
 	}
 }
