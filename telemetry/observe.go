@@ -62,17 +62,11 @@ func SourcesOf(a *app.App, s app.Store) Sources {
 
 // Observe asks the sources at each collection from now on. It is called once.
 func (t *Telemetry) Observe(s Sources) error {
-	stats := func(ctx context.Context) (timer.Stats, bool) {
-		ctx, cancel := context.WithTimeout(ctx, statsTimeout)
-		defer cancel()
-		stats, err := s.Stats(ctx, "")
-		return stats, err == nil // timer.ready reports the error
-	}
 	return errors.Join(
 		observe(t.meter, asked(func() *app.Counters { return t.counters }), ofCounters),
 		observe(t.meter, asked(func() Sources { return s }), ofSources),
 		observe(t.meter, asked(s.Status), ofStatus),
-		observe(t.meter, stats, ofStats),
+		observe(t.meter, inTime(func(ctx context.Context) (timer.Stats, error) { return s.Stats(ctx, "") }), ofStats),
 		observe(t.meter, waiting(s), ofInbox),
 		observe(t.meter, dueSoon(s), ofDueSoon),
 		observe(t.meter, asked(s.Unprotected), ofUnprotected),
@@ -89,17 +83,23 @@ func (t *Telemetry) Observe(s Sources) error {
 	)
 }
 
+// inTime returns a function that asks a source of the database for as long as a collection may take.
+// The metrics are left out if it returns an error, which timer.ready reports.
+func inTime[S any](source func(context.Context) (S, error)) func(context.Context) (S, bool) {
+	return func(ctx context.Context) (S, bool) {
+		ctx, cancel := context.WithTimeout(ctx, statsTimeout)
+		defer cancel()
+		value, err := source(ctx)
+		return value, err == nil
+	}
+}
+
 // waiting returns a function that counts the messages that wait, or nil if that is not known.
 func waiting(s Sources) func(context.Context) ([]timer.InboxCount, bool) {
 	if s.Inbox == nil {
 		return nil
 	}
-	return func(ctx context.Context) ([]timer.InboxCount, bool) {
-		ctx, cancel := context.WithTimeout(ctx, statsTimeout)
-		defer cancel()
-		counts, err := s.Inbox(ctx, "")
-		return counts, err == nil
-	}
+	return inTime(func(ctx context.Context) ([]timer.InboxCount, error) { return s.Inbox(ctx, "") })
 }
 
 // maxDueSoon is where counts of timers that fall due stop: a count up to it takes some 30 ms.
@@ -114,19 +114,17 @@ func dueSoon(s Sources) func(context.Context) (map[string]int64, bool) {
 	if s.Upcoming == nil {
 		return nil
 	}
-	return func(ctx context.Context) (map[string]int64, bool) {
-		ctx, cancel := context.WithTimeout(ctx, statsTimeout)
-		defer cancel()
+	return inTime(func(ctx context.Context) (map[string]int64, error) {
 		due, now := make(map[string]int64), time.Now()
 		for name, width := range windows {
 			counts, err := s.Upcoming(ctx, "", now, width, 1, maxDueSoon)
 			if err != nil {
-				return nil, false
+				return nil, err
 			}
 			due[name] = counts[0]
 		}
-		return due, true
-	}
+		return due, nil
+	})
 }
 
 // A put records a value of a metric, with names and values of its labels.
