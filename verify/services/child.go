@@ -26,7 +26,8 @@ type child struct {
 	path    string
 	args    []string
 	env     []string
-	dir     string
+	dir     string                      // it works there
+	logs    string                      // folder for what it prints
 	line    func(string)                // called with each line that it prints; may be nil
 	ready   func(context.Context) error // waits until it takes connections; nil: until it prints "ready"
 	process *crash.Process
@@ -39,7 +40,7 @@ func (c *child) part() part {
 
 // start starts the child and waits until it is ready.
 func (c *child) start(ctx context.Context) error {
-	log, err := os.OpenFile(filepath.Join(c.dir, c.name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(c.logs, c.name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

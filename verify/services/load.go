@@ -49,7 +49,7 @@ type load struct {
 	rate int // schedules a second
 	most int // seconds until a timer is due
 	rand *rand.Rand
-	can  abilities
+	can  Abilities
 
 	ops     atomic.Int64
 	timers  sync.WaitGroup
@@ -57,8 +57,8 @@ type load struct {
 	skipped int // schedules that were not sent, since too many were on their way
 }
 
-// abilities are what a service can do apart from scheduling.
-type abilities struct{ move, cancel bool }
+// Abilities are what a service can do apart from scheduling.
+type Abilities struct{ Move, Cancel bool }
 
 // run sends commands until ctx is done, and returns when all are answered or given up.
 func (l *load) run(ctx, running context.Context) {
@@ -98,8 +98,8 @@ func (l *load) live(ctx context.Context, t plan) {
 	due := dueIn(t.delay)
 	op, taken := l.send(ctx, command{do: judge.Schedule, key: t.key, due: due})
 	<-l.onWay
-	move := t.change < percent && l.can.move
-	cancel := t.change >= 100-percent && l.can.cancel
+	move := t.change < percent && l.can.Move
+	cancel := t.change >= 100-percent && l.can.Cancel
 	if !taken || !move && !cancel {
 		return
 	}

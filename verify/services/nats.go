@@ -60,7 +60,7 @@ func (w *world) startNATS(ctx context.Context) (server *child, at string, err er
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, "", err
 	}
-	server = &child{name: "NATS", path: program, args: []string{"--config", config}, dir: w.dir, ready: listens(port)}
+	server = &child{name: "NATS", path: program, args: []string{"--config", config}, dir: w.dir, logs: w.logs, ready: listens(port)}
 	w.onClose(server.kill)
 	return server, address(port), server.start(ctx)
 }
@@ -128,7 +128,8 @@ func (w *world) openSchedules(ctx context.Context, url string, replicas int) (se
 // connectNATS connects for good: a half-open connection is found by pings.
 func (w *world) connectNATS(url string) (jetstream.JetStream, error) {
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true),
-		nats.PingInterval(2*time.Second), nats.MaxPingsOutstanding(2), nats.IgnoreDiscoveredServers(), nats.Timeout(2*time.Second))
+		nats.PingInterval(2*time.Second), nats.MaxPingsOutstanding(2), nats.IgnoreDiscoveredServers(), nats.Timeout(2*time.Second),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // that connections end is meant
 	if err != nil {
 		return nil, err
 	}

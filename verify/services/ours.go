@@ -78,7 +78,7 @@ func openOurs(ctx context.Context, w *world, settings []string) (service, error)
 		return nil, err
 	}
 	settings = append(settings, "TIMER_BROKER_URL=nats://"+toBroker, "TIMER_RECEIPTS=true", "TIMER_HTTP_ADDR=127.0.0.1:0")
-	s := &child{name: "timer-service", path: bin, args: []string{"serve"}, env: settings, dir: w.dir}
+	s := &child{name: "timer-service", path: bin, args: []string{"serve"}, env: settings, dir: w.dir, logs: w.logs}
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}

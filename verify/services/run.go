@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -39,6 +40,7 @@ type service interface {
 // A world is a service with all of its processes.
 type world struct {
 	dir     string // for data
+	logs    string // for what processes print
 	rec     *recorder
 	harm    harm
 	closing []func() error // in reverse
@@ -57,19 +59,19 @@ func (w *world) close() (err error) {
 type contestant struct {
 	name  string
 	title string // for people, with the version
-	can   abilities
+	can   Abilities
 	ours  bool
 	open  func(ctx context.Context, w *world) (service, error)
 }
 
 var contestants = []contestant{
-	{"sqlite", "timer-service on SQLite and NATS", abilities{true, true}, true, openSQLite},
-	{"postgres", "timer-service on PostgreSQL and NATS", abilities{true, true}, true, openPostgres},
-	{"nats", "NATS schedules, one server", abilities{true, true}, false, openNATS},
-	{"nats3", "NATS schedules, three servers", abilities{true, true}, false, openCluster},
-	{"river", "River", abilities{true, true}, false, openRiver},
-	{"temporal", "Temporal, development server", abilities{true, true}, false, openTemporal},
-	{"rabbitmq", "RabbitMQ, a queue with a TTL for each delay", abilities{}, false, openRabbitMQ},
+	{"sqlite", "timer-service on SQLite and NATS", Abilities{true, true}, true, openSQLite},
+	{"postgres", "timer-service on PostgreSQL and NATS", Abilities{true, true}, true, openPostgres},
+	{"nats", "NATS schedules, one server", Abilities{true, true}, false, openNATS},
+	{"nats3", "NATS schedules, three servers", Abilities{true, true}, false, openCluster},
+	{"river", "River", Abilities{true, true}, false, openRiver},
+	{"temporal", "Temporal, development server", Abilities{true, true}, false, openTemporal},
+	{"rabbitmq", "RabbitMQ, a queue with a TTL for each delay", Abilities{}, false, openRabbitMQ},
 }
 
 // Names are the services that can be judged.
@@ -83,7 +85,7 @@ func Names() (all []string) {
 // A Result is what became of one service.
 type Result struct {
 	Title   string
-	Can     string // what was done apart from scheduling
+	Can     Abilities
 	Ours    bool
 	Seconds int // of load
 	Skipped int // timers that were not sent, since too many commands waited for their answer
@@ -110,11 +112,11 @@ func Run(ctx context.Context, opt Options) (result Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out := filepath.Join(opt.Out, c.name)
-	if err := os.MkdirAll(out, 0o755); err != nil {
+	if err := errors.Join(os.RemoveAll(out), os.MkdirAll(out, 0o755)); err != nil {
 		return result, err
 	}
-	result = Result{Title: c.title, Ours: c.ours, Can: can(c.can), File: filepath.Join(out, "history.jsonl")}
-	w := &world{}
+	result = Result{Title: c.title, Ours: c.ours, Can: c.can, File: filepath.Join(out, "history.jsonl")}
+	w := &world{logs: out}
 	defer func() { err = errors.Join(err, w.close()) }()
 	if w.dir, err = os.MkdirTemp("", "timer-services-"); err != nil {
 		return result, err
@@ -142,10 +144,6 @@ func Run(ctx context.Context, opt Options) (result Result, err error) {
 		return result, err
 	}
 	return result, os.WriteFile(filepath.Join(out, "result.json"), append(text, '\n'), 0o600)
-}
-
-func can(a abilities) string {
-	return cmp.Or(map[abilities]string{{true, true}: "moved, canceled", {false, true}: "canceled"}[a], "-")
 }
 
 // test sends the load, injects the faults, and waits for what is owed.
@@ -219,12 +217,19 @@ func JudgeFile(ctx context.Context, path string) (judge.Verdict, error) {
 
 // WriteTable writes the rows of a table in Markdown.
 func WriteTable(out io.Writer, results []Result) {
-	fmt.Fprintln(out, "| service | changes | commands | events | lost | early | doubled | old time fired | canceled fired | p50, p99, max late | until clean: median, max | again, same id | both times | doubtful |")
-	fmt.Fprintln(out, "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- | ---: | ---: | ---: |")
+	fmt.Fprintln(out, "| service | commands, events | lost | early | second id | old time | canceled | invented | late: p50, p99, max | clean after: median, max | same id again | both times | doubtful |")
+	fmt.Fprintln(out, "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- | ---: | ---: | ---: |")
 	for _, r := range results {
 		v := r.Verdict
-		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %s, %s, %s s | %s, %s s | %d | %d | %d |\n",
-			r.Title, r.Can, v.Commands, v.Events, len(v.Lost), len(v.Early), len(v.Doubled)+len(v.Invented), len(v.Superseded), len(v.Canceled),
+		moved, canceled := "-", "-"
+		if r.Can.Move {
+			moved = strconv.Itoa(len(v.Superseded))
+		}
+		if r.Can.Cancel {
+			canceled = strconv.Itoa(len(v.Canceled))
+		}
+		fmt.Fprintf(out, "| %s | %d, %d | %d | %d | %d | %s | %s | %d | %s, %s, %s s | %s, %s s | %d | %d | %d |\n",
+			r.Title, v.Commands, v.Events, len(v.Lost), len(v.Early), len(v.Doubled), moved, canceled, len(v.Invented),
 			seconds(v.LateP50), seconds(v.LateP99), seconds(v.LateMax), seconds(v.CleanP50), seconds(v.CleanMax), v.Repeated, v.Both, v.Doubtful)
 	}
 }

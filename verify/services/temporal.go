@@ -29,17 +29,19 @@ type temporalWorkflows struct{ client client.Client }
 // temporalQueue is the task queue of the worker.
 const temporalQueue = "timers"
 
+var errNoTemporal = errors.New("the program temporal, which has the development server, is not on the path")
+
 // openTemporal starts the development server, which keeps its data in a file.
 func openTemporal(ctx context.Context, w *world) (service, error) {
 	program, err := exec.LookPath("temporal")
 	if err != nil {
-		return nil, errors.New("the program temporal, which has the development server, is not on the path")
+		return nil, errNoTemporal
 	}
 	port, err := freeport.Find(ctx)
 	if err != nil {
 		return nil, err
 	}
-	server := &child{name: "Temporal", path: program, dir: w.dir, args: []string{
+	server := &child{name: "Temporal", path: program, dir: w.dir, logs: w.logs, args: []string{
 		"server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", strconv.Itoa(port),
 		"--db-filename", filepath.Join(w.dir, "temporal.db"), "--log-level", "error",
 	}, ready: func(ctx context.Context) error { return temporalReady(ctx, port) }}

@@ -48,7 +48,7 @@ func (w *world) worker(service, at string) (*child, error) {
 		return nil, err
 	}
 	return &child{
-		name: service + "-worker", path: self, dir: w.dir, env: []string{workerEnv + "=" + service, workerAtEnv + "=" + at},
+		name: service + "-worker", path: self, dir: w.dir, logs: w.logs, env: []string{workerEnv + "=" + service, workerAtEnv + "=" + at},
 		line: func(text string) {
 			fields := strings.Fields(text)
 			if len(fields) != 4 || fields[0] != "seen" {
