@@ -204,7 +204,7 @@ var (
 type manyDeed struct {
 	deed
 	verb string
-	move func(by string) (timer.Move, error) // of a request; nil: they are canceled
+	move func(by string) (timer.Move, error) // of a request; the zero Move: they are canceled
 }
 
 var (
