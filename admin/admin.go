@@ -44,7 +44,7 @@ type Options struct {
 	Monitor  *Monitor       // the health of the service; required
 	Database string         // id of the database, which /readyz shows; default not shown
 	Metrics  http.Handler   // answers /metrics; default 404
-	Profiles http.Handler   // answers below /debug/pprof/, to the token of all tenants; default 404
+	Profiles http.Handler   // serves /debug/pprof/ to holders of the token of all tenants; default 404
 	Timers   timer.Reader   // served by the JSON API below /v1 and the dashboard; default neither
 	History  *History       // how late events were, for the dashboard; default not shown
 	Broker   broker.Broker  // where commands are published; default Apply applies them
