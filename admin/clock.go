@@ -7,7 +7,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -49,13 +48,12 @@ func (a *api) clock(context.Context, *struct{}) (*reply[Clock], error) {
 }
 
 func (a *api) advance(ctx context.Context, in *advanceInput) (*reply[ClockMove], error) {
-	var by time.Duration
-	to, err := envelope.ParseTime(in.To)
-	if in.To == "" {
-		by, err = config.ParseWithUnit(in.By)
+	to, err := eitherTime(a.actions.now(), "to", in.To, "by", in.By)
+	if err == nil && to.IsZero() {
+		err = timer.Invalid(timer.ReasonMissingField, "give by or to")
 	}
-	if err != nil || in.By != "" && in.To != "" {
-		return nil, huma.Error422UnprocessableEntity("give by, a duration such as 90s, 3h or 7d, or to, a time such as 2030-01-31T12:00:00Z")
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, advanceTimeout)
 	defer cancel()
@@ -64,9 +62,6 @@ func (a *api) advance(ctx context.Context, in *advanceInput) (*reply[ClockMove],
 		clock := a.actions.clock
 		if clock == nil {
 			return "", errNoTest
-		}
-		if in.To == "" {
-			to = clock.Now().Add(by)
 		}
 		moved, err := clock.Advance(ctx, to)
 		did = ClockMove{stamp(moved.Now), moved.Reached, moved.Expired, moved.Published}
