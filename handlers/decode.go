@@ -94,8 +94,8 @@ func (h *Handlers) decodeCommands(d *receivedMessage, now time.Time) error {
 		d.schedules = []timer.ScheduleTimer{command}
 	case timer.ScheduleTimers:
 		d.schedules = command.Commands
-	case timer.SelectionMessage:
-		d.selection = command.Command()
+	case timer.CancelTimer, timer.CancelTimers, timer.RescheduleTimers:
+		d.selection, _ = timer.SelectionOf(command)
 	default:
 		if !h.opt.IgnoreOthers {
 			return timer.Invalid(timer.ReasonUnknownType, "type %s is not a command; send %s, %s, %s, %s or %s",

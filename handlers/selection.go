@@ -86,8 +86,8 @@ func (s *selections) of(ctx context.Context, tenant timer.TenantID) ([]appliedSe
 	known.applied = slices.Grow(slices.Clip(known.applied), len(rows))
 	for _, m := range rows {
 		decoded, _ := envelope.DecodeWith(m.Body, func(string) string { return "" }) // which applyOnce has encoded
-		if c, ok := decoded.Payload.(timer.SelectionMessage); ok {
-			known.applied = append(known.applied, appliedSelection{c.Command(), m})
+		if c, ok := timer.SelectionOf(decoded.Payload); ok {
+			known.applied = append(known.applied, appliedSelection{c, m})
 		}
 	}
 	if isKnown {

@@ -64,15 +64,18 @@ type SelectionCommand struct {
 	NotAfter     time.Time // a timer is not moved behind it; zero: to any time
 }
 
-// A SelectionMessage is a [CancelTimer], a [CancelTimers] or a [RescheduleTimers].
-type SelectionMessage interface {
-	// Command returns the form in which the command is applied.
-	Command() SelectionCommand
-}
-
-// Command returns the form in which the command is applied.
-func (c CancelTimer) Command() SelectionCommand {
-	return CancelTimers{c.TenantID, c.Version, Selection{Calls: []ServiceCallID{c.ServiceCallID}}, c.CorrelationID, c.Trace, c.Receipt, c.Latest}.Command()
+// SelectionOf returns the form in which a message is applied, and whether it is a [CancelTimer], a
+// [CancelTimers] or a [RescheduleTimers].
+func SelectionOf(message any) (c SelectionCommand, ok bool) {
+	switch m := message.(type) {
+	case CancelTimer:
+		return CancelTimers{m.TenantID, m.Version, Selection{Calls: []ServiceCallID{m.ServiceCallID}}, m.CorrelationID, m.Trace, m.Receipt, m.Latest}.Command(), true
+	case CancelTimers:
+		return m.Command(), true
+	case RescheduleTimers:
+		return m.Command(), true
+	}
+	return c, false
 }
 
 // Command returns the form in which the command is applied.
