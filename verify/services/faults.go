@@ -29,7 +29,7 @@ const (
 	longestAway  = 1500 * time.Millisecond
 	shortestGap  = 1500 * time.Millisecond // between two faults
 	longestGap   = 3500 * time.Millisecond
-	wholeLimit   = time.Minute // for a cluster until it can stand the next fault
+	wholeLimit   = time.Minute // for a service until it can stand the next fault
 )
 
 // A fault is one of a seed's list, which is the same for each service.
@@ -75,7 +75,7 @@ type harm struct {
 	processes   []part
 	servers     []part // if there are none, the processes
 	connections []connection
-	whole       func(context.Context) error // waits until the next fault is one too many no more; may be nil
+	whole       func() bool // whether the service can stand the next fault, which waits for that; may be nil
 }
 
 // inject does a fault and undoes it.
@@ -109,6 +109,15 @@ func (h harm) inject(ctx context.Context, rec *recorder, n int, f fault) error {
 	}
 	rec.noteHealed(n)
 	return ctx.Err()
+}
+
+// await waits until the service can stand the next fault, or for a limit.
+func (h harm) await(ctx context.Context) {
+	for end := time.Now().Add(wholeLimit); h.whole != nil && !h.whole() && time.Now().Before(end); {
+		if !pause.For(ctx, 50*time.Millisecond) {
+			return
+		}
+	}
 }
 
 // harm cuts a connection, or has it half open.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/natsd"
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 	"github.com/event-service-agent/timer-service/verify/services/judge"
 )
@@ -94,13 +93,7 @@ func openCluster(ctx context.Context, w *world) (service, error) {
 		})
 	}
 	w.harm.connections = []connection{client}
-	w.harm.whole = func(ctx context.Context) error {
-		limit, cancel := context.WithTimeout(ctx, wholeLimit)
-		defer cancel()
-		for !cluster.IsHealthy(limit) && pause.For(limit, 50*time.Millisecond) {
-		}
-		return ctx.Err()
-	}
+	w.harm.whole = func() bool { return cluster.IsHealthy(ctx) }
 	return w.openSchedules(ctx, strings.Join(urls, ","), natsd.Size)
 }
 

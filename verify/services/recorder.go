@@ -19,9 +19,8 @@ type recorder struct {
 	began    time.Time
 	failed   error
 	answered map[answerKey]bool
-	keys     map[int]string // of commands, by number
-	owed     map[string]int // the newest command of each key that waits for its event
-	lastSeen time.Time
+	keys     map[int]string     // of commands, by number
+	owed     map[string]command // the newest of each key that waits for its event
 	sent     int
 	seen     int
 }
@@ -39,7 +38,7 @@ func record(path, service string) (*recorder, error) {
 	}
 	r := &recorder{
 		file: file, out: bufio.NewWriter(file), began: time.Now(),
-		answered: make(map[answerKey]bool), keys: make(map[int]string), owed: make(map[string]int),
+		answered: make(map[answerKey]bool), keys: make(map[int]string), owed: make(map[string]command),
 	}
 	r.write(judge.Line{Kind: judge.Begin, Format: 1, Service: service})
 	return r, nil
@@ -87,10 +86,10 @@ func (r *recorder) noteAnswer(c command, a answer) {
 		delete(r.owed, c.key)
 	case c.do == judge.Move:
 		if _, waits := r.owed[c.key]; waits { // otherwise the old time has fired
-			r.owed[c.key] = c.op
+			r.owed[c.key] = c
 		}
 	case !r.answered[answerKey{judge.Seen, c.op}]:
-		r.owed[c.key] = c.op
+		r.owed[c.key] = c
 	}
 }
 
@@ -115,7 +114,6 @@ func (r *recorder) noteSeen(key string, op int, id string) {
 	r.write(judge.Line{Kind: judge.Seen, Key: key, Op: op, ID: id})
 	r.answered[answerKey{judge.Seen, op}] = true
 	r.seen++
-	r.lastSeen = time.Now()
 	delete(r.owed, key)
 }
 
@@ -136,6 +134,19 @@ func (r *recorder) counts() (sent, seen, owed int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.sent, r.seen, len(r.owed)
+}
+
+// overdue reports whether an event has been owed for longer than some time.
+func (r *recorder) overdue(by time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit := time.Now().Add(-by)
+	for _, c := range r.owed {
+		if c.due.Before(limit) {
+			return true
+		}
+	}
+	return false
 }
 
 // close ends the history.

@@ -82,6 +82,7 @@ func openRiver(ctx context.Context, w *world) (service, error) {
 	}
 	w.onClose(worker.kill)
 	w.harm.processes = append(w.harm.processes, worker.part())
+	w.harm.whole = func() bool { return !w.rec.overdue(time.Second) } // a leader that died is replaced after 15 s
 	return s, worker.start(ctx)
 }
 

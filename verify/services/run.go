@@ -180,11 +180,7 @@ func (w *world) injectAll(ctx context.Context, opt Options) error {
 		if err := w.harm.inject(ctx, w.rec, i+1, f); err != nil {
 			return err
 		}
-		if w.harm.whole != nil {
-			if err := w.harm.whole(ctx); err != nil {
-				return err
-			}
-		}
+		w.harm.await(ctx)
 		pause.For(ctx, f.gap)
 		if (i+1)%progress == 0 {
 			sent, seen, owed := w.rec.counts()

@@ -49,7 +49,7 @@ func openTemporal(ctx context.Context, w *world) (service, error) {
 	if err := server.start(ctx); err != nil {
 		return nil, err
 	}
-	w.harm.processes = append(w.harm.processes, server.part())
+	w.harm.processes, w.harm.servers = append(w.harm.processes, server.part()), append(w.harm.servers, server.part())
 	toClient, err := w.through("client to Temporal", address(port))
 	if err != nil {
 		return nil, err
