@@ -202,6 +202,7 @@ func (o Options) withDefaults() Options {
 	o.MaxClockAhead = option.Positive(o.MaxClockAhead, defaultMaxClockAhead)
 	if c := o.TestClock; c != nil {
 		o.Clock, o.Elapsed = c, func() time.Duration { return c.Now().Sub(c.began) }
+		o.Precision = 0
 	}
 	o.Clock = cmp.Or[timer.Clock](o.Clock, timer.ClockFunc(time.Now))
 	if began := time.Now(); o.Elapsed == nil {
