@@ -23,7 +23,7 @@ killed, a connection is cut or half open. What the clients saw is written in the
 of docs/history.md, and judged by two programs that share no code.
 
 It builds what it needs. PostgreSQL, RabbitMQ and Temporal must be installed, and
-Python 3 for the second judge.
+Python 3 for the second judge. For Temporal it must be built with -tags temporal.
 
 Exit codes: 0 the judges agree, and this repository's service broke no rule; 1 otherwise,
 or the test could not run; 2 wrong flags.`
