@@ -81,37 +81,37 @@ func TestAnyCallMayFail(t *testing.T) {
 
 // fixedHistory lives through always the same: schedules, a reschedule,
 // cancellations, a late older command, a resend, poison, events that the broker
-// refuses, and a clean restart. Between two steps lies more than an hour, and
+// refuses, and a clean restart. Between two steps lie eight minutes, and
 // nothing is due near a step: whatever has to be done again, or waits for the
 // next poll, is done before the next one.
 func fixedHistory(t *testing.T, f *failures) visibleState {
 	var seen visibleState
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
-		h := &history{world: newWorld(t, f, app.Options{PollingInterval: time.Hour}), step: time.Now()}
+		h := &history{world: newWorld(t, f, app.Options{PollingInterval: 6 * time.Minute}), step: time.Now()}
 		h.broker.now = time.Now
 		h.broker.refuses = func(event *message.Message) bool {
 			return event.Metadata.Get(envelope.HeaderServiceCallID) == "refused"
 		}
 		h.start()
-		h.ask("plain", 1, 10*time.Minute)
-		h.ask("moved", 1, betweenSteps+30*time.Minute)
-		h.ask("canceled", 1, betweenSteps+30*time.Minute)
+		h.ask("plain", 1, time.Minute)
+		h.ask("moved", 1, betweenSteps+3*time.Minute)
+		h.ask("canceled", 1, betweenSteps+3*time.Minute)
 		h.ask("overdue", 1, -time.Hour)
 		h.sendPoison("poison-1", 0)
 		h.advance()
-		h.ask("moved", 2, 10*time.Minute)
+		h.ask("moved", 2, time.Minute)
 		h.takeBack("canceled", 2)
 		h.takeBack("plain", 3) // too late
 		h.takeBack("revived", 2)
 		h.broker.resend(h.sent[0].simCommand) // plain, which has fired
-		h.ask("refused", 1, 10*time.Minute)
+		h.ask("refused", 1, time.Minute)
 		h.advance()
 		h.stop()
 		h.start()
-		h.ask("restarted", 1, 10*time.Minute)
-		h.ask("canceled", 1, 10*time.Minute) // older than its cancellation
-		h.ask("revived", 3, 10*time.Minute)  // newer than its cancellation
+		h.ask("restarted", 1, time.Minute)
+		h.ask("canceled", 1, time.Minute) // older than its cancellation
+		h.ask("revived", 3, time.Minute)  // newer than its cancellation
 		h.sendPoison("poison-2", 1)
 		h.advance()
 		seen = h.seen()
@@ -121,7 +121,7 @@ func fixedHistory(t *testing.T, f *failures) visibleState {
 }
 
 // betweenSteps is longer than it takes until a timer is due and polled for.
-const betweenSteps = 80 * time.Minute
+const betweenSteps = 8 * time.Minute
 
 type history struct {
 	*world
@@ -133,7 +133,7 @@ type history struct {
 func (h *history) advance() {
 	h.t.Helper()
 	for next := h.step.Add(betweenSteps); h.step.Before(next); {
-		h.step = h.step.Add(10 * time.Minute)
+		h.step = h.step.Add(time.Minute)
 		time.Sleep(time.Until(h.step))
 		synctest.Wait()
 		h.revive()
