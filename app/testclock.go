@@ -122,11 +122,14 @@ func (a *App) left(ctx context.Context, now time.Time, held time.Duration, over 
 	if err != nil || !retry.IsZero() && !retry.After(now) {
 		return "events in the outbox", next, err
 	}
+	before, _ := a.handlers.InboxClaims()
 	waiting, err := a.store.Inbox().NextInbox(ctx)
+	claims, busy := a.handlers.InboxClaims()
+	claimed := busy || claims != before // then waiting may be the end of a claim
 	switch {
-	case err != nil || !waiting.IsZero() && !waiting.After(now) && !over:
+	case err != nil || (claimed || !waiting.IsZero() && !waiting.After(now)) && !over:
 		return "messages in the inbox", next, err
-	case !waiting.IsZero() && !waiting.After(now):
+	case claimed || !waiting.IsZero() && !waiting.After(now):
 		waiting = now.Add(held)
 	}
 	due, err := a.store.NextDue(ctx, now)

@@ -229,6 +229,12 @@ func (h *Handlers) Wake() {
 	}
 }
 
+// InboxClaims returns how often messages of the inbox were claimed, and whether some are now. Until
+// they are handled the store has the end of the claim as their next time.
+func (h *Handlers) InboxClaims() (n int64, busy bool) {
+	return h.inbox.claims.Load(), h.inbox.busy.Load()
+}
+
 // Paused reports whether the circuit breaker is open: commands wait because the
 // store fails.
 func (h *Handlers) Paused() bool { return h.breaker.isOpen() }

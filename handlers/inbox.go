@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -35,6 +36,8 @@ type inbox struct {
 	handlers *Handlers
 	outcomes chan outcome  // never full
 	ended    chan struct{} // closed when nothing is in flight any more
+	claims   atomic.Int64  // calls of TakeInbox
+	busy     atomic.Bool   // rows are claimed, or their outcomes are not written yet
 
 	// These are for the goroutine of the subscription.
 	rows     map[int64]*row
@@ -108,6 +111,7 @@ func (b *inbox) step(ctx context.Context, out chan<- *message.Message) {
 	next := b.retryAt
 	if !next.After(now) {
 		b.write(b.handlers.working)
+		b.busy.Store(len(b.rows)+len(b.deleted)+len(b.deferred) > 0)
 		b.deliver(ctx, out)
 		switch next = b.takeAt(); {
 		case len(b.rows) >= maxRows:
@@ -160,6 +164,8 @@ func (b *inbox) take(ctx context.Context, now time.Time) {
 		b.sooner(next)
 		return
 	}
+	b.claims.Add(1)
+	b.busy.Store(true)
 	taken, err := b.inbox.TakeInbox(ctx, now, now.Add(claimTime), maxRows-len(b.rows), maxTenantRows, b.without(now))
 	if b.failed(err) {
 		return
