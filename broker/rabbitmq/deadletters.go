@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func (v *visitor) all(ctx context.Context) (err error) {
 	case v.number == 0 && code(err) == amqp.NotFound: // no dead letter was published yet
 		return nil
 	case v.channel.IsClosed():
-		return err
+		return cmp.Or(err, error(amqp.ErrClosed)) // what was removed last may be there again
 	}
 	// The nack requeues the remaining messages. The answer to Close says that the server has
 	// seen it, and the acks before it.
