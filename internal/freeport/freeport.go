@@ -18,7 +18,7 @@ func Find(ctx context.Context) (int, error) {
 	var failed error
 	for range tries {
 		port := least + rand.IntN(most-least)
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", Address(port))
 		if err == nil {
 			return port, l.Close()
 		}
@@ -26,3 +26,6 @@ func Find(ctx context.Context) (int, error) {
 	}
 	return 0, fmt.Errorf("find a free port: %w", failed)
 }
+
+// Address returns the address of a port of the loopback interface.
+func Address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -87,7 +86,7 @@ func (c *Cluster) start(ctx context.Context) error {
 			if from == to {
 				continue
 			}
-			p := proxy.New(proxy.TCP(address(c.servers[to].route)))
+			p := proxy.New(proxy.TCP(freeport.Address(c.servers[to].route)))
 			c.routes[from][to] = p
 			listens, err := p.Listen()
 			if err != nil {
@@ -119,8 +118,8 @@ log_file: %q
 jetstream { store_dir: %q, max_file_store: 1TB, %s }
 cluster { name: timers, listen: %q, advertise: %q, routes: [%s] }
 accounts { $SYS { users: [ { user: %s, password: %s } ] } }
-`, Name(i), address(s.port), address(s.monitor), c.file(i, ".log"), c.file(i, ""), sync,
-		address(s.route), nowhere, strings.Join(routes, ", "), systemUser, systemPassword)
+`, Name(i), freeport.Address(s.port), freeport.Address(s.monitor), c.file(i, ".log"), c.file(i, ""), sync,
+		freeport.Address(s.route), nowhere, strings.Join(routes, ", "), systemUser, systemPassword)
 }
 
 // Name returns the name of a server, by which the cluster says which one leads.
@@ -136,7 +135,7 @@ func (c *Cluster) URL() string { return strings.Join(c.URLs(), ",") }
 func (c *Cluster) URLs() []string {
 	var all []string
 	for _, s := range c.servers {
-		all = append(all, "nats://"+address(s.port))
+		all = append(all, "nats://"+freeport.Address(s.port))
 	}
 	return all
 }
@@ -144,7 +143,7 @@ func (c *Cluster) URLs() []string {
 // SystemURL returns the address of a server with the credentials of the system account, to
 // which the leader of the cluster listens.
 func (c *Cluster) SystemURL(i int) string {
-	return fmt.Sprintf("nats://%s:%s@%s", systemUser, systemPassword, address(c.servers[i].port))
+	return fmt.Sprintf("nats://%s:%s@%s", systemUser, systemPassword, freeport.Address(c.servers[i].port))
 }
 
 // PID returns the id of the process of a server.
@@ -230,7 +229,7 @@ func (c *Cluster) Await(ctx context.Context) error {
 // IsHealthy reports whether each server says so, see [Cluster.Await].
 func (c *Cluster) IsHealthy(ctx context.Context) bool {
 	for _, s := range c.servers {
-		if !isHealthy(ctx, "http://"+address(s.monitor)+"/healthz") {
+		if !isHealthy(ctx, "http://"+freeport.Address(s.monitor)+"/healthz") {
 			return false
 		}
 	}
@@ -265,5 +264,3 @@ func (c *Cluster) Close() error {
 	}
 	return errors.Join(errs...)
 }
-
-func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

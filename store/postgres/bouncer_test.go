@@ -85,7 +85,7 @@ func bouncer(t *testing.T, places int) (urls []string) {
 	dir := t.TempDir()
 	port, err := freeport.Find(t.Context())
 	must(t, err)
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	address := freeport.Address(port)
 	var databases strings.Builder
 	for range places {
 		schema, err := url.Parse(pgtest.URL(t))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/rabbitd"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
@@ -181,9 +181,7 @@ func StartServer(ctx context.Context, kind Kind, dir string, port int) (Server, 
 }
 
 // URL is that of a broker of [StartServer], which the service connects with.
-func (k Kind) URL(port int) string { return kinds[k].scheme + address(port) }
-
-func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+func (k Kind) URL(port int) string { return kinds[k].scheme + freeport.Address(port) }
 
 // rabbitServer is a RabbitMQ of the test's own.
 type rabbitServer struct{ *rabbitd.Server }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 	"github.com/event-service-agent/timer-service/verify/crash/traffic"
 )
@@ -49,7 +50,7 @@ func Connect(port int, name, db string) (*nats.Conn, error) {
 		}
 		return "timer-service", strings.TrimSpace(string(secret))
 	}
-	return connect("nats://"+address(port), name, nats.UserInfoHandler(credentials))
+	return connect("nats://"+freeport.Address(port), name, nats.UserInfoHandler(credentials))
 }
 
 // connect connects with servers, for as long as it takes.

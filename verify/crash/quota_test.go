@@ -54,13 +54,13 @@ func TestKillsAreNoWayRoundAQuota(t *testing.T) {
 	start := func(settings ...string) *Process {
 		t.Helper()
 		p, err := Start(context.WithoutCancel(ctx), bin, dir, append([]string{
-			"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_BROKER_URL=nats://" + address(port), "TIMER_HTTP_ADDR=" + address(api),
+			"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_BROKER_URL=nats://" + freeport.Address(port), "TIMER_HTTP_ADDR=" + freeport.Address(api),
 		}, settings...), log, time.Now)
 		must(t, err)
 		return p
 	}
 	stats := func() (s quotaStats, err error) {
-		response, err := http.Get("http://" + address(api) + "/v1/tenants/acme")
+		response, err := http.Get("http://" + freeport.Address(api) + "/v1/tenants/acme")
 		if err != nil {
 			return s, err
 		}

@@ -58,7 +58,7 @@ func (d *postgresDatabase) start(ctx context.Context) (err error) {
 
 // url is where a role connects with the database.
 func (d *postgresDatabase) url(role string) string {
-	return fmt.Sprintf("postgres://%s@%s/timers?sslmode=disable", role, address(d.port))
+	return fmt.Sprintf("postgres://%s@%s/timers?sslmode=disable", role, freeport.Address(d.port))
 }
 
 func (d *postgresDatabase) environ() []string { return []string{"TIMER_DB_URL=" + d.url(role)} }
@@ -67,7 +67,7 @@ func (d *postgresDatabase) environ() []string { return []string{"TIMER_DB_URL=" 
 func (d *postgresDatabase) do(ctx context.Context, database, statement string, args ...any) (rows int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", address(d.port), database))
+	conn, err := pgx.Connect(ctx, fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", freeport.Address(d.port), database))
 	if err != nil {
 		return 0, err
 	}

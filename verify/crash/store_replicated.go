@@ -44,7 +44,7 @@ func replicate(ctx context.Context, primary *postgresDatabase, synchronous bool)
 // to the servers.
 func (d *replicatedDatabase) settingOf(instance int) string {
 	return fmt.Sprintf("TIMER_DB_URL=postgres://%s@%s,%s/timers?sslmode=disable&target_session_attrs=read-write&application_name=%s%d",
-		role, address(d.port), address(d.spare), application, instance)
+		role, freeport.Address(d.port), freeport.Address(d.spare), application, instance)
 }
 
 // application is the name of an instance in sessions of the database, without its number.
@@ -127,7 +127,7 @@ func (d *replicatedDatabase) last(ctx context.Context) (last lastTransaction, er
 	if err := d.standby.Receive(ctx); err != nil {
 		return last, err
 	}
-	conn, err := pgx.Connect(ctx, fmt.Sprintf("postgres://postgres@%s/timers?sslmode=disable", address(d.port)))
+	conn, err := pgx.Connect(ctx, fmt.Sprintf("postgres://postgres@%s/timers?sslmode=disable", freeport.Address(d.port)))
 	if err != nil {
 		return last, err
 	}

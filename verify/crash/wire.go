@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 	"github.com/event-service-agent/timer-service/verify/internal/kafkanode"
 )
@@ -62,12 +63,12 @@ var kinds = map[Kind]kindOf{
 	Kafka: {"kafka://", openKafka, 10 * time.Second},
 	KFake: {"kafka://", openKafka, 10 * time.Second},
 	RabbitMQ: {"amqp://guest:guest@", func(_ context.Context, r *run) (wire, error) {
-		return dialRabbitMQ("amqp://guest:guest@"+address(r.port)+"/", r.opt.Tenants, r.now)
+		return dialRabbitMQ("amqp://guest:guest@"+freeport.Address(r.port)+"/", r.opt.Tenants, r.now)
 	}, 10 * time.Second},
 }
 
 func openKafka(_ context.Context, r *run) (wire, error) {
-	return dialKafka(cmp.Or(r.opt.URL, address(r.port)), r.now)
+	return dialKafka(cmp.Or(r.opt.URL, freeport.Address(r.port)), r.now)
 }
 
 // KafkaHere is Apache Kafka where Java and Maven are, and the fake elsewhere.

@@ -2,8 +2,6 @@ package faults_test
 
 import (
 	"errors"
-	"net"
-	"strconv"
 	"syscall"
 	"testing"
 
@@ -43,7 +41,7 @@ func (b *broker) begin() {
 	check(b.t, err)
 }
 
-func (b *broker) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port)) }
+func (b *broker) address() string { return freeport.Address(b.port) }
 
 // away has a broker die, and start again.
 func away(b *broker) (harm, repair func(*service)) {

@@ -9,9 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 	"github.com/event-service-agent/timer-service/verify/crash"
@@ -80,7 +80,7 @@ func listens(port int) func(context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, startLimit)
 		defer cancel()
 		for {
-			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address(port))
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", freeport.Address(port))
 			if err == nil {
 				return conn.Close()
 			}
@@ -90,8 +90,6 @@ func listens(port int) func(context.Context) error {
 		}
 	}
 }
-
-func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // through returns a proxy to an address, and the address of the proxy.
 func (w *world) through(name, address string) (string, error) {

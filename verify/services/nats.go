@@ -55,13 +55,13 @@ func (w *world) startNATS(ctx context.Context) (server *child, at string, err er
 		return nil, "", err
 	}
 	config := filepath.Join(w.dir, "nats.conf")
-	text := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, max_file_store: 1TB, sync_interval: always }\n", address(port), filepath.Join(w.dir, "nats"))
+	text := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, max_file_store: 1TB, sync_interval: always }\n", freeport.Address(port), filepath.Join(w.dir, "nats"))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, "", err
 	}
 	server = &child{name: "NATS", path: program, args: []string{"--config", config}, dir: w.dir, logs: w.logs, ready: listens(port)}
 	w.onClose(server.kill)
-	return server, address(port), server.start(ctx)
+	return server, freeport.Address(port), server.start(ctx)
 }
 
 // openCluster starts three servers, each of which has all schedules. The next fault comes when

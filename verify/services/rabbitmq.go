@@ -50,7 +50,7 @@ func openRabbitMQ(ctx context.Context, w *world) (service, error) {
 	kill := func() error { server.Kill(); return nil }
 	w.onClose(kill)
 	w.harm.processes = append(w.harm.processes, part{"RabbitMQ", start, kill, func() int { return server.PID() }})
-	at, err := w.through("client to RabbitMQ", address(port))
+	at, err := w.through("client to RabbitMQ", freeport.Address(port))
 	if err != nil {
 		return nil, err
 	}

@@ -52,11 +52,11 @@ func openTemporal(ctx context.Context, w *world) (service, error) {
 		return nil, err
 	}
 	w.harm.processes, w.harm.servers = append(w.harm.processes, server.part()), append(w.harm.servers, server.part())
-	toClient, err := w.through("client to Temporal", address(port))
+	toClient, err := w.through("client to Temporal", freeport.Address(port))
 	if err != nil {
 		return nil, err
 	}
-	toWorker, err := w.through("worker to Temporal", address(port))
+	toWorker, err := w.through("worker to Temporal", freeport.Address(port))
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func temporalReady(ctx context.Context, port int) error {
 	if err := listens(port)(ctx); err != nil {
 		return err
 	}
-	c, err := temporalDial(address(port))
+	c, err := temporalDial(freeport.Address(port))
 	if err != nil {
 		return err
 	}

@@ -158,7 +158,7 @@ func (n *Node) settings() string { return filepath.Join(n.dir, "server.propertie
 
 func (n *Node) log() string { return filepath.Join(n.dir, "log") }
 
-func (n *Node) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)) }
+func (n *Node) address() string { return freeport.Address(n.port) }
 
 // PID is the id of the node's process.
 func (n *Node) PID() int { return n.cmd.Process.Pid }

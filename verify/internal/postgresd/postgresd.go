@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/freeport"
 )
 
 // ErrNotInstalled says that there is no PostgreSQL on this machine.
@@ -171,7 +172,7 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 func (s *Server) LogPath() string { return filepath.Join(s.dir, "log") }
 
 // Address is where the server listens: host and port.
-func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *Server) Address() string { return freeport.Address(s.port) }
 
 // URL is where clients connect as superuser, with the database postgres.
 func (s *Server) URL() string {
