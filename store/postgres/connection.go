@@ -54,18 +54,19 @@ func connect(url string, limit int) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	chosen := strings.Contains(url, "default_query_exec_mode") // by the user, who knows better
 	var pooled atomic.Bool
 	db := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(func(_ context.Context, c *pgx.ConnConfig) error {
 		now, err := parse(url)
 		if err != nil {
 			return err
 		}
-		if *c = *now; pooled.Load() && !choosesMode(url) {
+		if *c = *now; pooled.Load() && !chosen {
 			c.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		}
 		return nil
 	}), stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
-		if pooled.Load() || choosesMode(url) {
+		if pooled.Load() || chosen {
 			return nil
 		}
 		direct, err := isDirect(ctx, c)
@@ -83,9 +84,6 @@ func connect(url string, limit int) (*sql.DB, error) {
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	return db, nil
 }
-
-// choosesMode reports whether a URL says how statements are sent.
-func choosesMode(url string) bool { return strings.Contains(url, "default_query_exec_mode") }
 
 // isDirect reports whether the process that a connection names is the one that answers. A
 // pooler names a process of its own making, which only serves to cancel.
