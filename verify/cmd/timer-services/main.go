@@ -29,7 +29,7 @@ Exit codes: 0 the judges agree, and this repository's service broke no rule; 1 o
 or the test could not run; 2 wrong flags.`
 
 type cli struct {
-	Service []string `help:"Services, one after the other: ${services}." placeholder:"NAME"`
+	Service []string `default:"${services}" enum:"${services}" help:"Services, one after the other: ${enum}." placeholder:"NAME"`
 	Faults  int      `default:"300" help:"How many faults each service has."`
 	Seed    uint64   `default:"1" help:"Chooses the faults and the timers."`
 	Rate    int      `default:"300" help:"Timers a second."`
@@ -41,28 +41,31 @@ func main() {
 	services.WorkerMain()
 	var c cli
 	os.Exit(command.Main("timer-services", description, &c, func(ctx context.Context, _ string) error { return c.run(ctx) },
-		kong.Vars{"services": strings.Join(services.Names(), ", ")}))
+		kong.Vars{"services": strings.Join(services.Names(), ",")}))
 }
 
 func (c cli) run(ctx context.Context) error {
 	if len(c.Judge) > 0 {
 		return c.judge(ctx)
 	}
-	if len(c.Service) == 0 {
-		c.Service = services.Names()
+	if c.Faults < 0 || c.Rate < 1 {
+		return command.WithCode(command.Usage, errors.New("--rate must be above zero, --faults not below"))
 	}
 	var results []services.Result
 	var failed error
+	fails := func(name string, why any) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, why)
+		failed = command.ErrFailed
+	}
 	for _, name := range c.Service {
 		r, err := services.Run(ctx, services.Options{Service: name, Faults: c.Faults, Seed: c.Seed, Rate: c.Rate, Out: c.Out, Progress: os.Stderr})
 		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
-			fmt.Fprintln(os.Stderr, name, err)
+			fails(name, err)
 			continue
 		}
 		results = append(results, r)
 		if r.Verdict.Void || r.Ours && !r.Verdict.Clean() {
-			failed = errors.Join(failed, fmt.Errorf("%s: see %s", name, r.File))
+			fails(name, "see "+r.File)
 		}
 	}
 	services.WriteTable(os.Stdout, results)
