@@ -13,7 +13,7 @@ type compareCmd struct {
 	New        string        `arg:"" type:"existingfile" help:"Another one, on a database of the same schema."`
 	Timers     int           `short:"n" default:"50000" help:"How many are due at one instant."`
 	Lead       time.Duration `help:"From the first command to the due time; default by the number of timers."`
-	Rate       int           `help:"Timers a second, at a steady rate for --duration, in place of those that are due at one instant."`
+	Rate       int           `help:"Timers a second, at a steady rate for --duration, in place of a drain."`
 	Duration   time.Duration `default:"10s" help:"Of a steady rate, after two seconds that do not count."`
 	Confidence float64       `default:"0.95" help:"Of the intervals. With seven figures at 0.95, one comparison in three of the same finds a difference somewhere."`
 }

@@ -65,8 +65,8 @@ func main() {
 }
 
 func (c *cli) run(ctx context.Context, verb string) error {
-	if c.Runs < 1 || slices.Min(c.Pending) < 0 || c.Compare.Confidence <= 0 || c.Compare.Confidence >= 1 {
-		return command.WithCode(command.Usage, errors.New("--runs must be above zero, --pending not below, --confidence between zero and one"))
+	if c.Runs < 1 || slices.Min(c.Pending) < 0 || c.Compare.Rate < 0 || c.Compare.Confidence <= 0 || c.Compare.Confidence >= 1 {
+		return command.WithCode(command.Usage, errors.New("--runs must be above zero, --pending and --rate not below, --confidence between zero and one"))
 	}
 	opt := bench.Options{Settings: c.Set, Progress: os.Stderr}
 	if c.Kafka != "" {
