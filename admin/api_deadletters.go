@@ -113,7 +113,7 @@ type (
 		DeadLetterQuery
 		All    bool   `query:"all" doc:"All dead letters; needed without a selection."`
 		DryRun bool   `query:"dryRun" doc:"Only say which are selected."`
-		Until  Moment `query:"until" flag:"-" doc:"Only those that last became dead letters until then, so that no page has a message that was refused again meanwhile. None: now."`
+		Until  Moment `query:"until" flag:"-" doc:"Only messages that last became dead letters until then, so that no page has a message that was refused again meanwhile. None: now."`
 	}
 )
 

@@ -90,7 +90,7 @@ func (v *visitor) all(ctx context.Context) (err error) {
 	case v.number == 0 && code(err) == amqp.NotFound: // no dead letter was published yet
 		return nil
 	case v.channel.IsClosed():
-		return cmp.Or(err, error(amqp.ErrClosed)) // what was removed last may be there again
+		return cmp.Or(err, error(amqp.ErrClosed)) // the last removals may not have arrived
 	}
 	// The nack requeues the remaining messages. The answer to Close says that the server has
 	// seen it, and the acks before it.

@@ -64,7 +64,7 @@ type part struct {
 	pid   func() int
 }
 
-// A connection is what is cut at once: the proxies between two sides.
+// A connection is the proxies between two sides, which are cut together.
 type connection struct {
 	name    string
 	proxies []*proxy.Proxy
@@ -135,7 +135,7 @@ func (c connection) harm(ctx context.Context, f fault) error {
 	pause.For(ctx, lasts)
 	for _, p := range c.proxies {
 		p.Pass()
-		p.Reset() // what was half open works never again
+		p.Reset() // a half-open connection never works again
 	}
 	return ctx.Err()
 }

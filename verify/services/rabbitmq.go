@@ -158,7 +158,7 @@ func (s *rabbitQueues) consume(ctx context.Context, rec *recorder) {
 	if err != nil {
 		return
 	}
-	defer func() { _ = conn.CloseDeadline(time.Now().Add(time.Second)) }() // what was not acked comes again
+	defer func() { _ = conn.CloseDeadline(time.Now().Add(time.Second)) }() // unacked events come again
 	if err := ch.Qos(rabbitPrefetch, 0, false); err != nil {
 		return
 	}

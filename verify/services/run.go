@@ -95,7 +95,7 @@ type Result struct {
 
 const (
 	mostDelay = 20               // seconds
-	patience  = 2 * time.Minute  // for the last events, after their due time
+	lastWait  = 2 * time.Minute  // for the last events, after their due time
 	afterLast = 10 * time.Second // in which events may come that must not
 	progress  = 10               // faults between two lines
 )
@@ -146,7 +146,7 @@ func Run(ctx context.Context, opt Options) (result Result, err error) {
 	return result, os.WriteFile(filepath.Join(out, "result.json"), append(text, '\n'), 0o600)
 }
 
-// test sends the load, injects the faults, and waits for what is owed.
+// test sends the load, injects the faults, and waits for the owed events.
 func (w *world) test(ctx context.Context, l *load, opt Options) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
@@ -162,7 +162,7 @@ func (w *world) test(ctx context.Context, l *load, opt Options) error {
 		return err
 	}
 	last := time.Duration(opt.Delay) * time.Second
-	for end := time.Now().Add(last + patience); time.Now().Before(end); {
+	for end := time.Now().Add(last + lastWait); time.Now().Before(end); {
 		if _, _, owed := w.rec.counts(); owed == 0 {
 			break
 		}
@@ -170,7 +170,7 @@ func (w *world) test(ctx context.Context, l *load, opt Options) error {
 			return ctx.Err()
 		}
 	}
-	pause.For(ctx, last+afterLast) // what was moved or canceled may be due as late
+	pause.For(ctx, last+afterLast) // the old times of moved and canceled timers are over by then
 	return ctx.Err()
 }
 

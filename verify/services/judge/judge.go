@@ -1,5 +1,5 @@
 // Package judge judges the history of any timer service by the rules of docs/history.md. It
-// imports the standard library alone, and shares no code with judge.py beside it.
+// imports the standard library alone, and shares no code with judge.py.
 package judge
 
 import (
@@ -13,7 +13,7 @@ import (
 
 // Limits of the rules, in microseconds.
 const (
-	late = 1_000_000 // what is later is late
+	late = 1_000_000 // events that come later are late
 	skew = 100_000   // the most that the two clocks may drift apart
 )
 
@@ -47,7 +47,7 @@ func (v Verdict) Clean() bool {
 	return !v.Void && len(v.Lost)+len(v.Early)+len(v.Doubled)+len(v.Superseded)+len(v.Canceled)+len(v.Invented) == 0
 }
 
-// A command is what is known of one. A time is a wall time, 0 if there is none.
+// A command is the knowledge about a command of the history. A time is a wall time, 0 if there is none.
 type command struct {
 	Line
 
