@@ -16,8 +16,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/event-service-agent/timer-service/internal/freeport"
 )
 
 // ErrNotInstalled says that there is no RabbitMQ on this machine.
@@ -114,7 +112,7 @@ func (s *Server) await(ctx context.Context) error {
 // node is the name of the server in a cluster.
 func (s *Server) node() string { return "timer-" + strconv.Itoa(s.port) + "@localhost" }
 
-func (s *Server) address() string { return freeport.Address(s.port) }
+func (s *Server) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // URL returns the address that clients connect with.
 func (s *Server) URL() string { return "amqp://guest:guest@" + s.address() + "/" }
