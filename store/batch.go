@@ -22,14 +22,6 @@ import (
 // batchLimit is the most commands of a commit, unless one call has more.
 const batchLimit = 2000
 
-// Batching: after a commit of many commands the next commit waits a little, so that it has
-// many commands, too. Otherwise a fast intake makes the disk sync for a few commands again
-// and again, which also delays a broker on the same disk.
-const (
-	batchThreshold = 32                   // commands of a commit after which the next one waits
-	batchingDelay  = 3 * time.Millisecond // how long it waits
-)
-
 // A transaction outlives the context of the caller that began it, since others share it. These
 // bound the transaction:
 const (
@@ -271,19 +263,13 @@ func (g *group[C]) take() (batch []*groupCall[C], commands int) {
 }
 
 // delay returns how long the next commit waits after one that took some time.
-func (g *group[C]) delay(took time.Duration, commands int) (wait time.Duration) {
+func (g *group[C]) delay(took time.Duration, commands int) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case commands >= batchLimit:
+	if len(g.waiting) == 0 || commands >= batchLimit {
 		return 0
-	case commands >= batchThreshold:
-		wait = batchingDelay
 	}
-	if len(g.waiting) > 0 {
-		wait = max(wait, g.precision-took)
-	}
-	return wait
+	return g.precision - took
 }
 
 // applyAll applies calls in one transaction, with the latest of their times.

@@ -266,33 +266,6 @@ func TestCallLargerThanTheLimitIsOneCommit(t *testing.T) {
 	})
 }
 
-// TestCommitAfterALargeOneWaits lets commands come one a millisecond, without and
-// after a commit of many.
-func TestCommitAfterALargeOneWaits(t *testing.T) {
-	onSlow(t, func(s *slowStore) {
-		send := func(n int) {
-			for range n {
-				s.running.Go(func() {
-					_, err := s.batch.Schedule(s.Context(), time.Now(), command("a", 1))
-					must(s, err)
-				})
-			}
-			synctest.Wait()
-		}
-		send(1)
-		send(31)
-		s.running.Wait()
-		send(1) // a small commit is followed at once
-		send(32)
-		time.Sleep(2*commitTime + time.Millisecond)
-		for range 3 {
-			send(1)
-			time.Sleep(900 * time.Microsecond)
-		}
-		s.sizes(1, 31, 1, 32, 3)
-	})
-}
-
 // precision is that of the tests that need one.
 const precision = 3 * commitTime
 
