@@ -43,6 +43,7 @@ func TestMeasures(t *testing.T) {
 		{"fairness", bench.Fairness, bench.Options{Timers: 2000, Tenants: 100, Lead: 15 * time.Second}},
 		{"native", bench.Native, bench.Options{Timers: 500, Lead: 2 * time.Second}},
 		{"river", bench.River, bench.Options{Timers: 500}},
+		{"RabbitMQ steady", bench.RabbitMQSteady, bench.Options{Rate: 100, Duration: 2 * time.Second}},
 		{"river steady", bench.RiverSteady, bench.Options{Rate: 100, Duration: 2 * time.Second}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

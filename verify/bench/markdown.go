@@ -6,10 +6,13 @@ import (
 )
 
 // MarkdownRow returns a row of the table of the documentation: the medians of
-// runs, each of which has the figures of a drain and of a steady load.
+// runs, each of which has the figures of a drain, of a steady load or of both.
 func MarkdownRow(title string, runs []Result) string {
 	r := median(runs)
-	alone, cpu, memory := "", "", ""
+	alone, cpu, memory, drain := "", "", "", " | | " // of the last, three columns
+	if r.IntakeCPU != nil {
+		drain = fmt.Sprintf("%s | %s | %.0f + %.0f", thousands(r.Accepted), thousands(r.Delivered), r.IntakeCPU.sum(), r.FiringCPU.sum())
+	}
 	if r.Lateness != nil {
 		alone = fmt.Sprintf("%.1f / %.1f", r.Lateness.P50, r.Lateness.P99)
 	}
@@ -19,8 +22,7 @@ func MarkdownRow(title string, runs []Result) string {
 	if r.PeakMiB > 0 {
 		memory = fmt.Sprintf("%.0f", r.PeakMiB)
 	}
-	return fmt.Sprintf("| %s | %s | %s | %.0f + %.0f | %s | %s | %s |",
-		title, thousands(r.Accepted), thousands(r.Delivered), r.IntakeCPU.sum(), r.FiringCPU.sum(), alone, cpu, memory)
+	return fmt.Sprintf("| %s | %s | %s | %s | %s |", title, drain, alone, cpu, memory)
 }
 
 // thousands writes a rate to the hundred.

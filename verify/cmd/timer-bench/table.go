@@ -16,13 +16,13 @@ import (
 type tableCmd struct {
 	Timers   int           `short:"n" default:"30000" help:"How many are due at one instant."`
 	Duration time.Duration `default:"10s" help:"How long 500 timers a second come."`
-	Rows     []string      `enum:"sqlite,embedded,postgres,kafka,rabbitmq,native,river" default:"sqlite,embedded,postgres,kafka,rabbitmq,native,river" help:"Which rows, in this order."`
+	Rows     []string      `enum:"sqlite,embedded,postgres,kafka,rabbitmq,native,river,queues" default:"sqlite,embedded,postgres,kafka,rabbitmq,native,river,queues" help:"Which rows, in this order."`
 }
 
 // A row is one of the table.
 type row struct {
 	name, title   string
-	drain, steady func(context.Context, bench.Options) (bench.Result, error) // steady may be nil
+	drain, steady func(context.Context, bench.Options) (bench.Result, error) // one may be nil
 	change        func(*bench.Options)
 }
 
@@ -34,6 +34,7 @@ var rows = []row{
 	{"rabbitmq", "SQLite, RabbitMQ", bench.Drain, bench.Steady, func(o *bench.Options) { o.Broker = crash.RabbitMQ }},
 	{"native", "NATS's own scheduler", bench.Native, nil, func(*bench.Options) {}},
 	{"river", "River on PostgreSQL", bench.River, bench.RiverSteady, func(*bench.Options) {}},
+	{"queues", "RabbitMQ's queues with a TTL", nil, bench.RabbitMQSteady, func(*bench.Options) {}},
 }
 
 // table measures all rows, --runs times in turns, and writes the medians.
@@ -56,11 +57,14 @@ func (c *cli) table(ctx context.Context, opt bench.Options, out io.Writer) (err 
 			opt.Kafka = ""
 		}
 		contenders = append(contenders, bench.Contender{Name: r.title, Measure: func(ctx context.Context) (bench.Result, error) {
-			both, err := r.drain(ctx, opt)
-			if err != nil {
-				return both, err
+			var both bench.Result
+			var err error
+			if r.drain != nil {
+				if both, err = r.drain(ctx, opt); err != nil {
+					return both, err
+				}
+				both.Lateness = nil
 			}
-			both.Lateness = nil
 			if r.steady != nil {
 				alone, err := r.steady(ctx, opt)
 				if err != nil {
