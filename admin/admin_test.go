@@ -28,6 +28,14 @@ var quiet = slog.New(slog.DiscardHandler)
 // broken is a check that is red.
 var broken = app.Check{Part: "broker", Reason: "connection refused", Advice: "start the broker", Red: true}
 
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // watched returns a monitor that has seen checks once.
 func watched(t *testing.T, checks ...app.Check) *admin.Monitor {
 	t.Helper()
@@ -102,9 +110,7 @@ func ofTenants(tokens map[timer.TenantID][]string) (all []config.Token) {
 // useTokens has a server know the tokens of tenants.
 func useTokens(t testing.TB, s *admin.Server, tokens map[timer.TenantID][]string) {
 	t.Helper()
-	if err := s.UseTokens(ofTenants(tokens)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.UseTokens(ofTenants(tokens)))
 }
 
 func TestReadyzSaysWhatIsWrong(t *testing.T) {
@@ -257,9 +263,7 @@ func TestTokenIsNeededBesideProbes(t *testing.T) {
 func TestListensElsewhereOnlyIfItMay(t *testing.T) {
 	t.Parallel()
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer taken.Close()
 	addr := taken.Addr().String()
 	if err := admin.New(quiet, admin.Options{Addr: addr}).Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "set http_addr") {
@@ -267,16 +271,12 @@ func TestListensElsewhereOnlyIfItMay(t *testing.T) {
 	}
 	log := new(logbuf.Buffer)
 	s := admin.New(slog.New(slog.NewTextHandler(log, nil)), admin.Options{Addr: addr, AnyPort: true, Prefix: "/timers", Monitor: watched(t)})
-	if err := s.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Listen(t.Context()))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Address()+"/readyz", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil || answer.StatusCode != 200 || !strings.Contains(log.String(), "is in use") || strings.Contains(s.Address(), addr) {
 		t.Errorf("%v, %v at %s, and the log says %s", answer, err, s.Address(), log)

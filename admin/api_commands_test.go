@@ -64,9 +64,7 @@ func working(t *testing.T, opt app.Options) (*admin.Server, *sqlite.Store) {
 	t.Helper()
 	store, b := seeded(t), channel(t)
 	a, err := app.New(store, b, quiet, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	during(t, a.Run)
 	<-a.Running() // gochannel keeps nothing for a subscriber that is not there yet
 	return admin.New(quiet, admin.Options{Addr: "127.0.0.1:8080", Monitor: watched(t), Timers: store, Broker: b}), store
@@ -78,9 +76,7 @@ func TestCommandsArePublished(t *testing.T) {
 	b := channel(t)
 	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: b})
 	messages, err := b.Tail().Subscribe(t.Context(), b.Routing().CommandsOf("acme"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	due := time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
@@ -217,9 +213,7 @@ func TestCommandsThatAreRefused(t *testing.T) {
 	store, b := seeded(t), channel(t)
 	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: store, Broker: b})
 	messages, err := b.Tail().Subscribe(t.Context(), b.Routing().CommandsOf("acme"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const in1h = `{"in":"1h"}`
 	for _, test := range []struct {
 		method, call, body string

@@ -35,9 +35,7 @@ func refuseAt(t *testing.T, b *gochannel.Broker, at, tenant, id, reason, body st
 		m.Metadata.Set(name, value)
 	}
 	topic := b.Routing().DeadLettersOf(timer.TenantID(tenant))
-	if err := b.Publisher().Publish(t.Context(), broker.Message{Topic: topic, Message: m})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Publisher().Publish(t.Context(), broker.Message{Topic: topic, Message: m})[0])
 }
 
 // TestReplayLeavesWhatIsRefusedLater: a message that the service refuses again while dead letters are replayed
@@ -120,9 +118,7 @@ func TestDeadLettersAreListedReplayedAndDiscarded(t *testing.T) {
 	}
 
 	commands, err := b.Tail().Subscribe(t.Context(), b.Routing().CommandsOf("acme"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, test := range []struct {
 		method, target string
 		code           int

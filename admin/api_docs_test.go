@@ -28,14 +28,10 @@ func TestOpenAPIIsAsDocumented(t *testing.T) {
 		t.Fatal(code, got)
 	}
 	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(got), 0o600))
 	}
 	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s differs; go test ./admin -run OpenAPI -update writes it (-file +served):\n%s", name, diff)
 	}
@@ -65,15 +61,11 @@ func TestPageHasTheTableOfOperations(t *testing.T) {
 		table += fmt.Sprintf("| `%s` `%s` | %s. | %s | %s | %s |\n", o.Method, o.Path, o.Summary, strings.Join(query, ", "), o.Who(), strings.Join(verbs, ", "))
 	}
 	page, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, _ := strings.Cut(string(page), begin)
 	got, after, found := strings.Cut(rest, end)
 	if *update {
-		if err := os.WriteFile(name, []byte(before+begin+table+"\n"+end+after), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(before+begin+table+"\n"+end+after), 0o600))
 	} else if diff := cmp.Diff(table+"\n", got); diff != "" || !found {
 		t.Errorf("%s differs; go test ./admin -run Operations -update writes it (-table +file):\n%s", name, diff)
 	}

@@ -32,9 +32,7 @@ type heardEvent struct {
 func listen(t *testing.T, address, query, token string) <-chan heardEvent {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/v1/events"+query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil || answer.StatusCode != 200 || answer.Header.Get("Content-Type") != "text/event-stream" {
@@ -73,14 +71,10 @@ func TestEventsTellWhatHappens(t *testing.T) {
 	store, b, counters := seeded(t), channel(t), new(app.Counters)
 	events := admin.NewEvents()
 	a, err := app.New(store, b, quiet, app.Options{Counters: counters, Hooks: []app.Hooks{events.Hooks()}, Retention: 50 * 365 * 24 * time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:0", Token: "full", Monitor: watched(t), Timers: store, Broker: b, Events: events})
 	useTokens(t, s, tenantTokens)
-	if err := s.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Listen(t.Context()))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -156,18 +150,12 @@ func TestEventsOutliveTheTimeoutsOfRequests(t *testing.T) {
 	longtest.Skip(t, "waits until the timeouts of requests have passed")
 	t.Parallel()
 	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:0", Monitor: watched(t), Timers: seeded(t), Events: admin.NewEvents()})
-	if err := s.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Listen(t.Context()))
 	during(t, s.Run)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Address()+"/v1/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
 	for n := 0; n < 3; {

@@ -48,9 +48,7 @@ func TestManyCommandsArePublishedAtOnce(t *testing.T) {
 	s := admin.New(quiet, admin.Options{Token: "full", Monitor: watched(t), Timers: seeded(t), Broker: b})
 	useTokens(t, s, tenantTokens)
 	messages, err := b.Tail().Subscribe(t.Context(), b.Routing().CommandsOf("acme"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	other := strings.Replace(lineOf("globex", "order-2"), `"tenantId":"globex"`, `"tenantId":"acme"`, 1) // of another tenant within
 	body := strings.Join([]string{
 		lineOf("acme", "order-1"), "", lineOf("globex", "order-2"), "{", `{"id":"x","type":"OrderPlaced","tenantId":"acme","timestampMs":1795348800000,"payload":{}}`, other, lineOf("acme", "order-1"), "",

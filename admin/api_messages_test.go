@@ -25,9 +25,7 @@ import (
 func tailMessages(t *testing.T, address, target, token string) *bufio.Scanner {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/v1/messages/"+target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil || answer.StatusCode != 200 || answer.Header.Get("Content-Type") != "application/jsonl" {
@@ -44,14 +42,10 @@ func TestMessagesAreThoseOfWhoMaySeeThem(t *testing.T) {
 	routing.Receipts = gochannel.DefaultReceipts
 	b := gochannel.New(gochannel.Options{Routing: routing}, quiet)
 	during(t, b.Run)
-	if err := broker.AwaitReady(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, broker.AwaitReady(t.Context(), b))
 	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:0", Token: "full", Monitor: watched(t), Timers: seeded(t), Broker: b})
 	useTokens(t, s, tenantTokens)
-	if err := s.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Listen(t.Context()))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -75,9 +69,7 @@ func TestMessagesAreThoseOfWhoMaySeeThem(t *testing.T) {
 		{Topic: routing.DeadLetters, Message: other},
 		{Topic: routing.DeadLetters, Message: letter},
 	} {
-		if err := b.Publisher().Publish(t.Context(), m)[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Publisher().Publish(t.Context(), m)[0])
 	}
 	for want, lines := range tails {
 		for _, want := range strings.Split(want, "|") {

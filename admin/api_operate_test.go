@@ -65,9 +65,7 @@ func operated(t testing.TB, change func(*admin.Options)) (*admin.Server, *sqlite
 	err := store.Update(ctx, func(tx timer.Tx) error {
 		return tx.Emit(ctx, timer.DueTimeReached{Key: timer.Key{TenantID: "globex", ServiceCallID: "gone"}, CommandID: "c", DueAt: fired, ReachedAt: fired})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	park(t, store, "too large")
 	opt := admin.Options{
 		Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: store, Broker: channel(t), Operator: store, Service: storeService{store},
@@ -89,9 +87,7 @@ func park(t testing.TB, store *sqlite.Store, reason string) {
 		t.Fatal(rows, err)
 	}
 	for _, r := range rows {
-		if err := table.Park(t.Context(), fired.Add(time.Minute), r.Place, reason); err != nil {
-			t.Fatal(err)
-		}
+		must(t, table.Park(t.Context(), fired.Add(time.Minute), r.Place, reason))
 	}
 }
 
@@ -297,9 +293,7 @@ func TestRefireIsForThoseWhoSeeAll(t *testing.T) {
 		{"refire", "since=1000000h&tenant=slow", "2 events published again, not all"},
 	} {
 		form, err := url.ParseQuery(test[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, text := submit(s, "/do/"+test[0], form, with("full")...); !strings.Contains(text, test[2]) {
 			t.Errorf("%s with %s shows\n%s\nwant %q", test[0], test[1], text, test[2])
 		}
@@ -393,9 +387,7 @@ func TestQuotasSayWhatIsUsed(t *testing.T) {
 	limits, err := quota.New(quota.Config{
 		Default: quota.Limits{Live: 10}, Tenants: map[timer.TenantID]quota.Limits{"globex": {Accept: quota.Rate{PerSecond: 5}, Horizon: time.Hour, Policy: quota.DeadLetter, ExpireAfter: time.Minute}, "zeta": {}},
 	}, timer.ClockFunc(time.Now), quota.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, _ := operated(t, func(opt *admin.Options) { opt.Quotas = limits })
 	ask := func(token, query string) map[string]any {
 		t.Helper()

@@ -23,9 +23,7 @@ var fired = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func database(t testing.TB) *sqlite.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{Log: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -70,9 +68,7 @@ func seeded(t testing.TB) *sqlite.Store {
 		}
 		return tx.Emit(ctx, reached[0].Event())
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -247,9 +243,7 @@ func TestDatabaseThatFailsStaysInTheLog(t *testing.T) {
 	t.Parallel()
 	store := seeded(t)
 	s := serving(t, store)
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.Close())
 	for _, target := range []string{"/v1/tenants/acme/timers/order-1", "/v1/tenants/acme/timers", "/v1/timers?dueWithin=1h", "/v1/timers?correlationId=a", "/v1/tenants", "/v1/stats"} {
 		code, got, _ := ask(t, s, "GET", target)
 		if text := fmt.Sprint(got); code != 503 || !strings.Contains(text, "did not answer") || strings.Contains(text, "sql") || strings.Contains(text, "closed") {

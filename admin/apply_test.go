@@ -21,14 +21,10 @@ func TestAProgramWithoutABrokerTakesCommands(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{Durability: sqlite.Relaxed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	a, err := app.New(s, nil, log, app.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.Timers().OnDue("", func(context.Context, timer.DueTimeReached) error { return nil }, app.OnDueOptions{})
 	server := admin.New(log, admin.Embedded(a, s, nil, log))
 	request := func(method, path, kind, body string) *httptest.ResponseRecorder {

@@ -42,9 +42,7 @@ func chromium(t *testing.T) context.Context {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(time.Minute))
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	browser, end := chromedp.NewContext(allocator)
-	if err := chromedp.Do(browser, chromedp.Navigate("about:blank")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, chromedp.Do(browser, chromedp.Navigate("about:blank")))
 	t.Cleanup(func() {
 		_ = chromedp.Cancel(browser)
 		end()
@@ -72,9 +70,7 @@ func newTab(browser context.Context, t *testing.T, home string, steps ...chromed
 	t.Cleanup(cancel)
 	tb.ctx = ctx
 	u, err := url.Parse(home)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = chromedp.Listen(ctx, func(event any) {
 		switch e := event.(type) {
 		case *runtime.EventExceptionThrown:
@@ -95,9 +91,7 @@ func newTab(browser context.Context, t *testing.T, home string, steps ...chromed
 			tb.problem("a dialog: %s", e.Message)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	call(tb, log.Enable, cdp.Empty{})
 	call(tb, network.Enable, network.EnableParams{})
 	tb.do(steps...)

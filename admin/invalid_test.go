@@ -21,21 +21,15 @@ func TestACommandThatWouldBeADeadLetterIsRefused(t *testing.T) {
 	t.Parallel()
 	store, b := seeded(t), channel(t)
 	limits, err := quota.New(quota.Config{Tenants: map[timer.TenantID]quota.Limits{"near": {Horizon: time.Hour}}}, timer.ClockFunc(time.Now), quota.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a, err := app.New(store, b, quiet, app.Options{Quotas: limits})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	during(t, a.Run)
 	<-a.Running()
 	later := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: store, Broker: b}) // it only publishes
 	atOnce := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: store, Broker: b, Service: a})
 	messages, err := b.Tail().Subscribe(t.Context(), b.Routing().CommandsOf("acme"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	numbers := regexp.MustCompile(`service, which is [^;]*`) // the clock
 	for i, test := range []struct{ tenant, body, reason, has string }{
 		{"acme", `{"in":"1h","timestampMs":1795348800000000}`, "bad_time", "it looks like microseconds"},

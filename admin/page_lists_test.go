@@ -29,9 +29,7 @@ func TestPagesKeepTheirForm(t *testing.T) {
 func TestPagesSayWhoIsThrottled(t *testing.T) {
 	t.Parallel()
 	limits, err := quota.New(quota.Config{Tenants: map[timer.TenantID]quota.Limits{"globex": {Accept: quota.Rate{PerSecond: 0.5}}}}, timer.ClockFunc(time.Now), quota.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, _ := operated(t, func(opt *admin.Options) { opt.Quotas = limits })
 	c := timer.ScheduleTimer{Key: timer.Key{TenantID: "globex", ServiceCallID: "order-1"}, DueAt: time.Now()}
 	for i := range 2 {

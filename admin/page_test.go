@@ -58,9 +58,7 @@ func TestPagesDoWhatTheyOffer(t *testing.T) {
 		{"discard-parked", "filter=id%3Dnone", "Not done:</b> there is no such parked event"},
 	} {
 		form, err := url.ParseQuery(test.form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, body := submit(s, "/do/"+test.deed, form, with("full")...); !strings.Contains(body, test.says) {
 			t.Errorf("%s with %q: no %q in\n%s", test.deed, test.form, test.says, body)
 		}
@@ -85,9 +83,7 @@ func TestPagesChangeOneTenantWithItsToken(t *testing.T) {
 		{"/do/cancel", "tenant=acme&call=order-3", 200},
 	} {
 		form, err := url.ParseQuery(test.form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if code, body := submit(s, test.path, form, with("acme")...); code != test.code {
 			t.Errorf("%s with %s: %d %s", test.path, test.form, code, body)
 		}
@@ -215,9 +211,7 @@ func TestOverviewWorksWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	store := database(t)
 	s := admin.New(quiet, admin.Options{Monitor: watched(t, broken), Timers: store})
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.Close())
 	code, body := get(s, "/")
 	for _, text := range []string{"The database did not answer", "Broker does not work", broken.Reason, broken.Advice} {
 		if code != 200 || !strings.Contains(body, text) {
@@ -329,9 +323,7 @@ func TestNavigationCountsWhatWaitsForAPerson(t *testing.T) {
 		}
 	})
 	a, err := app.New(store, b, quiet, app.Options{Counters: counters})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	during(t, a.Run)
 	<-a.Running()
 	counts := regexp.MustCompile(`>([A-Za-z ]+) <b class="count" title="[^"]+">([^<]+)</b>`)

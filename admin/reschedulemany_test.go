@@ -30,9 +30,7 @@ func TestReschedulesManyTimers(t *testing.T) {
 	}
 	due := func() (text string) {
 		page, err := store.List(t.Context(), timer.Filter{TenantID: "acme", Prefix: "many-"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, e := range page.Entries {
 			if e.State != timer.Scheduled || e.Data != `{"n": 1}` || e.CorrelationID != "req-"+string(e.ServiceCallID) {
 				t.Errorf("%+v", e)

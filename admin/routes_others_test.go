@@ -37,17 +37,13 @@ func mark(t *testing.T, store *sqlite.Store, b *gochannel.Broker) (seq int64) {
 			t.Fatal(err)
 		}
 		err := store.Update(ctx, func(tx timer.Tx) error { return tx.Emit(ctx, reachedBy(tenant)) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		table := store.Outbox().Table()
 		rows, err := table.Head(ctx, 0, 10)
 		if err != nil || len(rows) != 1 {
 			t.Fatal(rows, err)
 		}
-		if err := table.Park(ctx, fired, rows[0].Place, marker); err != nil {
-			t.Fatal(err)
-		}
+		must(t, table.Park(ctx, fired, rows[0].Place, marker))
 		if seq == 0 {
 			seq = rows[0].Seq
 		}
@@ -67,9 +63,7 @@ func TestNoRouteShowsOtherTenants(t *testing.T) {
 	t.Parallel()
 	b, events := channel(t), admin.NewEvents()
 	limits, err := quota.New(quota.Config{Tenants: map[timer.TenantID]quota.Limits{marker: {Live: 10}}}, timer.ClockFunc(time.Now), quota.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, store := operated(t, func(opt *admin.Options) {
 		opt.Broker, opt.Events, opt.Quotas, opt.Monitor = b, events, limits, watched(t)
 		opt.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, marker) })

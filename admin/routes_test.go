@@ -66,9 +66,7 @@ func TestRolesOfTokens(t *testing.T) {
 	token := func(name string, role config.Role) config.Token {
 		return config.Token{Name: name, Role: role, Hash: sha256.Sum256([]byte(name))}
 	}
-	if err := s.UseTokens([]config.Token{token("alice", config.Operate), token("bob", config.Read), token("grafana", config.Metrics)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.UseTokens([]config.Token{token("alice", config.Operate), token("bob", config.Read), token("grafana", config.Metrics)}))
 	rules, _ := s.Rules()
 	for route, rule := range rules {
 		for name, refused := range map[string]bool{"alice": false, "bob": rule == "operator", "grafana": rule != "metrics"} {

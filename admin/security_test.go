@@ -194,9 +194,7 @@ func TestReasonsNeedAToken(t *testing.T) {
 	t.Parallel()
 	s := admin.New(quiet, admin.Options{Addr: ":8080", Token: "secret", Monitor: watched(t, app.Check{Part: "store"}, broken)})
 	all := append(ofTenants(map[timer.TenantID][]string{"acme": {"of acme"}}), config.Token{Name: "grafana", Role: config.Metrics, Hash: sha256.Sum256([]byte("metrics"))}, config.Token{Name: "bob", Role: config.Read, Hash: sha256.Sum256([]byte("bob"))})
-	if err := s.UseTokens(all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.UseTokens(all))
 	for token, told := range map[string]bool{"": false, "guess": false, "of acme": false, "metrics": false, "secret": true, "bob": true} {
 		for _, accept := range []string{"text/plain", "application/json"} {
 			for _, path := range []string{"/readyz", "/readyz?verbose"} {
@@ -401,9 +399,7 @@ func listening(t *testing.T, opt admin.Options) (address string) {
 	t.Helper()
 	opt.Addr = "127.0.0.1:0"
 	s := admin.New(quiet, opt)
-	if err := s.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Listen(t.Context()))
 	during(t, s.Run)
 	return strings.TrimPrefix(s.Address(), "http://")
 }
@@ -412,9 +408,7 @@ func listening(t *testing.T, opt admin.Options) (address string) {
 func TestLargeHeadersAreRefused(t *testing.T) {
 	t.Parallel()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+listening(t, admin.Options{Monitor: watched(t)})+"/livez", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("X", strings.Repeat("x", 64<<10))
 	answer, err := http.DefaultClient.Do(r)
 	if err == nil { // an error: the server has closed the connection while they came
@@ -431,9 +425,7 @@ func TestSlowHeadersEnd(t *testing.T) {
 	t.Parallel()
 	address := listening(t, admin.Options{Monitor: watched(t)})
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -28,9 +28,7 @@ func TestCancelsManyTimers(t *testing.T) {
 	}
 	left := func() (calls []timer.ServiceCallID) {
 		page, err := store.List(t.Context(), timer.Filter{TenantID: "acme", Prefix: "many-", State: timer.Scheduled})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, e := range page.Entries {
 			calls = append(calls, e.ServiceCallID)
 		}

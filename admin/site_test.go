@@ -24,9 +24,7 @@ const hostile = `"><img/src=x/onerror=hacked()>'<script>hacked()</script>`
 func site(t *testing.T) (opt admin.Options) {
 	t.Helper()
 	limits, err := quota.New(quota.Config{Default: quota.Limits{Live: 100_000}, Tenants: map[timer.TenantID]quota.Limits{"acme": {Accept: quota.Rate{PerSecond: 2000}, Horizon: time.Hour}}}, timer.ClockFunc(time.Now), quota.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := channel(t)
 	_, store := operated(t, func(o *admin.Options) {
 		o.Token, o.Monitor, o.Broker, o.Quotas, o.History = "", watched(t, broken), b, limits, admin.NewHistory(new(app.Counters), nil)
@@ -48,9 +46,7 @@ func site(t *testing.T) (opt admin.Options) {
 		}
 		return tx.Emit(ctx, timer.DueTimeReached{Key: timer.Key{TenantID: "acme", ServiceCallID: "hostile"}, CommandID: "c", CorrelationID: hostile, DueAt: fired, ReachedAt: fired})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	park(t, store, hostile)
 	refuse(t, b, "acme", "letter-1", "unknown_type", hostile, 0)
 	refuse(t, b, "acme", hostile, hostile, hostile, 0)

@@ -24,9 +24,7 @@ func deny(t *testing.T, store *sqlite.Store, destination string) {
 		t.Fatal(rows, err)
 	}
 	for _, row := range rows {
-		if err := table.Defer(ctx, outbox.Deferral{Place: row.Place, Destination: destination, Reason: "permission denied", RetryAt: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, table.Defer(ctx, outbox.Deferral{Place: row.Place, Destination: destination, Reason: "permission denied", RetryAt: time.Now()}))
 	}
 }
 
@@ -40,9 +38,7 @@ func TestDestinationThatFailsIsNamed(t *testing.T) {
 	err := store.Update(t.Context(), func(tx timer.Tx) error {
 		return tx.Emit(t.Context(), timer.DueTimeReached{Key: timer.Key{TenantID: "acme", ServiceCallID: "call"}, CommandID: "c", DueAt: fired, ReachedAt: fired})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	deny(t, store, "svc.acme.serviceCall")
 	want := []any{map[string]any{"destination": "svc.acme.serviceCall", "events": 1.0, "oldest": "2026-01-01T00:00:00.000Z", "reason": "permission denied"}}
 	if _, got, _ := ask(t, s, "GET", "/v1/stats"); !cmp.Equal(got["failing"], any(want)) {
