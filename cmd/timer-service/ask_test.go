@@ -155,9 +155,7 @@ func TestTokenOfTheService(t *testing.T) {
 	t.Parallel()
 	server, local := answering(t, "TIMER_HTTP_TOKEN=hunter2", "TIMER_HTTP_TENANT_TOKENS_FILE="+fileOf(t, "acme: token-of-acme-0001"))
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("hunter2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(token, []byte("hunter2\n"), 0o600))
 	do(t, nil, "stats", "--server", server).wants(t, exitFailure).says(t, "without a token").says(t, "--token-file")
 	do(t, []string{"TIMER_HTTP_TOKEN=hunter3"}, "stats", "--server", server).wants(t, exitFailure).says(t, "the token is wrong").says(t, "--token-file")
 	do(t, []string{"TIMER_HTTP_TOKEN=hunter2"}, "stats", "--server", server).wants(t, exitOK)

@@ -31,9 +31,7 @@ func serving(t *testing.T, environ ...string) []string {
 func serve(t *testing.T, environ []string) (stop func()) {
 	t.Helper()
 	cfg, err := config.Load(nil, environ, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	printed, out := io.Pipe()
 	ended := make(chan error, 1)

@@ -23,12 +23,8 @@ func TestCompletion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(binary, filepath.Join(dir, program)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Symlink(binary, filepath.Join(dir, program)))
 	for shell, script := range shells {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()

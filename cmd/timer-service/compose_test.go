@@ -16,9 +16,7 @@ import (
 func TestComposeFile(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../compose.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file struct {
 		Services map[string]struct {
 			Profiles    []string
@@ -28,9 +26,7 @@ func TestComposeFile(t *testing.T) {
 		}
 		Volumes map[string]any
 	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text, &file))
 	for name, servers := range map[string][]string{"embedded": nil, "nats": {"nats"}, "kafka": {"kafka"}, "rabbitmq": {"rabbitmq"}, "scale": {"nats", "postgres"}} {
 		variant := file.Services["timer-"+name]
 		environ := []string{"TIMER_DB_PATH=/data/timer-service/timers.db"} // of the image

@@ -22,18 +22,12 @@ func TestFilesThatMayNotBeUsed(t *testing.T) {
 	in := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
 	folder := func(name string, mode os.FileMode, owner int, files ...string) {
 		t.Helper()
-		if err := os.Mkdir(in(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(in(name), 0o755))
 		for _, file := range files {
 			do(t, nil, "migrate", "--db-path", in(name, file)).wants(t, exitOK)
-			if err := os.Chown(in(name, file), owner, owner); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chown(in(name, file), owner, owner))
 		}
-		if err := errors.Join(os.Chown(in(name), owner, owner), os.Chmod(in(name), mode)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.Chown(in(name), owner, owner), os.Chmod(in(name), mode)))
 	}
 	folder("root", 0o755, 0, "t.db", "readable.db") // of another user
 	folder("hidden", 0o700, 0, "t.db")
@@ -41,13 +35,9 @@ func TestFilesThatMayNotBeUsed(t *testing.T) {
 	folder("readonly", 0o555, nobody, "t.db")
 	export := in("export.jsonl")
 	do(t, nil, "export", export, "--db-path", in("root", "t.db")).wants(t, exitOK)
-	if err := errors.Join(os.Chmod(in("root", "readable.db"), 0o644), os.WriteFile(in("own", "log.db-wal"), nil, 0o600), os.Chmod(export, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(in("root", "readable.db"), 0o644), os.WriteFile(in("own", "log.db-wal"), nil, 0o600), os.Chmod(export, 0o644)))
 	shared := in("shared.jsonl")
-	if err := os.WriteFile(shared, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(shared, nil, 0o600))
 	reads := []string{"get acme x", "list acme", "list --correlation x", "stats", "stats --tenants", "backup own/copy.db"}
 	owns := []string{"export -", "migrate", "serve", "import " + export}
 	all := append(reads, owns...)
@@ -77,9 +67,7 @@ func TestFilesThatMayNotBeUsed(t *testing.T) {
 	}
 
 	// What SQLite needs may be missing in a folder in which the lock is there.
-	if err := errors.Join(os.WriteFile(in("readonly", "t.db.lock"), nil, 0o600), os.Chown(in("readonly", "t.db.lock"), nobody, nobody)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.WriteFile(in("readonly", "t.db.lock"), nil, 0o600), os.Chown(in("readonly", "t.db.lock"), nobody, nobody)))
 	for _, verb := range all {
 		checkDenied(t, as, "readonly/t.db", verb, denied)
 	}

@@ -47,9 +47,7 @@ func commands(n int, in time.Duration) (lines []string) {
 func fileOf(t *testing.T, lines ...string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "lines")
-	if err := os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600))
 	return name
 }
 
@@ -68,17 +66,11 @@ func deadLettersOf(t *testing.T, environ []string, lines ...string) {
 func publishRaw(t *testing.T, environ []string, lines ...string) {
 	t.Helper()
 	cfg, err := config.Load(nil, environ, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	url, err := os.ReadFile(strings.TrimSuffix(cfg.DBPath, ".db") + ".nats/url")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	guest, err := natsgo.Connect(strings.TrimSpace(string(url)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer guest.Close()
 	for _, line := range lines {
 		if _, err := guest.Request("timer.commands", []byte(line), time.Minute); err != nil { // the stream acks it
@@ -103,9 +95,7 @@ func tailing(t *testing.T, environ []string, args ...string) <-chan ran {
 	t.Helper()
 	p := prepare(t, environ, "main", append([]string{"tail"}, args...)...)
 	listening := p.stderr.expects("listening")
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Start())
 	ended := make(chan ran, 1)
 	finished := make(chan struct{})
 	go func() {
@@ -133,9 +123,7 @@ func listDeadLetters(t *testing.T, environ []string, args ...string) []map[strin
 	position := func(l map[string]any) int {
 		text := l["position"].(string)
 		n, err := strconv.Atoi(text[strings.LastIndexByte(text, '/')+1:]) // of Kafka: partition/offset
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return n
 	}
 	slices.SortFunc(all, func(a, b map[string]any) int { return position(a) - position(b) })

@@ -50,9 +50,7 @@ func TestDocs(t *testing.T) {
 		pages[name] = readPage(string(text))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	commands := 0
 	for name, p := range pages {
 		for i, line := range p.text {

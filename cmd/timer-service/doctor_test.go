@@ -16,9 +16,7 @@ func TestDoctorPrintsALineForEachFinding(t *testing.T) {
 	do(t, environ, "doctor").wants(t, exitOK).prints(t, "ok       schema      sqlite "+db+" has none yet")
 
 	do(t, environ, "migrate").wants(t, exitOK)
-	if err := os.Chmod(db, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(db, 0o644))
 	do(t, environ, "doctor").wants(t, exitFailure).says(t, "timer-service: 1 bad, ").
 		prints(t, "bad      files       others may read or write "+db).prints(t, " && chmod 0600 ")
 	for line := range strings.Lines(do(t, environ, "doctor", "-o", "json").wants(t, exitFailure).stdout) {

@@ -28,9 +28,7 @@ func TestAnotherUserOfTheMachine(t *testing.T) {
 
 	as := asNobody(t, dir)
 	open := filepath.Join(dir, "open.db")
-	if err := errors.Join(os.WriteFile(open, nil, 0o600), os.Chmod(open, 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.WriteFile(open, nil, 0o600), os.Chmod(open, 0o666)))
 	local := "TIMER_DB_PATH=" + db
 	for _, test := range []struct {
 		environ string
@@ -60,9 +58,7 @@ func needRoot(t *testing.T) {
 func asNobody(t *testing.T, dir string) func(environ string, args ...string) (int, string) {
 	t.Helper()
 	theirs := filepath.Join(dir, "timer-service")
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), copyProgram(theirs)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(filepath.Dir(dir), 0o755), copyProgram(theirs)))
 	return func(environ string, args ...string) (int, string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), theirs, args...)

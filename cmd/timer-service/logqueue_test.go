@@ -21,9 +21,7 @@ import (
 func pipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
 	return r, w
 }
@@ -52,9 +50,7 @@ func TestServeDoesNotWaitForItsLog(t *testing.T) {
 			}
 			p := prepare(t, []string{"TIMER_LOG_LEVEL=debug"}, "main", "serve", "--nats-port", "0", "--http-addr", "127.0.0.1:0")
 			p.Cmd.Stderr = w
-			if err := p.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Start())
 			defer time.AfterFunc(time.Minute, func() { _ = p.Process.Kill() }).Stop()
 			_ = w.Close()
 			server := p.announces(t, "http")
@@ -81,9 +77,7 @@ func TestServeSaysWhyItEndsToAReaderThatIsLate(t *testing.T) {
 	fill(t, w)
 	p := prepare(t, nil, "main", "serve", "--nats-port", "0", "--db-path", "no/such/folder.db")
 	p.Cmd.Stderr = w
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Start())
 	defer time.AfterFunc(time.Minute, func() { _ = p.Process.Kill() }).Stop()
 	_ = w.Close()
 	said, err := io.ReadAll(r)

@@ -26,6 +26,14 @@ func TestMain(m *testing.M) {
 	os.Exit(longtest.Waiting(m))
 }
 
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A ran is the result of a run.
 type ran struct {
 	code           int

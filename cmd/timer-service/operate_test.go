@@ -28,9 +28,7 @@ func TestPause(t *testing.T) {
 func TestDryRunOfARecoveryMakesNothing(t *testing.T) {
 	t.Parallel()
 	path := populated(t)
-	if err := errors.Join(os.Rename(path, path+".away"), os.WriteFile(path+"-wal", []byte("a log"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Rename(path, path+".away"), os.WriteFile(path+"-wal", []byte("a log"), 0o600)))
 	do(t, []string{"TIMER_NATS_PORT=0"}, "recover", "--dry-run", "--db-path", path).wants(t, exitFailure).says(t, "a start with a new database reads all")
 	_, err := os.Stat(path)
 	if text, _ := os.ReadFile(path + "-wal"); !errors.Is(err, os.ErrNotExist) || string(text) != "a log" {
@@ -125,9 +123,7 @@ func TestForgetTenant(t *testing.T) {
 	}
 	p := prepare(t, remote, "main", "tenants", "forget", "acme")
 	p.Stdin = strings.NewReader("acme\n")
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Start())
 	if code := p.ends(t); code != exitUsage || !strings.Contains(p.stderr.String(), "give --yes") {
 		t.Errorf("a pipe as the answer: exit code %d, %s", code, p.stderr.String())
 	}

@@ -21,9 +21,7 @@ func TestGetSaysWhereAnEventIs(t *testing.T) {
 		"published": {State: timer.Published},
 	} {
 		row, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := forms["event"](string(row))
 		if !strings.HasPrefix(got, want) || !strings.Contains(got, e.Reason) || !strings.Contains(got, e.Destination) {
 			t.Errorf("no %q in\n%s", want, got)

@@ -72,9 +72,7 @@ func start(t *testing.T, which string, args ...string) *process {
 func startIn(t *testing.T, environ []string, which string, args ...string) *process {
 	t.Helper()
 	p := prepare(t, environ, which, args...)
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Start())
 	return p
 }
 
@@ -82,17 +80,13 @@ func startIn(t *testing.T, environ []string, which string, args ...string) *proc
 func prepare(t *testing.T, environ []string, which string, args ...string) *process {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &process{Cmd: exec.CommandContext(t.Context(), self, args...)}
 	p.Env = append([]string{asProgram + "=" + which}, environ...)
 	p.Dir = t.TempDir()
 	p.Stderr = &p.stderr
 	stdout, err := p.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.lines = bufio.NewScanner(stdout)
 	return p
 }
@@ -112,9 +106,7 @@ func (p *process) prints(t *testing.T, word string) {
 // signal sends a signal.
 func (p *process) signal(t *testing.T, s os.Signal) {
 	t.Helper()
-	if err := p.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(s))
 }
 
 // ends waits for the end, and returns the exit code.

@@ -12,9 +12,7 @@ import (
 func TestProvision(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(server.Shutdown)
 	environ := []string{"TIMER_BROKER_URL=" + server.URL(), "TIMER_NATS_STREAM=timers"}
 	for range 2 { // the first makes nothing

@@ -65,12 +65,8 @@ func TestPublishFollowsAPipe(t *testing.T) {
 	for _, interrupt := range []bool{false, true} {
 		p := prepare(t, environ, "main", "publish", "-", "--rate", "1000")
 		in, err := p.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, p.Start())
 		for i, c := range commands(3, time.Hour) {
 			call := fmt.Sprintf("order-%d-%t", i+1, interrupt)
 			fmt.Fprintln(in, strings.ReplaceAll(c, fmt.Sprint("order-", i+1), call))

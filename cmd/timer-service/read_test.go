@@ -32,15 +32,7 @@ func populated(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "timers.db")
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	must := func(err error) {
-		if err != nil {
-			t.Helper()
-			t.Fatal(err)
-		}
-	}
+	must(t, err)
 	version := func(n int64) timer.Version {
 		return timer.Version{TimestampMS: noon.UnixMilli() + n, CommandID: fmt.Sprintf("command-%d", n)}
 	}
@@ -48,13 +40,13 @@ func populated(t *testing.T) string {
 		_, err := s.Schedule(t.Context(), noon, timer.ScheduleTimer{
 			Key: timer.Key{TenantID: tenant, ServiceCallID: call}, Version: version(n), DueAt: due, CorrelationID: correlation,
 		})
-		must(err)
+		must(t, err)
 	}
 	cancel := func(n int64, call timer.ServiceCallID) {
 		_, err := s.Cancel(t.Context(), noon.Add(time.Minute), timer.CancelTimer{
 			Key: timer.Key{TenantID: "acme", ServiceCallID: call}, Version: version(n),
 		})
-		must(err)
+		must(t, err)
 	}
 	schedule(1, "acme", "a-1", noon.Add(time.Second), "")
 	schedule(2, "acme", "b-1", noon.Add(time.Hour), "req-7")
@@ -62,11 +54,11 @@ func populated(t *testing.T) string {
 	cancel(4, "c-1")
 	cancel(5, "d-1")
 	schedule(6, "beta", "x-1", noon.Add(3*time.Hour), "req-7")
-	must(s.Update(t.Context(), func(tx timer.Tx) error {
+	must(t, s.Update(t.Context(), func(tx timer.Tx) error {
 		_, err := tx.Reach(context.WithoutCancel(t.Context()), noon.Add(time.Second+2*time.Millisecond), 10, nil)
 		return err
 	}))
-	must(s.Close())
+	must(t, s.Close())
 	return path
 }
 
@@ -195,23 +187,17 @@ func TestStatsNamesDestinations(t *testing.T) {
 	t.Parallel()
 	path := populated(t)
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = s.Update(t.Context(), func(tx timer.Tx) error {
 		return tx.Emit(t.Context(), timer.DueTimeReached{Key: timer.Key{TenantID: "acme", ServiceCallID: "a"}, CommandID: "c", DueAt: noon, ReachedAt: noon})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows, err := s.Outbox().Table().Head(t.Context(), 0, 1)
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
 	}
 	denied := outbox.Deferral{Place: rows[0].Place, Destination: "svc.acme.serviceCall", Reason: "permission denied", RetryAt: noon}
-	if err := errors.Join(s.Outbox().Table().Defer(t.Context(), denied), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(s.Outbox().Table().Defer(t.Context(), denied), s.Close()))
 	do(t, nil, "stats", "--db-path", path).wants(t, exitOK).prints(t, "svc.acme.serviceCall: 1 waits since 2030-01-01T12:00:00.000Z").prints(t, ": permission denied\n")
 }
 

@@ -61,9 +61,7 @@ func TestTailEndsWellWhenInterrupted(t *testing.T) {
 	environ := serving(t)
 	p := prepare(t, environ, "main", "tail", "events")
 	listening := p.stderr.expects("listening to events")
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Start())
 	<-listening
 	p.signal(t, os.Interrupt)
 	if code := p.ends(t); code != exitOK {

@@ -29,9 +29,7 @@ func TestServeWithATestClock(t *testing.T) {
 	verb := func(args ...string) ran { return do(t, environ, append(args, "--server", server)...).wants(t, exitOK) }
 
 	began, err := time.Parse(time.RFC3339, decode(t, verb("clock", "show", "-o", "json").stdout)["now"].(string))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	verb("schedule", "acme", "order-1", "--at", began.Add(2*time.Hour).Format(time.RFC3339Nano))
 	verb("schedule", "acme", "order-2", "--in", "3h")
 	moved := verb("clock", "advance", "--by", "150m", "-o", "json").stdout
@@ -43,9 +41,7 @@ func TestServeWithATestClock(t *testing.T) {
 	verb("clock", "advance", "--to", began.Add(3*time.Hour).Format(time.RFC3339Nano)).prints(t, "reached        1\n")
 	for _, path := range []string{"/", "/readyz?verbose"} {
 		answer, err := http.Get(server + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer answer.Body.Close()
 		if body, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(body), "TEST CLOCK") {
 			t.Errorf("%s does not say so: %v", path, err)

@@ -18,16 +18,12 @@ func TestNoTokenForAnotherUsersSocket(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	dir := t.TempDir()
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777|os.ModeSticky), copyProgram(filepath.Join(dir, "thief"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777|os.ModeSticky), copyProgram(filepath.Join(dir, "thief"))))
 	db := filepath.Join(dir, "timers.db")
 	p := prepare(t, nil, "thief", db+".sock")
 	p.Path, p.Dir = filepath.Join(dir, "thief"), dir
 	p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Start())
 	p.prints(t, "listening")
 	for _, verb := range [][]string{{"stats"}, {"pause"}} {
 		do(t, []string{"TIMER_DB_PATH=" + db, "TIMER_HTTP_TOKEN=hunter2hunter2hunter2"}, verb...).
@@ -45,16 +41,12 @@ func TestRootAsksTheServiceOfAnotherUser(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Mkdir(data, 0o700), os.Chown(data, nobody, nobody), copyProgram(filepath.Join(dir, "timer-service"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Mkdir(data, 0o700), os.Chown(data, nobody, nobody), copyProgram(filepath.Join(dir, "timer-service"))))
 	environ := []string{"TIMER_DB_PATH=" + filepath.Join(data, "timers.db"), "TIMER_NATS_PORT=0", "TIMER_HTTP_ADDR=", "TIMER_HTTP_TOKEN=0123456789abcdef"}
 	p := prepare(t, environ, "main", "serve")
 	p.Path, p.Dir = filepath.Join(dir, "timer-service"), data
 	p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Start())
 	p.prints(t, "ready")
 	do(t, environ, "pause").wants(t, exitOK)
 	do(t, environ, "backup", filepath.Join(dir, "copy.db")).wants(t, exitOK)

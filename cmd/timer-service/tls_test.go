@@ -53,8 +53,6 @@ func TestHTTPOverTLS(t *testing.T) {
 	do(t, local, "health").wants(t, exitFailure).says(t, "not the one of http_tls_cert")
 	do(t, append(local, "TIMER_DB_URL=postgres://localhost:1/none", "TIMER_HTTP_SOCKET="), "pause").wants(t, exitFailure).says(t, "not the one of http_tls_cert")
 
-	if err := os.Remove(filepath.Join(dir, "key.pem")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, "key.pem")))
 	do(t, append(environ, "TIMER_DB_PATH="+filepath.Join(dir, "timers.db"), "TIMER_NATS_PORT=0"), "serve").wants(t, exitFailure).says(t, "http_tls_cert and http_tls_key")
 }

@@ -16,9 +16,7 @@ import (
 func records(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, rest, _ := strings.Cut(string(text), "\n")
 	return rest
 }
@@ -30,9 +28,7 @@ func tempPath(t *testing.T, name string) string { return filepath.Join(t.TempDir
 func ownerOnly(t *testing.T, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if files, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); info.Mode().Perm() != 0o600 || len(files) != 1 {
 		t.Errorf("%s has the mode %v, and its folder has %v", path, info.Mode(), files)
 	}
@@ -65,9 +61,7 @@ func TestExportAndImport(t *testing.T) {
 	tmp := t.TempDir()
 	p := prepare(t, []string{"TMPDIR=" + tmp}, "main", "import", "-", "--db-path", tempPath(t, "new.db"))
 	p.Stdin = strings.NewReader(out.stdout)
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Start())
 	p.prints(t, "imported 5 timers")
 	if files, _ := filepath.Glob(filepath.Join(tmp, "*")); p.ends(t) != exitOK || len(files) > 0 {
 		t.Errorf("%s: the folder for temporary files has %v", p.stderr.String(), files)
@@ -83,9 +77,7 @@ func TestImportOfAChangedFileImportsNothing(t *testing.T) {
 	do(t, nil, "import", file, "--db-path", used).wants(t, exitFailure).says(t, "sqlite "+used+" holds timers, events or messages already: import into a new database")
 	whole := strings.SplitAfter("{}\n"+records(t, file), "\n")
 	header, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	whole[0], _, _ = strings.Cut(string(header), "\n")
 	whole[0] += "\n"
 	for says, changed := range map[string]string{
@@ -140,16 +132,12 @@ func TestFilesAreCompleteOrAbsent(t *testing.T) {
 		}
 		for name, want := range map[string]string{"file": path + ": file already exists: name a file that does not", "file.partial": "it is being written, or a process was killed that wrote it; then delete it"} {
 			name = filepath.Join(dir, name)
-			if err := os.WriteFile(name, []byte("precious"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(name, []byte("precious"), 0o600))
 			refuses(want, path)
 			if text, err := os.ReadFile(name); err != nil || string(text) != "precious" {
 				t.Errorf("%s: %s has %q, %v", verb, name, text, err)
 			}
-			if err := os.Remove(name); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(name))
 		}
 		refuses("db_url is set and wins", path, "--db-url", "postgres://user@localhost/timers")
 		do(t, nil, verb, path, "--db-path", filepath.Join(dir, "absent.db")).wants(t, exitFailure)

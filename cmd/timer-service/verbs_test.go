@@ -14,9 +14,7 @@ import (
 func park(t *testing.T, path string, seqs ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	for _, seq := range seqs {
 		if _, err := db.ExecContext(t.Context(), insertParked, seq, "event-"+seq); err != nil {
