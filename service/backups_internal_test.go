@@ -20,6 +20,14 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A backedUp is a database that is backed up each minute, of which two copies are kept.
 type backedUp struct {
 	t     *testing.T
@@ -135,9 +143,7 @@ func TestBackupsUnderLoad(t *testing.T) {
 		}
 		newest := filepath.Join(b.cfg.BackupDir, "timers-20000101T000400Z.db")
 		info, err := os.Stat(newest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if s := running.status(); s.Age != 30*time.Second || s.Failures != 0 || s.Bytes != info.Size() {
 			t.Errorf("status %+v", s)
 		}
@@ -146,13 +152,9 @@ func TestBackupsUnderLoad(t *testing.T) {
 		}
 
 		restored := filepath.Join(t.TempDir(), "timers.db")
-		if err := os.Rename(newest, restored); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(newest, restored))
 		s, err := sqlite.Open(t.Context(), restored, sqlite.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer s.Close()
 		if _, err := s.Get(t.Context(), timer.Key{TenantID: "acme", ServiceCallID: "call-239"}); err != nil {
 			t.Error(err)
@@ -186,13 +188,9 @@ func TestACopyOfTheFutureIsNoBackup(t *testing.T) {
 		b := newBackedUp(t)
 		b.cfg.BackupKeep = 1
 		const future = "timers-20010101T000000Z.db"
-		if err := os.WriteFile(filepath.Join(b.cfg.BackupDir, future), []byte("a copy"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(b.cfg.BackupDir, future), []byte("a copy"), 0o600))
 		for _, name := range []string{"timers-19991231T235900Z.db.partial", "mine.partial"} {
-			if err := os.WriteFile(filepath.Join(b.cfg.BackupDir, name), []byte("half"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(b.cfg.BackupDir, name), []byte("half"), 0o600))
 		}
 		running, stop := b.start()
 		after(90 * time.Second)
@@ -200,9 +198,7 @@ func TestACopyOfTheFutureIsNoBackup(t *testing.T) {
 		if age := running.status().Age; age > time.Minute || age < 0 {
 			t.Errorf("the newest copy is %v old", age)
 		}
-		if err := os.RemoveAll(b.cfg.DBPath); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(b.cfg.DBPath))
 		after(time.Hour)
 		if running.check().Reason == "" {
 			t.Error("the check says all is well after an hour without a copy")
@@ -217,9 +213,7 @@ func TestBackupsGoOnAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBackedUp(t)
 		away := b.cfg.BackupDir + ".away"
-		if err := os.Rename(b.cfg.BackupDir, away); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(b.cfg.BackupDir, away))
 		running, stop := b.start()
 		defer stop()
 		after(time.Second)
@@ -236,9 +230,7 @@ func TestBackupsGoOnAfterAFailure(t *testing.T) {
 		if text := b.log.Take(); !strings.Contains(text, "the backup failed") {
 			t.Errorf("log %q", text)
 		}
-		if err := os.Rename(away, b.cfg.BackupDir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(away, b.cfg.BackupDir))
 		after(10 * time.Second)
 		if c := running.check(); c.Reason != "" || len(b.files()) != 1 {
 			t.Errorf("check %+v, files %q", c, b.files())

@@ -92,9 +92,7 @@ func TestExamineFiles(t *testing.T) {
 	file := func(t *testing.T, text string, mode os.FileMode) string {
 		t.Helper()
 		name := filepath.Join(t.TempDir(), "file")
-		if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chmod(name, mode)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chmod(name, mode)))
 		return name
 	}
 	for name, test := range map[string]struct {
@@ -168,9 +166,7 @@ func TestExamineFiles(t *testing.T) {
 			t.Parallel()
 			cfg := load(t)
 			migrated(t, cfg)
-			if err := test.harm(t, &cfg); err != nil {
-				t.Fatal(err)
-			}
+			must(t, test.harm(t, &cfg))
 			finds(t, examine(t, cfg), test.state, test.check, test.says...)
 		})
 	}
@@ -182,14 +178,10 @@ func TestExamineChangesNothing(t *testing.T) {
 	cfg := load(t)
 	content := func() (all string) {
 		names, err := filepath.Glob(filepath.Join(filepath.Dir(cfg.DBPath), "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, name := range names {
 			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			all += fmt.Sprintf("%s %x\n", name, text)
 		}
 		return all
@@ -220,14 +212,10 @@ func TestExamineWhileAServiceRuns(t *testing.T) {
 		finds(t, all, fine, check, words...)
 	}
 	db, err := sql.Open("sqlite", "file:"+cfg.DBPath+"?_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = tx.Rollback() }()
 	finds(t, examine(t, cfg), red, "database", "lock", "lsof")
 }
@@ -238,14 +226,10 @@ func elsewhere(t *testing.T) (config.Config, jetstream.JetStream) {
 	t.Helper()
 	url := natsServer(t)
 	conn, err := natsgo.Connect(url, natsgo.Timeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return load(t, "TIMER_BROKER_URL="+url), js
 }
 
@@ -298,9 +282,7 @@ func TestExamineTheBroker(t *testing.T) {
 		migrated(t, other)
 		finds(t, examine(t, other), warning, "owner", cfg.DBPath, "takes them over and recovers")
 		s, err := sqlite.Open(t.Context(), other.DBPath, sqlite.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "x"}, Version: timer.Version{TimestampMS: 1, CommandID: "x"}, DueAt: time.Now().Add(time.Hour)}
 		if _, err := s.Schedule(t.Context(), time.Now(), c); err != nil || s.Close() != nil {
 			t.Fatal(err)
@@ -319,9 +301,7 @@ func TestExamineTheBroker(t *testing.T) {
 		if err == nil {
 			err = stream.Purge(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		schedule("b", time.Now().UnixMilli())
 		until(t, "another timer", func() bool { return waiting(t, cfg) == 2 })
 		finds(t, examine(t, cfg), warning, "backup", "only a backup", ": 1;", "timer-service backup")
@@ -349,9 +329,7 @@ func TestExamineTheBroker(t *testing.T) {
 	t.Run("its port is taken", func(t *testing.T) {
 		t.Parallel()
 		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer l.Close()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		cfg := load(t, "TIMER_NATS_PORT="+port)
@@ -371,14 +349,10 @@ func TestExamineTheBroker(t *testing.T) {
 func waiting(t *testing.T, cfg config.Config) int64 {
 	t.Helper()
 	r, err := service.Reader(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	st, err := r.Stats(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return st.Scheduled
 }
 
@@ -386,9 +360,7 @@ func waiting(t *testing.T, cfg config.Config) int64 {
 func TestExamineHTTP(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -400,9 +372,7 @@ func TestExamineHTTP(t *testing.T) {
 	}()
 	cfg := load(t, "TIMER_HTTP_ADDR="+l.Addr().String())
 	finds(t, examine(t, cfg), red, "http", "another program", l.Addr().String())
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	finds(t, examine(t, cfg), fine, "http", "is free")
 	finds(t, examine(t, load(t, "TIMER_HTTP_ADDR=")), fine, "http", "no HTTP")
 }
@@ -415,9 +385,7 @@ func TestExaminePostgres(t *testing.T) {
 	cfg := load(t, "TIMER_DB_URL="+place, "TIMER_BROKER=gochannel")
 	finds(t, examine(t, cfg), fine, "schema", "has none yet")
 	admin, err := postgres.Connect(place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer admin.Close()
 	role := fmt.Sprint("doctor_", time.Now().UnixNano())
 	for _, statement := range []string{
@@ -473,9 +441,7 @@ func TestExamineNeverHangs(t *testing.T) {
 	t.Parallel()
 	longtest.Skip(t, "waits for deadlines")
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	all := examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@"+l.Addr().String()+"/timers", "TIMER_BROKER_URL=nats://u:hunter2@"+l.Addr().String(), "TIMER_HTTP_ADDR="+l.Addr().String()))
 	for _, check := range []string{"database", "broker", "http"} {

@@ -73,9 +73,7 @@ func TestTokenOfTheEmbeddedServer(t *testing.T) {
 		id := fmt.Sprint("c-", i)
 		command := message.NewMessage(id, fmt.Appendf(nil, `{"id":%q,"type":"ScheduleTimer","tenantId":"acme","timestampMs":%d,`+
 			`"payload":{"tenantId":"acme","serviceCallId":%q,"dueAt":"2026-01-01T00:00:03Z"}}`, id, time.Now().UnixMilli(), id))
-		if err := broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", command); err != nil {
-			t.Fatal(err)
-		}
+		must(t, broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", command))
 		select {
 		case <-events:
 		case <-time.After(time.Minute):

@@ -39,16 +39,12 @@ func TestInvalidCommandsOfATenantStopNoOther(t *testing.T) {
 				address, _, _ := strings.Cut(r.line("http"), ",")
 				c := apiclient.New(address, "")
 				conn, err := natsgo.Connect(r.line("ready"), natsgo.Timeout(time.Minute))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				stored := 0
 				for i := 0; stored < test.count && i < 20*test.count; i++ {
 					body := fmt.Sprintf(`{"id":"bad-%d-%d","type":"ScheduleTimer","tenantId":"acme","payload":%q}`, start, i, bytes.Repeat([]byte("x"), test.size))
 					ack, err := conn.Request("timer.commands", []byte(body), time.Minute)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if !bytes.Contains(ack.Data, []byte(`"error"`)) {
 						stored++
 					}

@@ -31,9 +31,7 @@ func TestFolderOfTheEmbeddedServerIsOurs(t *testing.T) {
 		cfg := load(t)
 		migrated(t, cfg)
 		dir := strings.TrimSuffix(cfg.DBPath, ".db") + ".nats"
-		if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o777|os.ModeSticky), make(dir), os.Lchown(dir, another, another)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.Chmod(filepath.Dir(dir), 0o777|os.ModeSticky), make(dir), os.Lchown(dir, another, another)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // of a start that is not refused
 		err := service.Run(ctx, cfg, io.Discard, slog.New(slog.DiscardHandler))
 		cancel()

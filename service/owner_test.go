@@ -73,17 +73,13 @@ func TestOneDatabaseOwnsTheCommands(t *testing.T) {
 func TestDatabaseThatRabbitMQCanNotBringBackIsNamed(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "r") // RabbitMQ has space for a short name only
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer os.RemoveAll(dir)
 	cfg := load(t, append(rabbitSite(t).environ, "TIMER_DB_PATH="+filepath.Join(dir, "t.db"))...)
 	r := run(t, cfg)
 	r.line("ready")
 	r.stops()
-	if err := os.Remove(cfg.DBPath); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(cfg.DBPath))
 	for range 2 {
 		err := service.Run(t.Context(), cfg, io.Discard, quiet)
 		refused(t, err, "belong to another database that was at the same place", "RabbitMQ keeps no message that was acked")

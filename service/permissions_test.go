@@ -25,9 +25,7 @@ import (
 func documented(t *testing.T, without ...string) (url string) {
 	t.Helper()
 	conf, err := os.ReadFile("../docs/brokers/accounts-simple.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := string(conf)
 	for _, lines := range without {
 		if !strings.Contains(text, lines) {
@@ -36,18 +34,12 @@ func documented(t *testing.T, without ...string) (url string) {
 		text = strings.Replace(text, lines, "", 1)
 	}
 	file := filepath.Join(t.TempDir(), "nats.conf")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 	opt, err := server.ProcessConfigFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	opt.Host, opt.Port, opt.NoSigs, opt.NoLog, opt.JetStream, opt.StoreDir = "127.0.0.1", server.RANDOM_PORT, true, true, true, t.TempDir()
 	s, err := server.NewServer(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Start()
 	t.Cleanup(s.WaitForShutdown)
 	t.Cleanup(s.Shutdown)
@@ -88,9 +80,7 @@ func TestOptionalPermissionsAreDeniedByName(t *testing.T) {
 			tenant := connected(t, as("acme", "TIMER_NATS_INBOX=_INBOX_acme"))
 			deadLetters := tails(t, tenant, "svc.acme.dlq")
 			body := `{"id":"c-1","type":"CancelTimer","tenantId":"acme","timestampMs":1,"payload":{"tenantId":"acme","serviceCallId":"order-1"}}`
-			if err := broker.NewWatermillPublisher(tenant.Publisher()).Publish("timer.commands", message.NewMessage("c-1", []byte(body))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, broker.NewWatermillPublisher(tenant.Publisher()).Publish("timer.commands", message.NewMessage("c-1", []byte(body))))
 			<-deadLetters
 			var page admin.DeadLetters
 			for len(page.DeadLetters) == 0 { // the server stores it a moment after it has sent it to subscribers
@@ -137,9 +127,7 @@ func TestOptionalPermissionsAreDeniedByName(t *testing.T) {
 func connected(t *testing.T, cfg config.Config) broker.Broker {
 	t.Helper()
 	b, _, err := service.Client(cfg, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keep(t, b)
 	return b
 }
@@ -163,8 +151,6 @@ func keep(t *testing.T, b broker.Broker) {
 func tails(t *testing.T, b broker.Broker, topic string) <-chan *message.Message {
 	t.Helper()
 	in, err := b.Tail().Subscribe(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return in
 }

@@ -11,9 +11,7 @@ import (
 func TestServiceThatVerifiesWaitsForWhatAnAdministratorMakes(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(server.Shutdown)
 	cfg := load(t, "TIMER_BROKER_URL="+server.URL(), "TIMER_PROVISION=verify")
 	r := run(t, cfg)

@@ -25,21 +25,15 @@ func TestQuotasAreLoadedAgain(t *testing.T) {
 		written := time.Now()
 		write := func(text string) {
 			t.Helper()
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(text), 0o600))
 			written = written.Add(time.Second) // the real clock may show the same for two writes
-			if err := os.Chtimes(file, written, written); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chtimes(file, written, written))
 		}
 		write("default: {horizon: 1d}")
 		var log logbuf.Buffer
 		counters := new(app.Counters)
 		q, err := loadQuotas(config.Config{QuotasFile: file}, counters, slog.New(slog.NewTextHandler(&log, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() {
@@ -64,9 +58,7 @@ func TestQuotasAreLoadedAgain(t *testing.T) {
 		expect("changed", 48*time.Hour, "new quotas are in force")
 		write("default: {horizn: 3d}")
 		expect("a mistake", 48*time.Hour, "horizn")
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(file))
 		expect("gone", 48*time.Hour, "no such file")
 		write("default: {horizon: 4d}")
 		expect("back", 96*time.Hour, "new quotas are in force")
@@ -86,16 +78,12 @@ func TestQuotasAreNotLoadedHalfWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "quotas.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	const half, rest = "default: {horizon: 2d}\n", "tenants:\n  acme: {horizon: 1d}\n"
 	write("default: {horizon: 1d}")
 	q, err := loadQuotas(config.Config{QuotasFile: file}, new(app.Counters), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, step := range []struct {
 		text string // nothing is written if it is empty
 		want time.Duration

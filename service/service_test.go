@@ -19,14 +19,20 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func load(t *testing.T, environ ...string) config.Config {
 	t.Helper()
 	cfg, err := config.Load(nil, append([]string{
 		"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0",
 	}, environ...), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return cfg
 }
 
@@ -124,9 +130,7 @@ func TestHealthNamesALogThatGrows(t *testing.T) {
 	if reason := line(); reason != "" {
 		t.Errorf("at first: %s", reason)
 	}
-	if err := os.Truncate(cfg.DBPath+"-wal", 300<<20); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(cfg.DBPath+"-wal", 300<<20))
 	until(t, "word of the log", func() bool { return strings.Contains(line(), cfg.DBPath+"-wal, has 300 MiB") })
 	r.stops()
 }
@@ -138,9 +142,7 @@ func TestProfilesAreServedIfAskedFor(t *testing.T) {
 	address, _, _ := strings.Cut(r.line("http"), ",")
 	r.line("ready")
 	answer, err := http.Get(address + "/debug/pprof/heap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	if profile, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK || len(profile) == 0 {
 		t.Errorf("status %d, %d bytes, %v", answer.StatusCode, len(profile), err)

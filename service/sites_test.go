@@ -30,9 +30,7 @@ func between(t *testing.T, address string) (p *proxy.Proxy, at string) {
 	t.Helper()
 	p = proxy.New(proxy.TCP(address))
 	at, err := p.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p, at
 }
@@ -44,9 +42,7 @@ func natsSite(t *testing.T) site {
 
 func kafkaSite(t *testing.T) site {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(cluster.Close)
 	return site{environ: []string{"TIMER_BROKER=kafka", "TIMER_BROKER_URL=kafka://" + cluster.ListenAddrs()[0]}}
 }
@@ -122,9 +118,7 @@ func until(t *testing.T, what string, happened func() bool) {
 func natsServer(t *testing.T) string {
 	t.Helper()
 	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()}, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(server.Shutdown)
 	return server.URL()
 }

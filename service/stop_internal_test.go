@@ -45,9 +45,7 @@ func TestStopGoesOnWithoutWhatOperatorsLookAt(t *testing.T) {
 					time.Sleep(tt.takes)
 					return tt.ends
 				})
-				if err := lc[0].OnStart(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, lc[0].OnStart(t.Context()))
 				synctest.Wait()
 				began := time.Now()
 				if err := lc[0].OnStop(t.Context()); !errors.Is(err, tt.ends) {

@@ -54,9 +54,7 @@ const stopLimit = time.Minute
 func due(t *testing.T, path, call string, at time.Time) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	if _, err := s.Schedule(t.Context(), time.Now(), timer.ScheduleTimer{
 		Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)},
@@ -71,9 +69,7 @@ func due(t *testing.T, path, call string, at time.Time) {
 func awaitReached(t *testing.T, cfg config.Config, n int64) {
 	t.Helper()
 	reader, err := service.Reader(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	until(t, "timers that fire", func() bool {
 		stats, err := reader.Stats(t.Context(), "")

@@ -14,20 +14,14 @@ import (
 func TestSystemdIsNotified(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer socket.Close()
 	next := func() string {
 		t.Helper()
-		if err := socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, socket.SetReadDeadline(time.Now().Add(time.Minute)))
 		text := make([]byte, 100)
 		n, err := socket.Read(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text[:n])
 	}
 	t.Setenv("NOTIFY_SOCKET", path)

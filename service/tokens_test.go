@@ -34,9 +34,7 @@ func TestTenantTokensAreLoadedAgain(t *testing.T) {
 	}
 	for _, token := range []string{"secret-token-number-1", "secret-token-number-2"} {
 		written := time.Unix(1, 0)
-		if err := errors.Join(os.WriteFile(file, []byte("acme: "+token), 0o600), os.Chtimes(file, written, written)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.WriteFile(file, []byte("acme: "+token), 0o600), os.Chtimes(file, written, written)))
 		if before := code(token); before != http.StatusUnauthorized {
 			t.Errorf("%s: %d before it is loaded", token, before)
 		}
@@ -75,9 +73,7 @@ func TestCertificateIsLoadedAgain(t *testing.T) {
 		}
 		last = pair.Certificate[0]
 	}
-	if err := os.WriteFile(key, []byte("half of a key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(key, []byte("half of a key"), 0o600))
 	for range 2 {
 		files.reload(t.Context())
 	}

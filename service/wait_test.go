@@ -15,12 +15,8 @@ import (
 func TestStopsWhileItWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, closed.Close())
 	cfg := load(t, "TIMER_BROKER=gochannel", "TIMER_DB_URL=postgres://user:secret@"+closed.Addr().String()+"/timers?sslmode=disable")
 	ctx, stop := context.WithCancel(t.Context())
 	logs := stopper{on: "waiting for the database", stop: stop}
