@@ -23,6 +23,14 @@ import (
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A tray is a publisher that keeps its messages.
 type tray struct {
 	mu       sync.Mutex
@@ -52,9 +60,7 @@ func (p *tray) payloads(t *testing.T) []any {
 	all := make([]any, len(p.messages))
 	for i, m := range p.messages {
 		decoded, err := envelope.Decode(m.Payload)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[i] = decoded.Payload
 	}
 	return all
@@ -87,9 +93,7 @@ func TestScheduleSendsTheContract(t *testing.T) {
 	version, err := c.Schedule(ctx, client.Timer{
 		TenantID: "acme", ServiceCallID: "order-1", After: 3 * time.Second, CorrelationID: "req-7", Data: json.RawMessage(`{"n": 1}`),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if version.TimestampMS != noon.UnixMilli() {
 		t.Errorf("timestampMs is %d, want that of the clock", version.TimestampMS)
 	}
@@ -151,9 +155,7 @@ func TestCancelManySendsOneCommand(t *testing.T) {
 	t.Parallel()
 	c, p := newClient()
 	scheduled, err := c.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1.pay", DueAt: noon})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	version, err := c.CancelMany(t.Context(), "acme", timer.Selection{Prefix: "order-1."})
 	if err != nil || version.Compare(scheduled) <= 0 {
 		t.Errorf("version %v after %v, error %v", version, scheduled, err)
@@ -173,9 +175,7 @@ func TestRescheduleManySendsOneCommand(t *testing.T) {
 	t.Parallel()
 	c, p := newClient()
 	scheduled, err := c.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1.pay", DueAt: noon})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	of := timer.Selection{Calls: []timer.ServiceCallID{"order-1.pay"}}
 	version, err := c.RescheduleMany(t.Context(), "acme", of, noon.Add(time.Hour))
 	if err != nil || version.Compare(scheduled) <= 0 {
@@ -296,9 +296,7 @@ func TestScheduleManyPacksByTenantAndCorrelation(t *testing.T) {
 	add(2, client.Timer{TenantID: "umbrella", DueAt: noon})
 	add(1, client.Timer{TenantID: "umbrella", DueAt: noon, CorrelationID: "req-7"})
 	c, p := newClient()
-	if err := c.ScheduleMany(t.Context(), timers...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.ScheduleMany(t.Context(), timers...))
 	var got []string
 	for _, payload := range p.payloads(t) {
 		m := payload.(timer.ScheduleTimers)
@@ -341,9 +339,7 @@ func TestMessagesOfScheduleManyFit(t *testing.T) {
 		}
 	}
 	c, p := newClient()
-	if err := c.ScheduleMany(t.Context(), timers...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.ScheduleMany(t.Context(), timers...))
 	largest, n := 0, 0
 	for i, payload := range p.payloads(t) {
 		largest = max(largest, len(p.messages[i].Payload))

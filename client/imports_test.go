@@ -13,9 +13,7 @@ import (
 func TestBringsNoDriver(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	heavy := regexp.MustCompile(`timer-service/(app|service|store|broker/)|^go\.uber\.org/fx|^modernc\.org/|^github\.com/(nats-io|jackc|twmb|rabbitmq)/`)
 	for path := range strings.Lines(string(out)) {
 		if heavy.MatchString(path) {
@@ -29,13 +27,9 @@ func TestBringsNoDriver(t *testing.T) {
 func TestDocsShowTheExamples(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/clients.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	examples, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) < 2 {
 		t.Fatalf("the page shows %d times Go", len(blocks))

@@ -41,13 +41,9 @@ func TestMarshalerReadsWhatItWrote(t *testing.T) {
 		pointer.Elem().Set(reflect.ValueOf(v))
 		for _, given := range []any{v, pointer.Interface()} {
 			msg, err := m.Marshal(given)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := reflect.New(reflect.TypeOf(v))
-			if err := m.Unmarshal(msg, got.Interface()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, m.Unmarshal(msg, got.Interface()))
 			if diff := cmp.Diff(v, got.Elem().Interface()); diff != "" {
 				t.Error(diff)
 			}
@@ -70,9 +66,7 @@ func TestMarshalerCompletesCommands(t *testing.T) {
 	key := timer.Key{TenantID: "acme", ServiceCallID: "order-1"}
 	for _, v := range []any{client.Timer{TenantID: "acme", ServiceCallID: "order-1", DueAt: noon}, timer.ScheduleTimer{Key: key, DueAt: noon}, &timer.CancelTimer{Key: key}} {
 		msg, err := m.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		decoded, err := envelope.Decode(msg.Payload)
 		if err != nil || decoded.ID == "" || decoded.ID != msg.UUID || decoded.TimestampMS != noon.UnixMilli() {
 			t.Errorf("%T: id %q, timestampMs %d, error %v", v, decoded.ID, decoded.TimestampMS, err)

@@ -45,9 +45,7 @@ func route(
 ) feed {
 	t.Helper()
 	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	router.AddMiddleware(middlewares...)
 	f := make(feed)
 	opt.Topic = "service.events"
@@ -76,9 +74,7 @@ func fired(call timer.ServiceCallID) timer.DueTimeReached {
 func messageOf(t *testing.T, e timer.DueTimeReached) *message.Message {
 	t.Helper()
 	m, err := client.Marshaler{}.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m
 }
 
@@ -274,9 +270,7 @@ func TestWhatIsNoEventGoesWhereTheProgramSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		poisoned := new(tray)
 		poison, err := middleware.PoisonQueueWithFilter(poisoned, "poison", client.IsInvalid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var invalid []error
 		bare, queued := route(t, handle, client.OnDueOptions{}), route(t, handle, client.OnDueOptions{}, poison)
 		sent := route(t, handle, client.OnDueOptions{Invalid: func(m *message.Message, err error) error {
@@ -305,9 +299,7 @@ func TestOnDueAcksWhatIsNotForIt(t *testing.T) {
 			return nil
 		}, client.OnDueOptions{})
 		command, err := client.Marshaler{}.Marshal(client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range []*message.Message{command, message.NewMessage("id", []byte(`{"type":"Other"}`))} {
 			if !f.deliver(m) {
 				t.Errorf("%s was not acked", m.Payload)

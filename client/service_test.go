@@ -31,17 +31,11 @@ var quiet = slog.New(slog.DiscardHandler)
 func serve(t *testing.T, b broker.Broker) {
 	t.Helper()
 	db, err := sql.Open("sqlite", sqlite.DSN(filepath.Join(t.TempDir(), "timers.db")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	if err := sqlite.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sqlite.Migrate(t.Context(), db))
 	service, err := app.New(sqlite.New(db, sqlite.Options{}), b, quiet, app.Options{DrainTimeout: time.Second, CatchUpTimeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	run(t, b.Run)
 	for b.Ready(t.Context()) != nil {
 		runtime.Gosched()
@@ -68,9 +62,7 @@ func run(t *testing.T, f func(context.Context) error) {
 func useTimers(t *testing.T, pub message.Publisher, sub message.Subscriber, routing broker.Routing) {
 	t.Helper()
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: time.Second}, watermill.NopLogger{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	due := make(chan timer.DueTimeReached, 100)
 	client.OnDue(router, sub, func(_ context.Context, e timer.DueTimeReached) error {
 		due <- e
@@ -96,9 +88,7 @@ func useTimers(t *testing.T, pub message.Publisher, sub message.Subscriber, rout
 		t.Fatal(err)
 	}
 	many := []client.Timer{{TenantID: "acme", ServiceCallID: "1", After: 1}, {TenantID: "acme", ServiceCallID: "2", After: 1}, {TenantID: "acme", ServiceCallID: "last", After: 400 * time.Millisecond}}
-	if err := c.ScheduleMany(t.Context(), many...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.ScheduleMany(t.Context(), many...))
 	got := make(map[timer.ServiceCallID]timer.DueTimeReached)
 	for range 4 {
 		e := <-due
@@ -116,9 +106,7 @@ func useTimers(t *testing.T, pub message.Publisher, sub message.Subscriber, rout
 func TestWatermillNATS(t *testing.T) {
 	t.Parallel()
 	running, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	running.Start()
 	t.Cleanup(func() {
 		running.Shutdown()
@@ -131,19 +119,13 @@ func TestWatermillNATS(t *testing.T) {
 
 	routing := broker.NATSRouting()
 	pub, err := wmnats.NewPublisher(wmnats.PublisherConfig{URL: running.ClientURL(), JetStream: wmnats.JetStreamConfig{TrackMsgId: true}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = pub.Close() })
 	conn, err := natsgo.Connect(running.ClientURL(), natsgo.Timeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(conn.Close)
 	js, err := conn.JetStream(natsgo.MaxWait(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// A consumer of one's own: watermill-nats deletes consumers that it made.
 	if _, err := js.AddConsumer("svc", &natsgo.ConsumerConfig{
 		Durable: "orders", DeliverSubject: "deliver.orders", DeliverGroup: "orders", FilterSubject: routing.EventsOf("acme"), AckPolicy: natsgo.AckExplicitPolicy,
@@ -154,8 +136,6 @@ func TestWatermillNATS(t *testing.T) {
 		URL: running.ClientURL(), QueueGroupPrefix: "orders",
 		JetStream: wmnats.JetStreamConfig{DurablePrefix: "orders", SubscribeOptions: []natsgo.SubOpt{natsgo.ManualAck(), natsgo.Bind("svc", "orders")}},
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	useTimers(t, pub, sub, routing)
 }
