@@ -20,9 +20,7 @@ var clock = timer.ClockFunc(time.Now)
 func limiter(t *testing.T, config quota.Config, opt quota.Options) *quota.Limiter {
 	t.Helper()
 	k, err := quota.New(config, clock, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return k
 }
 
@@ -113,9 +111,7 @@ func TestAClockThatIsSetBackGivesNothing(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1e9, 0)
 	k, err := quota.New(of(quota.Limits{Accept: quota.Rate{PerSecond: 10}}), timer.ClockFunc(func() time.Time { return now }), quota.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, step := range []struct {
 		by   time.Duration
 		want int
@@ -138,9 +134,7 @@ func TestLimitsAreChangedAtWork(t *testing.T) {
 		if got := k.HorizonOr("acme", 0); got != time.Hour {
 			t.Errorf("horizon %v", got)
 		}
-		if err := k.Use(of(quota.Limits{Accept: quota.Rate{PerSecond: 100}, Horizon: time.Minute})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.Use(of(quota.Limits{Accept: quota.Rate{PerSecond: 100}, Horizon: time.Minute})))
 		time.Sleep(100 * time.Millisecond)
 		if got := taken(k, "acme"); got != 10 {
 			t.Errorf("%d accepted at the new rate, want 10", got)
@@ -242,9 +236,7 @@ func TestWrongLimitsAreRefusedWithAllThatIsWrong(t *testing.T) {
 func allow(t *testing.T, l *quota.Limiter, tenant timer.TenantID, turn quota.Turn) *quota.Exceeded {
 	t.Helper()
 	exceeded, err := l.Allow(t.Context(), nil, turn, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return exceeded
 }
 
@@ -347,9 +339,7 @@ func TestDelaysAreBounded(t *testing.T) {
 		if exceeded := allow(t, l, "acme", quota.Again); exceeded == nil || exceeded.Delay != 5*time.Minute {
 			t.Fatalf("%+v, want a delay of 5m", exceeded)
 		}
-		if err := l.Use(of(quota.Limits{Accept: quota.Rate{PerSecond: 1000}})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Use(of(quota.Limits{Accept: quota.Rate{PerSecond: 1000}})))
 		time.Sleep(time.Second)
 		if exceeded := allow(t, l, "acme", quota.Fresh); exceeded != nil {
 			t.Errorf("the limit was raised, but %+v", exceeded)
@@ -367,9 +357,7 @@ func TestMessageWithManyTimers(t *testing.T) {
 		began := time.Now()
 		for accepted := 0; accepted < 10; {
 			exceeded, err := l.Allow(t.Context(), nil, quota.Again, commands...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if exceeded != nil {
 				time.Sleep(exceeded.Delay)
 				continue

@@ -119,16 +119,12 @@ func TestFireRatesChangeAtWork(t *testing.T) {
 		if again := k.Fired(time.Now(), []timer.DueTimeReached{{}}); !again.IsZero() {
 			t.Errorf("without limits there is nothing to wait for, not %v", again)
 		}
-		if err := k.Use(of(quota.Limits{Fire: quota.Rate{PerSecond: 10}})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.Use(of(quota.Limits{Fire: quota.Rate{PerSecond: 10}})))
 		allow := k.Allowance(time.Now())
 		if got := allow("acme"); got != 10 {
 			t.Errorf("%d allowed, want 10", got)
 		}
-		if err := k.Use(quota.Config{Tenants: map[timer.TenantID]quota.Limits{"beta": {Fire: quota.Rate{PerSecond: 1}}}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.Use(quota.Config{Tenants: map[timer.TenantID]quota.Limits{"beta": {Fire: quota.Rate{PerSecond: 1}}}}))
 		if got := allow("acme"); got != 10 {
 			t.Errorf("%d allowed in the same transaction, want 10", got)
 		}

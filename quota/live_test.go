@@ -14,6 +14,14 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A fakeStore is a store of timers that wait, whose commits take their time.
 type fakeStore struct {
 	timer.Reader
@@ -146,9 +154,7 @@ func TestTimersOfTimesWithoutALimitCount(t *testing.T) {
 		k := limiter(t, limited, quota.Options{})
 		send(t, k, s, call(0))
 		for i, config := range []quota.Config{of(quota.Limits{}), limited} {
-			if err := k.Use(config); err != nil {
-				t.Fatal(err)
-			}
+			must(t, k.Use(config))
 			for j := range 2 - i {
 				send(t, k, s, call(1+j))
 			}
@@ -328,9 +334,7 @@ func TestMessagesOfManyTimersAtTheLimit(t *testing.T) {
 				commands = append(commands, command(call(i)))
 			}
 			exceeded, err := k.Allow(t.Context(), s, quota.Again, commands...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if exceeded == nil {
 				var results []timer.Result
 				for _, c := range commands {

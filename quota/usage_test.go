@@ -15,9 +15,7 @@ func TestUsageListsLimitsOfItsTenants(t *testing.T) {
 	l, err := quota.New(quota.Config{
 		Default: quota.Limits{Accept: quota.Rate{PerSecond: 10}}, Tenants: map[timer.TenantID]quota.Limits{"globex": {Fire: quota.Rate{PerSecond: 4}}, "zeta": {}},
 	}, clock, quota.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	take(l, "acme")
 	if acme, globex := l.Usage("acme"), l.Usage("globex"); acme.Own || acme.Limits != l.Default() || !globex.Own || globex.Limits.Fire.PerSecond != 4 {
 		t.Errorf("%+v %+v", acme, globex)
@@ -39,9 +37,7 @@ func TestThrottledAreThoseOverAQuota(t *testing.T) {
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	l, err := quota.New(quota.Config{Default: quota.Limits{Accept: quota.Rate{PerSecond: 1}, Fire: quota.Rate{PerSecond: 1}}}, timer.ClockFunc(func() time.Time { return now }), quota.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tenant := range []timer.TenantID{"beta", "acme", "acme"} {
 		if _, err := l.Allow(t.Context(), nil, quota.Fresh, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant, ServiceCallID: "order-1"}, DueAt: now}); err != nil {
 			t.Fatal(err)
