@@ -37,9 +37,7 @@ func (r rule) name() string { return r.Record + r.Alert }
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -79,9 +77,7 @@ type panel struct {
 func dashboard(t *testing.T) []panel {
 	t.Helper()
 	var b struct{ Panels []panel }
-	if err := json.Unmarshal([]byte(read(t, "../docs/grafana.json")), &b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(read(t, "../docs/grafana.json")), &b))
 	if len(b.Panels) < 15 {
 		t.Fatalf("%d panels", len(b.Panels))
 	}

@@ -33,21 +33,13 @@ func TestMetricsAndSpansOfAnEmbeddedAppAreTheHosts(t *testing.T) {
 
 	quiet, counters := slog.New(slog.DiscardHandler), new(app.Counters)
 	metrics, err := telemetry.MetricsOf(meters, counters)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	a, err := app.New(s, nil, quiet, app.Options{Counters: counters, Hooks: []app.Hooks{metrics.Hooks()}, Tracing: telemetry.TracesOf(tracers).Tracing("none")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := metrics.Observe(telemetry.SourcesOf(a, s)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, metrics.Observe(telemetry.SourcesOf(a, s)))
 	handled := make(chan trace.SpanContext, 1)
 	a.Timers().OnDue("", func(ctx context.Context, _ timer.DueTimeReached) error {
 		handled <- trace.SpanContextFromContext(ctx)
@@ -58,9 +50,7 @@ func TestMetricsAndSpansOfAnEmbeddedAppAreTheHosts(t *testing.T) {
 	go func() { ended <- a.Run(ctx) }()
 	<-a.Running()
 	request, span := tracers.Tracer("host").Start(ctx, "request")
-	if err := a.Timers().Schedule(request, client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: time.Millisecond}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Timers().Schedule(request, client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: time.Millisecond}))
 	span.End()
 	inHandler := <-handled
 	stop()
@@ -97,9 +87,7 @@ func TestMetricsAndSpansOfAnEmbeddedAppAreTheHosts(t *testing.T) {
 func collect(t *testing.T, reader sdkmetric.Reader) map[string]metricdata.Metrics {
 	t.Helper()
 	var all metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, reader.Collect(t.Context(), &all))
 	byName := make(map[string]metricdata.Metrics)
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {

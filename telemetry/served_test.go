@@ -29,30 +29,20 @@ func served(t *testing.T) *telemetry.Telemetry {
 	t.Helper()
 	quiet, counters := slog.New(slog.DiscardHandler), new(app.Counters)
 	tel, err := telemetry.New(t.Context(), "test", counters)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	b := gochannel.New(gochannel.Options{}, quiet)
 	quotas, err := quota.New(quota.Config{Tenants: map[timer.TenantID]quota.Limits{"flood": {Live: 1}}}, timer.ClockFunc(time.Now), quota.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hosted, err := app.New(s, nil, quiet, app.Options{Counters: counters}) // does not run
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hosted.Timers().OnDue("order-", func(context.Context, timer.DueTimeReached) error { return nil }, app.OnDueOptions{})
 	a, err := app.New(s, b, quiet, app.Options{Counters: counters, Hooks: []app.Hooks{tel.Hooks()}, Quotas: quotas})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var checks []app.Check
-	if err := tel.Observe(telemetry.Sources{
+	must(t, tel.Observe(telemetry.Sources{
 		Stats: s.Stats, Status: a.Status, Instances: func() int { return 1 }, Recovery: a.Recovery, Checks: func() []app.Check { return checks },
 		Inbox:       s.Inbox().InboxCounts,
 		Upcoming:    s.Upcoming,
@@ -61,9 +51,7 @@ func served(t *testing.T) *telemetry.Telemetry {
 		Log:         func() int64 { return 4096 },
 		Unprotected: func() timer.Unprotected { return timer.Unprotected{At: time.Now()} },
 		Backups:     func() telemetry.Backups { return telemetry.Backups{Every: time.Hour} },
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { _ = b.Run(ctx) })
@@ -75,13 +63,9 @@ func served(t *testing.T) *telemetry.Telemetry {
 		runtime.Gosched()
 	}
 	events, err := b.Tail().Subscribe(ctx, b.Routing().EventsOf("acme"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	publish := func(tenant timer.TenantID, body []byte) {
-		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(b.Routing().CommandsOf(tenant), message.NewMessage(rand.Text(), body)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, broker.NewWatermillPublisher(b.Publisher()).Publish(b.Routing().CommandsOf(tenant), message.NewMessage(rand.Text(), body)))
 	}
 	schedule := func(tenant timer.TenantID, call timer.ServiceCallID, due time.Time) {
 		publish(tenant, envelope.Schedule(timer.ScheduleTimer{

@@ -28,6 +28,14 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // sources are those of a service that has something of everything.
 func sources(stats timer.Stats, err error) telemetry.Sources {
 	return telemetry.Sources{
@@ -91,9 +99,7 @@ func busy(t *testing.T, stats timer.Stats, err error) *telemetry.Telemetry {
 	if newErr != nil {
 		t.Fatal(newErr)
 	}
-	if err := tel.Observe(sources(stats, err)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tel.Observe(sources(stats, err)))
 	h, due := tel.Hooks(), time.Now().Truncate(time.Millisecond)
 	h.Committed(7, time.Millisecond, nil)
 	h.Committed(1, time.Millisecond, errors.New("disk full"))
@@ -191,9 +197,7 @@ var row = regexp.MustCompile("(?m)^\\| `(timer_[a-z_]+)` \\| (\\w+) \\|([^|]*)\\
 func TestMetricsAreAsDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/monitoring.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var documented, answered []string
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
 		documented = append(documented, m[1]+" "+m[2]+" "+strings.TrimSpace(strings.NewReplacer("`", "", ", ", " ").Replace(m[3])))
@@ -236,9 +240,7 @@ func TestOTLPIsOnWithTheStandardVariables(t *testing.T) {
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
 		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
 		t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
-		if err := busy(t, timer.Stats{}, nil).Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, busy(t, timer.Stats{}, nil).Shutdown(t.Context()))
 		if got := received.Load() > 0; got != want {
 			t.Fatalf("with the endpoint %q: %d received", endpoint, received.Load())
 		}

@@ -59,9 +59,7 @@ func inMemory(t *testing.T, opts ...sdk.TracerProviderOption) (*telemetry.Traces
 	t.Helper()
 	spans := tracetest.NewInMemoryExporter()
 	traces, err := telemetry.NewTraces(t.Context(), "test", append(opts, sdk.WithSyncer(spans))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return traces, spans
 }
 
@@ -249,9 +247,7 @@ func TestTraceOfAnEventFollowsFromItsID(t *testing.T) {
 			w.publish(ctx, envelope.Schedule(command))
 			event := receive(t, w.events)
 			m, err := envelope.Decode(event.Payload)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			reached := envelope.FormatTime(m.Payload.(timer.DueTimeReached).ReachedAt)
 			bodies[i] = strings.ReplaceAll(string(event.Payload), reached, "then")
 			if !bytes.Contains(event.Payload, []byte(event.Metadata.Get(envelope.HeaderTraceParent))) {
@@ -273,9 +269,7 @@ func TestSpanOfAnEventEndsAfterARestart(t *testing.T) {
 	w := &world{t: t, broker: awayBroker{inner}, traces: traces, drain: time.Millisecond}
 	w.runOn(path, func(ctx context.Context) {
 		m := message.NewMessage("command-1", envelope.Schedule(order()))
-		if err := inner.Publisher().Publish(ctx, broker.Message{Topic: inner.Routing().Commands, Message: m})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, inner.Publisher().Publish(ctx, broker.Message{Topic: inner.Routing().Commands, Message: m})[0])
 		for len(before.GetSpans()) < 2 {
 			runtime.Gosched()
 		}
@@ -369,9 +363,7 @@ func TestNothingIsRecordedThatIsNotSampled(t *testing.T) {
 	w.run(func(ctx context.Context) {
 		m := message.NewMessage("command-1", envelope.Schedule(order()))
 		m.Metadata.Set(envelope.HeaderTraceParent, "00-"+requestTrace+"-"+requestSpan+"-00")
-		if err := w.broker.Publisher().Publish(ctx, broker.Message{Topic: w.broker.Routing().Commands, Message: m})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.broker.Publisher().Publish(ctx, broker.Message{Topic: w.broker.Routing().Commands, Message: m})[0])
 		if got := receive(t, w.events).Metadata.Get(envelope.HeaderTraceParent); len(got) != 55 || !strings.HasSuffix(got, "-00") {
 			t.Errorf("the event carries %q, want a trace that is not sampled", got)
 		}
