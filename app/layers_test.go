@@ -195,9 +195,7 @@ func parse(fsys fs.FS, name string) (source, error) {
 func TestTheWayOfATimerExists(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, list, _ := strings.Cut(string(page), "File by file")
 	list, _, _ = strings.Cut(list, "**One way in.**")
 	files := regexp.MustCompile("`([a-z/]+\\.go)`").FindAllStringSubmatch(list, -1)

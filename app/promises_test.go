@@ -112,17 +112,13 @@ func TestPromisesHaveTests(t *testing.T) {
 	}
 	const page = "../docs/reliability.md"
 	had, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	shown := regexp.MustCompile(`(?s)(<!-- promises[^\n]*\n).*(<!-- end of promises)`)
 	want := shown.ReplaceAllString(string(had), "${1}\n"+strings.ReplaceAll(table.String(), "$", "$$")+"\n${2}")
 	switch {
 	case want == string(had):
 	case *update:
-		if err := os.WriteFile(page, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(page, []byte(want), 0o600))
 	default:
 		t.Errorf("%s shows other promises: go test ./app -run Promises -update", page)
 	}
@@ -132,9 +128,7 @@ func TestPromisesHaveTests(t *testing.T) {
 func TestFaultsHaveTests(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/faults-we-had.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	named := regexp.MustCompile("\\[(?:`Test(\\w+)`|([^]`]+))\\]\\(\\.\\./([^)]+\\.go)\\)").FindAllStringSubmatch(string(page), -1)
 	if len(named) < 100 {
 		t.Errorf("the page names %d tests", len(named))
@@ -159,14 +153,10 @@ func whereIs(t *testing.T, folder, name string) (file, says string) {
 		text, says = name, strings.ReplaceAll(strings.Trim(name, `"`), "|", "\\|")
 	}
 	files, err := filepath.Glob(filepath.Join("..", folder, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range files {
 		source, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if filepath.Base(f) != "promises_test.go" && strings.Contains(string(source), text) {
 			return filepath.ToSlash(strings.TrimPrefix(f, "../")), says
 		}
