@@ -13,9 +13,7 @@ func TestFileThatCannotBeReadIsNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	large := filepath.Join(dir, "large.yaml")
-	if err := os.WriteFile(large, make([]byte, 1<<20+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(large, make([]byte, 1<<20+1), 0o600))
 	for _, name := range []string{filepath.Join(dir, "absent.yaml"), dir, large} {
 		if got := mistakes(t, nil, nil, name); !strings.Contains(got, name) {
 			t.Errorf("error %q does not name %s", got, name)

@@ -23,9 +23,7 @@ func TestVariablesOfKubernetesAreNoSettings(t *testing.T) {
 	slices.Sort(environ)
 	environ = slices.Compact(environ)
 	cfg, err := config.Load(nil, append(environ, "TIMER_NATS_STREAM=mine"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if cfg.NATSPort != 4222 || cfg.NATSStream != "mine" {
 		t.Errorf("port %d, stream %s", cfg.NATSPort, cfg.NATSStream)
 	}

@@ -16,13 +16,19 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // file writes a configuration file and returns its name.
 func file(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "timer.yaml")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -50,9 +56,7 @@ commands_topic: 'svc.{tenant}.timer'
 `)
 	environ := []string{"TIMER_BATCH_SIZE=300", "TIMER_LOG_LEVEL=warn", "TIMER_TEST_NATS=nats://elsewhere"}
 	got, err := config.Load(map[string]string{"log-level": "error"}, environ, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := config.Default()
 	want.PollingInterval = 250 * time.Millisecond
 	want.BatchSize = 300
@@ -85,9 +89,7 @@ func TestEnvironmentNamesTheFileUnlessAFlagDoes(t *testing.T) {
 		want int
 	}{{"", 1}, {two, 2}} {
 		c, err := config.Load(nil, []string{"TIMER_CONFIG=" + one}, tt.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c.BatchSize != tt.want {
 			t.Errorf("batch size %d, want %d", c.BatchSize, tt.want)
 		}
@@ -98,9 +100,7 @@ func TestEmptyValueStandsForTheDefault(t *testing.T) {
 	t.Parallel()
 	name := file(t, "batch_size: 7\nretention:\nhorizon: ~\nbroker_url: nats://example.test:4222\n")
 	c, err := config.Load(map[string]string{"batch-size": ""}, []string{"TIMER_BROKER_URL="}, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(config.Default(), c, cmpopts.IgnoreUnexported(config.Config{})); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
@@ -312,9 +312,7 @@ func TestShownValuesLoadAgain(t *testing.T) {
 		flags[v.Key] = v.Value
 	}
 	c, err := config.Load(flags, nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, v := range c.Values() {
 		if v.Value != flags[v.Key] {
 			t.Errorf("%s is %q after %q was given", v.Key, v.Value, flags[v.Key])

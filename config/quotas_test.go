@@ -18,9 +18,7 @@ const days = 24 * time.Hour
 func TestTheExampleOfQuotas(t *testing.T) {
 	t.Parallel()
 	got, err := config.LoadQuotas("../docs/quotas.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	usual := quota.Limits{
 		Live: 100_000, Accept: quota.Rate{PerSecond: 2000}, Fire: quota.Rate{PerSecond: 1000},
 		Horizon: 365 * days, Policy: quota.Delay,

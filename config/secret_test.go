@@ -35,9 +35,7 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	for _, marshal := range []func(any) ([]byte, error){json.Marshal, yaml.Marshal} {
 		for _, v := range []any{secret, &secret, holder, map[string]any{"a": secret}} {
 			data, err := marshal(v)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			out.Write(data)
 		}
 	}
