@@ -38,8 +38,7 @@ func TestWaitingIsWhatIsNotRead(t *testing.T) {
 		}
 		check("at first", 0)
 		for range 4 {
-			l.append(slices.Repeat([]string{"a"}, 10)...)
-			f.Appended(10)
+			l.add(f, slices.Repeat([]string{"a"}, 10)...)
 			synctest.Wait()
 		}
 		check("while the first batch is published", 30)
@@ -48,8 +47,7 @@ func TestWaitingIsWhatIsNotRead(t *testing.T) {
 		<-p.batches
 		<-p.batches
 		check("while the last is", 0)
-		l.append("a")
-		f.Appended(1)
+		l.add(f, "a")
 		check("when one more came", 1)
 		<-p.batches
 		check("while that is published", 0)
@@ -76,8 +74,7 @@ func TestRowsOfAnEarlierLifeWait(t *testing.T) {
 			}
 			<-p.batches
 		}
-		l.append("a")
-		f.Appended(1)
+		l.add(f, "a")
 		<-p.batches
 		synctest.Wait()
 		if got := f.Waiting(); got != 0 {
@@ -88,9 +85,7 @@ func TestRowsOfAnEarlierLifeWait(t *testing.T) {
 
 // TestRowsThatVanishDoNotWait deletes rows before they are read.
 func TestRowsThatVanishDoNotWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := new(table)
+	inBubble(t, func(t *testing.T, l *table, _ *model) {
 		f := forward(t, l, new(model), outbox.Options{})
 		synctest.Wait()
 		f.Appended(5000)

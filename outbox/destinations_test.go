@@ -42,18 +42,12 @@ func TestPartitionThatFailsDelaysAndRepeatsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events, partitions, outage = 2000, 12, 2 * time.Minute
 		l, p, began := new(table), new(model), time.Now()
-		p.publish = func(m broker.Message) error {
-			if m.Topic == "7" && time.Since(began) < outage {
-				return broker.PartitionError{Partition: m.Topic, Err: errTopic}
-			}
-			return nil
-		}
+		p.publish = failIf(broker.PartitionError{Partition: "7", Err: errTopic}, func(m broker.Message) bool { return m.Topic == "7" && time.Since(began) < outage })
 		for i := range events {
 			l.append(fmt.Sprint(i % partitions))
 		}
 		forward(t, l, p, outbox.Options{})
-		time.Sleep(time.Second)
-		synctest.Wait()
+		wait(time.Second)
 		if left := l.left(); len(left) != (events+4)/partitions {
 			t.Errorf("%d rows are left after a second, want those of the partition", len(left))
 		}
@@ -62,8 +56,7 @@ func TestPartitionThatFailsDelaysAndRepeatsNoOther(t *testing.T) {
 				t.Fatalf("id-%d went out after %v, want at once", i, at.Sub(began))
 			}
 		}
-		time.Sleep(outage + 5*time.Second)
-		synctest.Wait()
+		wait(outage + 5*time.Second)
 		if left := l.left(); len(left) > 0 {
 			t.Errorf("%d rows are left seconds after the partition is back", len(left))
 		}
@@ -78,20 +71,14 @@ func TestTopicThatFailsIsServedWhenItIsBack(t *testing.T) {
 	for _, outage := range []time.Duration{time.Millisecond, time.Second, 7 * time.Second, 10 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			l, p, began := new(table), new(model), time.Now()
-			p.publish = func(m broker.Message) error {
-				if m.Topic == "bad" && time.Since(began) < outage {
-					return errTopic
-				}
-				return nil
-			}
+			p.publish = failIf(errTopic, func(m broker.Message) bool { return m.Topic == "bad" && time.Since(began) < outage })
 			l.append("bad", "good")
 			forward(t, l, p, outbox.Options{MaxAttempts: 1})
 			synctest.Wait()
 			if !p.at("id-2").Equal(began) {
 				t.Error("the good topic waited for the bad one")
 			}
-			time.Sleep(2*outage + 10*time.Second)
-			synctest.Wait()
+			wait(2*outage + 10*time.Second)
 			late, limit := p.at("id-1").Sub(began)-outage, min(2*outage, 6500*time.Millisecond)+100*time.Millisecond
 			if p.at("id-1").IsZero() || late > limit {
 				t.Errorf("away for %v: served %v after its return, want at most %v", outage, late, limit)
@@ -105,9 +92,7 @@ func TestTopicThatFailsIsServedWhenItIsBack(t *testing.T) {
 
 // TestRetriesOfADeadTopicAreBounded counts the publishes for a topic that does not return.
 func TestRetriesOfADeadTopicAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		var tries atomic.Int64
 		p.publish = func(m broker.Message) error {
 			if m.Topic == "dead" {
@@ -123,8 +108,7 @@ func TestRetriesOfADeadTopicAreBounded(t *testing.T) {
 		if got := tries.Load() - dead; got > 1000 { // a few rows every five seconds
 			t.Errorf("%d retries in a minute", got)
 		}
-		l.append("good")
-		f.Appended(1)
+		l.add(f, "good")
 		synctest.Wait()
 		if at := p.at(fmt.Sprint("id-", dead+1)); !at.Equal(time.Now()) {
 			t.Error("the good topic waits")
@@ -135,15 +119,11 @@ func TestRetriesOfADeadTopicAreBounded(t *testing.T) {
 // TestProbeThatHangsDelaysNoOther has a topic that answers no retry, and another one that fails
 // for three seconds.
 func TestProbeThatHangsDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p, began := new(table), new(model), time.Now()
-		p.publish = func(m broker.Message) error {
-			if m.Topic == "mute" && time.Since(began) < time.Second || m.Topic == "brief" && time.Since(began) < 3*time.Second {
-				return errTopic
-			}
-			return nil
-		}
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		began := time.Now()
+		p.publish = failIf(errTopic, func(m broker.Message) bool {
+			return m.Topic == "mute" && time.Since(began) < time.Second || m.Topic == "brief" && time.Since(began) < 3*time.Second
+		})
 		p.takes = func(m broker.Message) time.Duration {
 			if m.Topic == "mute" && time.Since(began) >= time.Second {
 				return time.Hour
@@ -181,15 +161,11 @@ func TestTopicThatIsBackDoesNotWaitForOnesThatAreNot(t *testing.T) {
 		"many rows and many dead topics": {func(i int) string { return fmt.Sprint("dead-", i%200) }, 2_000, 15 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				l, p, began := new(table), new(model), time.Now()
-				p.publish = func(m broker.Message) error {
-					if strings.HasPrefix(m.Topic, "dead") || time.Since(began) < 10*time.Minute {
-						return errTopic
-					}
-					return nil
-				}
+			inBubble(t, func(t *testing.T, l *table, p *model) {
+				began := time.Now()
+				p.publish = failIf(errTopic, func(m broker.Message) bool {
+					return strings.HasPrefix(m.Topic, "dead") || time.Since(began) < 10*time.Minute
+				})
 				p.takes = func(broker.Message) time.Duration { return 5 * time.Millisecond }
 				dead, rows := 4_000, tt.rows
 				if testing.Short() { // with the race detector
@@ -251,8 +227,7 @@ func TestTopicThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 					f.Appended(tt.mute + tt.good)
 					time.Sleep(tt.every)
 				}
-				time.Sleep(30 * time.Second)
-				synctest.Wait()
+				wait(30 * time.Second)
 				for id, at := range appended {
 					late, limit := p.at(id).Sub(at), tt.first
 					if at.Sub(began) > 15*time.Second {

@@ -20,13 +20,10 @@ import (
 )
 
 func TestForwardsInOrderAndDeletesAfterTheAck(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		f := forward(t, l, p, outbox.Options{Batch: 3})
 		for range 10 {
-			l.append("a", "b", "a", "a")
-			f.Appended(1)
+			l.add(f, "a", "b", "a", "a")
 		}
 		if err := f.Drain(t.Context()); err != nil {
 			t.Fatal(err)
@@ -49,14 +46,12 @@ func TestForwardsInOrderAndDeletesAfterTheAck(t *testing.T) {
 }
 
 func TestWithoutAWakeForwardsAtTheInterval(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p, began := new(table), new(model), time.Now()
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		began := time.Now()
 		forward(t, l, p, outbox.Options{Interval: 5 * time.Second})
 		synctest.Wait()
 		l.append("a") // and the wake is lost
-		time.Sleep(6 * time.Second)
-		synctest.Wait()
+		wait(6 * time.Second)
 		if got := p.at("id-1").Sub(began); got != 5*time.Second {
 			t.Errorf("forwarded after %v, want 5s", got)
 		}
@@ -66,25 +61,15 @@ func TestWithoutAWakeForwardsAtTheInterval(t *testing.T) {
 // TestReadsOnceAnEvent counts reads of the outbox: one at the start, then one for
 // each event that comes alone.
 func TestReadsOnceAnEvent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		reads := 0
-		l, p := &table{fail: func(op string) error {
-			if op == "head" {
-				reads++
-			}
-			return nil
-		}}, new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		f := forward(t, l, p, outbox.Options{Interval: time.Hour})
 		synctest.Wait()
 		for range 10 {
-			l.append("a")
-			f.Appended(1)
+			l.add(f, "a")
 			synctest.Wait()
 		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if reads != 1+10 || len(l.left()) != 0 {
+		wait(time.Second)
+		if reads := l.calls("head"); reads != 1+10 || len(l.left()) != 0 {
 			t.Errorf("%d reads for 10 events, want 11; left %v", reads, l.left())
 		}
 	})
@@ -93,19 +78,10 @@ func TestReadsOnceAnEvent(t *testing.T) {
 // TestAnIdleOutboxIsReadOnceAnInterval counts reads of an outbox without rows: one finds rows at its
 // end as well as rows that committed late.
 func TestAnIdleOutboxIsReadOnceAnInterval(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		reads := 0
-		l := &table{fail: func(op string) error {
-			if op == "head" {
-				reads++
-			}
-			return nil
-		}}
-		forward(t, l, new(model), outbox.Options{Interval: time.Second})
-		time.Sleep(100*time.Second + time.Second/2)
-		synctest.Wait()
-		if most := 1 + 101; reads > most {
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		forward(t, l, p, outbox.Options{Interval: time.Second})
+		wait(100*time.Second + time.Second/2)
+		if reads, most := l.calls("head"), 1+101; reads > most {
 			t.Errorf("%d reads in 100 intervals, want at most %d", reads, most)
 		}
 	})
@@ -113,25 +89,15 @@ func TestAnIdleOutboxIsReadOnceAnInterval(t *testing.T) {
 
 // TestRowsOfAFlushIntervalAreDeletedTogether has events come one by one.
 func TestRowsOfAFlushIntervalAreDeletedTogether(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		deletes := 0
-		l, p := &table{fail: func(op string) error {
-			if op == "delete" {
-				deletes++
-			}
-			return nil
-		}}, new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		f := forward(t, l, p, outbox.Options{Interval: time.Hour})
 		synctest.Wait()
 		for range 1000 {
-			l.append("a")
-			f.Appended(1)
+			l.add(f, "a")
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(100 * time.Millisecond)
-		synctest.Wait()
-		if len(l.left()) > 0 || deletes < 10 || deletes > 50 {
+		wait(100 * time.Millisecond)
+		if deletes := l.calls("delete"); len(l.left()) > 0 || deletes < 10 || deletes > 50 {
 			t.Errorf("%d deletes for 1000 events in a second, want from 10 to 50; left %v", deletes, l.left())
 		}
 	})
@@ -139,12 +105,9 @@ func TestRowsOfAFlushIntervalAreDeletedTogether(t *testing.T) {
 
 // TestAWakeDeletesWhatWasPublished has a caller that waits for the row to go.
 func TestAWakeDeletesWhatWasPublished(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := new(table)
+	inBubble(t, func(t *testing.T, l *table, _ *model) {
 		f := forward(t, l, new(model), outbox.Options{Interval: time.Hour})
-		l.append("a")
-		f.Appended(1)
+		l.add(f, "a")
 		synctest.Wait()
 		f.Wake()
 		synctest.Wait()
@@ -155,24 +118,14 @@ func TestAWakeDeletesWhatWasPublished(t *testing.T) {
 }
 
 func TestOutageBeginsAgainFromTheOldest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p, began := new(table), new(model), time.Now()
-		p.publish = func(broker.Message) error {
-			if time.Since(began) < 10*time.Minute {
-				return fmt.Errorf("%w: no connection", broker.ErrUnavailable)
-			}
-			return nil
-		}
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		began := time.Now()
+		p.publish = failIf(fmt.Errorf("%w: no connection", broker.ErrUnavailable), func(broker.Message) bool { return time.Since(began) < 10*time.Minute })
 		f := forward(t, l, p, outbox.Options{})
-		l.append("a", "a")
-		f.Appended(1)
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
-		l.append("a")
-		f.Appended(1)
-		time.Sleep(6 * time.Minute)
-		synctest.Wait()
+		l.add(f, "a", "a")
+		wait(5 * time.Minute)
+		l.add(f, "a")
+		wait(6 * time.Minute)
 		if diff := cmp.Diff(map[string][]string{"a": {"id-1", "id-2", "id-3"}}, p.ids); diff != "" {
 			t.Errorf("published (-want +got):\n%s", diff)
 		}
@@ -189,9 +142,7 @@ func TestOutageBeginsAgainFromTheOldest(t *testing.T) {
 }
 
 func TestRefusedRowIsParkedAndDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		refusals := 0
 		p.publish = func(m broker.Message) error {
 			if m.UUID == "id-2" {
@@ -214,16 +165,14 @@ func TestRefusedRowIsParkedAndDelaysNoOther(t *testing.T) {
 			t.Errorf("published at once (-want +got):\n%s", diff)
 		}
 		for range 100 { // a steady stream neither starves the bad row nor waits for it
-			l.append("a")
-			f.Appended(1)
+			l.add(f, "a")
 			synctest.Wait()
 			if n := l.seq; !p.at(fmt.Sprint("id-", n)).Equal(time.Now()) {
 				t.Fatalf("id-%d was delayed", n)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		wait(10 * time.Second)
 		if l.parked[2] == "" || len(parked) != 1 || len(l.left()) != 0 {
 			t.Errorf("parked %v (notified %q), left %v; want the second row only", l.parked, parked, l.left())
 		}
@@ -236,9 +185,7 @@ func TestRefusedRowIsParkedAndDelaysNoOther(t *testing.T) {
 // TestFailedChangesAreTriedAgain has a table that fails, and nothing published
 // twice because of it.
 func TestFailedChangesAreTriedAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		var well atomic.Bool
 		l.fail = func(op string) error {
 			if !well.Load() && op != "head" {
@@ -256,8 +203,7 @@ func TestFailedChangesAreTriedAgain(t *testing.T) {
 			return nil
 		}
 		f := forward(t, l, p, outbox.Options{MaxAttempts: 1})
-		l.append("a", "a", "a")
-		f.Appended(3)
+		l.add(f, "a", "a", "a")
 		time.Sleep(time.Minute)
 		well.Store(true)
 		l.emptied()
@@ -269,9 +215,7 @@ func TestFailedChangesAreTriedAgain(t *testing.T) {
 
 // TestWhatIsBeingDeletedIsNotPublishedAgain has a table that takes long.
 func TestWhatIsBeingDeletedIsNotPublishedAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		l.fail = func(op string) error {
 			if op == "delete" {
 				time.Sleep(time.Minute)
@@ -279,13 +223,10 @@ func TestWhatIsBeingDeletedIsNotPublishedAgain(t *testing.T) {
 			return nil
 		}
 		f := forward(t, l, p, outbox.Options{Interval: time.Second})
-		l.append("a", "a")
-		f.Appended(2)
+		l.add(f, "a", "a")
 		time.Sleep(10 * time.Second) // several intervals into the delete
-		l.append("a")
-		f.Appended(1)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		l.add(f, "a")
+		wait(time.Hour)
 		if diff := cmp.Diff([]string{"id-1", "id-2", "id-3"}, p.ids["a"]); diff != "" {
 			t.Errorf("published (-want +got):\n%s", diff)
 		}
@@ -296,9 +237,7 @@ func TestWhatIsBeingDeletedIsNotPublishedAgain(t *testing.T) {
 }
 
 func TestStopFinishesTheBatchInFlight(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		p.takes = func(broker.Message) time.Duration { return outbox.StopTimeout / 3 }
 		l.append("a")
 		_, stop := forwardUntil(t, l, p, outbox.Options{})
@@ -312,9 +251,7 @@ func TestStopFinishesTheBatchInFlight(t *testing.T) {
 
 // TestStopEndsInTime has a broker that does not answer, and a table that fails.
 func TestStopEndsInTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		p.takes = func(m broker.Message) time.Duration {
 			return map[bool]time.Duration{true: time.Hour}[m.Topic == "mute"]
 		}
@@ -328,8 +265,7 @@ func TestStopEndsInTime(t *testing.T) {
 		f, stop := forwardUntil(t, l, p, outbox.Options{})
 		time.Sleep(time.Minute)
 		for range 50 {
-			l.append("mute")
-			f.Appended(1)
+			l.add(f, "mute")
 			time.Sleep(200 * time.Millisecond)
 		}
 		began := time.Now()
@@ -355,9 +291,7 @@ func TestFatalStoreEndsTheForwarder(t *testing.T) {
 // failed for an hour, and one whose topic fails for a second and a half. A stop, which drains,
 // waits for the last one only.
 func TestDrainWaitsForNothingInVain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		var briefly atomic.Bool
 		briefly.Store(true)
 		p.publish = func(m broker.Message) error {
@@ -370,8 +304,7 @@ func TestDrainWaitsForNothingInVain(t *testing.T) {
 			return nil
 		}
 		f := forward(t, l, p, outbox.Options{MaxAttempts: 1000})
-		l.append("refused", "failed", "good")
-		f.Appended(3)
+		l.add(f, "refused", "failed", "good")
 		time.Sleep(time.Hour)
 		drains := func(want time.Duration) {
 			t.Helper()
@@ -386,8 +319,7 @@ func TestDrainWaitsForNothingInVain(t *testing.T) {
 			}
 		}
 		drains(0)
-		l.append("brief")
-		f.Appended(1)
+		l.add(f, "brief")
 		synctest.Wait()
 		// Of the back-offs that can begin meanwhile the sixth is the longest, of 1.6 s. The seventh
 		// could exceed the three seconds of drains.
@@ -402,9 +334,7 @@ func TestDrainWaitsForNothingInVain(t *testing.T) {
 
 // A process that is killed soon has deleted most of the events that it published.
 func TestSenderBeginsWithASmallBatch(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		for range 1000 {
 			l.append("a")
 		}

@@ -45,29 +45,18 @@ func (h *handlerLog) of(seq int64) []time.Duration {
 }
 
 func TestDeliversEachRowOnceAndDeletesThemTogether(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		deletes := 0
-		l, p, h := &table{fail: func(op string) error {
-			if op == "delete" {
-				deletes++
-			}
-			return nil
-		}}, new(model), newHandled()
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		h := newHandled()
 		f := forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			return false, nil
 		}}}})
-		for range 100 {
-			l.append("a")
-		}
-		f.Appended(100)
-		time.Sleep(time.Second)
-		synctest.Wait()
+		l.add(f, slices.Repeat([]string{"a"}, 100)...)
+		wait(time.Second)
 		if len(h.calls) != 100 || len(l.left()) != 0 || len(l.deleted) != 100 || p.calls != 0 {
 			t.Errorf("%d rows handled, %d deleted, left %v, %d publishes", len(h.calls), len(l.deleted), l.left(), p.calls)
 		}
-		if deletes > 5 {
+		if deletes := l.calls("delete"); deletes > 5 {
 			t.Errorf("%d deletes", deletes)
 		}
 		for seq, calls := range h.calls {
@@ -79,9 +68,8 @@ func TestDeliversEachRowOnceAndDeletesThemTogether(t *testing.T) {
 }
 
 func TestSlowAndFailingHandlersHoldUpNobody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p, h := new(table), new(model), newHandled()
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		h := newHandled()
 		var at, most atomic.Int64
 		f := forward(t, l, p, outbox.Options{Batch: 50, Handlers: []outbox.Handler{{Concurrency: 4, Timeout: time.Hour, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			defer at.Add(-1)
@@ -117,26 +105,18 @@ func TestSlowAndFailingHandlersHoldUpNobody(t *testing.T) {
 // TestAHandlerThatWorksHasNoRowDeferred has many more events than may wait for a handler, which
 // takes them as they come.
 func TestAHandlerThatWorksHasNoRowDeferred(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, h := &table{fail: func(op string) error {
-			if op == "defer" {
-				t.Error("a row was deferred")
-			}
-			return nil
-		}}, newHandled()
-		f := forward(t, l, new(model), outbox.Options{Batch: 100, Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		h := newHandled()
+		f := forward(t, l, p, outbox.Options{Batch: 100, Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			time.Sleep(10 * time.Millisecond)
 			return false, nil
 		}}}})
 		const rows = 5000
-		l.append(slices.Repeat([]string{"acme"}, rows)...)
-		f.Appended(rows)
-		time.Sleep(rows/16*10*time.Millisecond + time.Second)
-		synctest.Wait()
-		if len(h.calls) != rows || len(l.left()) != 0 {
-			t.Errorf("%d rows handled, %d left", len(h.calls), len(l.left()))
+		l.add(f, slices.Repeat([]string{"acme"}, rows)...)
+		wait(rows/16*10*time.Millisecond + time.Second)
+		if len(h.calls) != rows || len(l.left()) != 0 || l.calls("defer") != 0 {
+			t.Errorf("%d rows handled, %d left, %d times some were deferred", len(h.calls), len(l.left()), l.calls("defer"))
 		}
 	})
 }
@@ -159,13 +139,11 @@ func TestHandlerIsTriedAgainLessAndLessOften(t *testing.T) {
 					return false, fail()
 				}}
 				f, stop := forwardUntil(t, l, p, outbox.Options{Handlers: []outbox.Handler{deliver}})
-				l.append("a")
-				f.Appended(1)
+				l.add(f, "a")
 				time.Sleep(time.Minute)
 				stop() // attempts are counted in the row
 				forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{deliver}, Settled: func(_ time.Time, _ string, _ outbox.Row, err error) { reasons = append(reasons, err.Error()) }})
-				time.Sleep(time.Hour)
-				synctest.Wait()
+				wait(time.Hour)
 				calls := h.of(1)
 				if len(calls) != 10 || len(l.left()) != 0 || len(l.parked) != 1 || len(reasons) != 1 {
 					t.Fatalf("%d calls, left %v, parked %v, reasons %q", len(calls), l.left(), l.parked, reasons)
@@ -187,17 +165,14 @@ func TestHandlerIsTriedAgainLessAndLessOften(t *testing.T) {
 }
 
 func TestWhatNoRetryCanHelpIsParkedAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p, h := new(table), new(model), newHandled()
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		h := newHandled()
 		f := forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			return false, fmt.Errorf("%w: no such order", timer.ErrInvalid)
 		}}}})
-		l.append("a")
-		f.Appended(1)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		l.add(f, "a")
+		wait(time.Hour)
 		if diff := cmp.Diff(map[int64]string{1: "invalid: no such order"}, l.parked); diff != "" || len(h.of(1)) != 1 {
 			t.Errorf("%d calls, parked (-want +got):\n%s", len(h.of(1)), diff)
 		}
@@ -205,9 +180,8 @@ func TestWhatNoRetryCanHelpIsParkedAtOnce(t *testing.T) {
 }
 
 func TestWhatHandleHasDeletedIsNotDeletedAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p, h := new(table), new(model), newHandled()
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		h := newHandled()
 		f := forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			l.mu.Lock()
@@ -215,10 +189,8 @@ func TestWhatHandleHasDeletedIsNotDeletedAgain(t *testing.T) {
 			l.remove(row.Place)
 			return true, nil
 		}}}})
-		l.append("a", "a")
-		f.Appended(2)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		l.add(f, "a", "a")
+		wait(time.Minute)
 		if len(h.of(1)) != 1 || len(h.of(2)) != 1 || len(l.deleted) != 0 || len(l.left()) != 0 {
 			t.Errorf("handled %v, deleted %v, left %v", h.calls, l.deleted, l.left())
 		}
@@ -226,9 +198,8 @@ func TestWhatHandleHasDeletedIsNotDeletedAgain(t *testing.T) {
 }
 
 func TestReceiptsGoToTheBrokerAllTheSame(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p, h := new(table), new(model), newHandled()
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		h := newHandled()
 		f := forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			return false, nil
@@ -239,8 +210,7 @@ func TestReceiptsGoToTheBrokerAllTheSame(t *testing.T) {
 		l.mu.Unlock()
 		f.Appended(2)
 		f.Appended(0)
-		time.Sleep(time.Second)
-		synctest.Wait()
+		wait(time.Second)
 		if diff := cmp.Diff(map[string][]string{"receipt": {"id-2"}}, p.ids); diff != "" || len(h.calls) != 2 || len(l.left()) != 0 {
 			t.Errorf("handled %v, left %v, published (-want +got):\n%s", h.calls, l.left(), diff)
 		}
@@ -250,9 +220,8 @@ func TestReceiptsGoToTheBrokerAllTheSame(t *testing.T) {
 // TestStopWaitsForHandlers stops while three are at work: one ends soon, one when its
 // context does, and one never began.
 func TestStopWaitsForHandlers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p, h := new(table), new(model), newHandled()
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		h := newHandled()
 		f, stop := forwardUntil(t, l, p, outbox.Options{Grace: 10 * time.Second, Handlers: []outbox.Handler{{Concurrency: 2, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			if row.Seq == 1 {
@@ -262,11 +231,9 @@ func TestStopWaitsForHandlers(t *testing.T) {
 			<-ctx.Done()
 			return false, ctx.Err()
 		}}}})
-		l.append("soon", "late")
-		f.Appended(2)
+		l.add(f, "soon", "late")
 		synctest.Wait() // both have begun
-		l.append("never")
-		f.Appended(1)
+		l.add(f, "never")
 		synctest.Wait()
 		began := time.Now()
 		stop()
@@ -304,8 +271,7 @@ func TestALostLeaseEndsItsHandlers(t *testing.T) {
 			t.Errorf("the handler had %v after the lease was lost", took)
 		}
 		b.free(0)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		wait(time.Minute)
 		if len(h.of(1)) != 2 || len(b.shards[0].left()) != 0 {
 			t.Errorf("handled at %v, left %v", h.of(1), b.shards[0].left())
 		}
@@ -319,9 +285,8 @@ func (b *brokenError) Error() string { return b.err.Error() }
 func (b *brokenError) Unwrap() error { return b.err }
 
 func TestAnErrorThatPanicsIsAFailureOfItsRow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, h := new(table), newHandled()
+	inBubble(t, func(t *testing.T, l *table, _ *model) {
+		h := newHandled()
 		f := forward(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			if h.note(row) == 0 {
 				var none *brokenError
@@ -329,10 +294,8 @@ func TestAnErrorThatPanicsIsAFailureOfItsRow(t *testing.T) {
 			}
 			return false, nil
 		}}}})
-		l.append("a")
-		f.Appended(1)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		l.add(f, "a")
+		wait(time.Minute)
 		if n := len(h.of(1)); n != 2 || len(l.left()) != 0 {
 			t.Errorf("handled %d times, left %v", n, l.left())
 		}
@@ -342,9 +305,8 @@ func TestAnErrorThatPanicsIsAFailureOfItsRow(t *testing.T) {
 // TestSlowTenantHoldsUpNoOther has a tenant with more rows than are in flight at once,
 // whose handlers take a second and fail, and one whose handlers fail once.
 func TestSlowTenantHoldsUpNoOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, h := new(table), newHandled()
+	inBubble(t, func(t *testing.T, l *table, _ *model) {
+		h := newHandled()
 		f := forward(t, l, new(model), outbox.Options{Batch: 400, Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			before := h.note(row)
 			if string(row.Message.Payload) == "slow" {
@@ -362,8 +324,7 @@ func TestSlowTenantHoldsUpNoOther(t *testing.T) {
 			l.append(slices.Concat(slices.Repeat([]string{"slow"}, slow), slices.Repeat([]string{"other"}, other))...)
 			f.Appended(slow + other)
 			began := time.Since(h.began)
-			time.Sleep(15 * time.Second)
-			synctest.Wait()
+			wait(15 * time.Second)
 			for i := range int64(other) {
 				seq := int64(round+1)*(slow+other) - i
 				calls := h.of(seq)
@@ -378,21 +339,16 @@ func TestSlowTenantHoldsUpNoOther(t *testing.T) {
 // TestUntriedRowsCountNoAttempt has more rows of a tenant wait than are handled before
 // maxWait is over: each has as many attempts as any other.
 func TestUntriedRowsCountNoAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, h := new(table), newHandled()
+	inBubble(t, func(t *testing.T, l *table, _ *model) {
+		h := newHandled()
 		f := forward(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{{Concurrency: 1, Attempts: 2, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			time.Sleep(100 * time.Millisecond)
 			return false, errors.New("no")
 		}}}})
 		const rows = 100
-		for range rows {
-			l.append("a")
-		}
-		f.Appended(rows)
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
+		l.add(f, slices.Repeat([]string{"a"}, rows)...)
+		wait(5 * time.Minute)
 		for seq := range int64(rows) {
 			if n := len(h.of(seq + 1)); n != 2 {
 				t.Errorf("row %d was handled %d times, want 2", seq+1, n)
@@ -422,15 +378,10 @@ func TestRetriesThatHangHoldUpNoOther(t *testing.T) {
 			}
 			return false, errors.New("not yet")
 		}}}})
-		for range hanging {
-			l.append("a")
-		}
-		f.Appended(hanging)
+		l.add(f, slices.Repeat([]string{"a"}, hanging)...)
 		time.Sleep(10 * time.Second)
-		l.append("a")
-		f.Appended(1)
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
+		l.add(f, "a")
+		wait(5 * time.Second)
 		if n := len(h.of(hanging + 1)); n != 2 {
 			t.Errorf("handled %d times, want it tried again while others hang", n)
 		}
@@ -440,17 +391,14 @@ func TestRetriesThatHangHoldUpNoOther(t *testing.T) {
 // TestAnEventIsNeverGivenUp has a handler that fails for eight hours, until another version
 // of it starts, which handles the event at once.
 func TestAnEventIsNeverGivenUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := new(table)
+	inBubble(t, func(t *testing.T, l *table, _ *model) {
 		calls := 0
 		failing := outbox.Handler{Handle: func(context.Context, outbox.Row) (bool, error) {
 			calls++
 			return false, errors.New("no such column")
 		}}
 		f, stop := forwardUntil(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{failing}})
-		l.append("acme")
-		f.Appended(1)
+		l.add(f, "acme")
 		time.Sleep(8*time.Hour + 30*time.Minute)
 		stop()
 		if calls < 19 || calls > 23 || len(l.left()) != 1 {
@@ -462,8 +410,7 @@ func TestAnEventIsNeverGivenUp(t *testing.T) {
 			return false, nil
 		}}}})
 		began := time.Now()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		wait(time.Minute)
 		if took := handled.Sub(began); handled.IsZero() || took > 2*time.Second || len(l.left()) != 0 {
 			t.Errorf("handled %v after the start, left %v", took, l.left())
 		}

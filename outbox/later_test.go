@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/event-service-agent/timer-service/outbox"
@@ -16,9 +15,8 @@ import (
 // TestAHandlerHasItsEventLater has a handler fail, and then put the event off three times: once
 // while the forwarder stops, so that the next start has it too soon if it may.
 func TestAHandlerHasItsEventLater(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p, h := new(table), new(model), newHandled()
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		h := newHandled()
 		stopping := make(chan struct{})
 		opt := outbox.Options{Grace: time.Minute, Handlers: []outbox.Handler{{Attempts: 2, MinDelay: time.Second, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
 			switch h.note(row) + 1 {
@@ -36,8 +34,7 @@ func TestAHandlerHasItsEventLater(t *testing.T) {
 			return false, nil
 		}}}}
 		f, stop := forwardUntil(t, l, p, opt)
-		l.append("a")
-		f.Appended(1)
+		l.add(f, "a")
 		<-stopping
 		if s := f.Status(); s.Failing != 0 || s.Failed != nil || s.Fails {
 			t.Errorf("%+v: want no failure", s)
@@ -48,10 +45,9 @@ func TestAHandlerHasItsEventLater(t *testing.T) {
 			t.Error(err)
 		}
 		stop()
-		time.Sleep(time.Minute)
+		wait(time.Minute)
 		f = forward(t, l, p, opt)
-		time.Sleep(2 * time.Hour)
-		synctest.Wait()
+		wait(2 * time.Hour)
 		calls := h.of(1)
 		if len(calls) != 5 || len(l.left()) != 0 || len(l.parked) != 0 {
 			t.Fatalf("called at %v, left %v, parked %v", calls, l.left(), l.parked)
@@ -69,24 +65,18 @@ func TestAHandlerHasItsEventLater(t *testing.T) {
 
 // TestManyEventsThatAreWantedLaterDelayNoOther has them due at once.
 func TestManyEventsThatAreWantedLaterDelayNoOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p, h := new(table), new(model), newHandled()
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		h := newHandled()
 		f := forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			if h.note(row) == 0 && row.Seq <= 5000 {
 				return false, timer.Later(time.Hour)
 			}
 			return false, nil
 		}}}})
-		for range 5000 {
-			l.append("a")
-		}
-		f.Appended(5000)
-		time.Sleep(time.Hour)
-		l.append("a", "b")
-		f.Appended(2)
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		l.add(f, slices.Repeat([]string{"a"}, 5000)...)
+		wait(time.Hour)
+		l.add(f, "a", "b")
+		wait(10 * time.Second)
 		for _, seq := range []int64{5001, 5002} {
 			if calls := h.of(seq); len(calls) != 1 || calls[0] > time.Hour+5*time.Second { // by seconds while thousands wait, see Handler
 				t.Errorf("row %d was handled at %v", seq, calls)

@@ -87,8 +87,7 @@ func TestTheLogNamesEachDestinationThatFails(t *testing.T) {
 		}}
 		f := outbox.New(outbox.Single(l), p, payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{})
 		stop := start(t, f)
-		l.append("acme/1", "acme/1", "works", "beta/2", "globex/3")
-		f.Appended(5)
+		l.add(f, "acme/1", "acme/1", "works", "beta/2", "globex/3")
 		time.Sleep(30 * time.Second)
 		stop()
 		for _, topic := range []string{"acme/1", "beta/2", "globex/3"} {

@@ -35,6 +35,7 @@ type table struct {
 	unclaimed map[int64]outbox.Row
 	due       map[string]*queue // of each destination
 	deleted   []int64
+	called    map[string]int // by operation
 	parked    map[int64]string
 }
 
@@ -58,7 +59,29 @@ func (t *table) append(payloads ...string) {
 	}
 }
 
+// add appends rows and notifies a forwarder of them.
+func (t *table) add(f interface{ Appended(int) }, payloads ...string) {
+	t.append(payloads...)
+	f.Appended(len(payloads))
+}
+
+// calls returns how often some operations were called.
+func (t *table) calls(ops ...string) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, op := range ops {
+		n += t.called[op]
+	}
+	return n
+}
+
 func (t *table) failing(op string) error {
+	t.mu.Lock()
+	if t.called == nil {
+		t.called = make(map[string]int)
+	}
+	t.called[op]++
+	t.mu.Unlock()
 	if t.fail == nil {
 		return nil
 	}
@@ -289,6 +312,16 @@ type model struct {
 	calls  int
 }
 
+// failIf returns a publish that fails for some messages.
+func failIf(err error, fails func(broker.Message) bool) func(broker.Message) error {
+	return func(m broker.Message) error {
+		if fails(m) {
+			return err
+		}
+		return nil
+	}
+}
+
 func (p *model) Publish(ctx context.Context, messages ...broker.Message) []error {
 	errs, taken, longest := make([]error, len(messages)), make([]time.Duration, len(messages)), time.Duration(0)
 	for i, m := range messages {
@@ -361,6 +394,19 @@ func (p *model) count() map[string]int {
 }
 
 func payload(m *message.Message) string { return string(m.Payload) }
+
+// inBubble runs a test with an outbox and a broker, in a bubble.
+func inBubble(t *testing.T, test func(t *testing.T, l *table, p *model)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, new(table), new(model)) })
+}
+
+// wait lets time go by.
+func wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
 
 // forward runs a forwarder until the bubble ends.
 func forward(t *testing.T, table outbox.Table, p broker.Publisher, opt outbox.Options) *outbox.Forwarder {

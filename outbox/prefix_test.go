@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,9 +15,8 @@ import (
 // TestTheLongestPrefixHasAnEvent, whatever the order of the handlers, and each has its
 // own delays and attempts.
 func TestTheLongestPrefixHasAnEvent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, h := new(table), newHandled()
+	inBubble(t, func(t *testing.T, l *table, _ *model) {
+		h := newHandled()
 		got := make(map[string]string)
 		to := func(prefix string, fails error) outbox.Handler {
 			return outbox.Handler{Prefix: prefix, Concurrency: 1, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
@@ -32,10 +30,8 @@ func TestTheLongestPrefixHasAnEvent(t *testing.T) {
 		failing := to("order-", errors.New("no"))
 		failing.Attempts, failing.MinDelay, failing.MaxDelay = 3, time.Minute, time.Minute
 		f := forward(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{to("", nil), failing, to("order-vip-", nil), to("orders", nil)}})
-		l.append("acme/order-1", "acme/order-vip-1", "acme/order", "acme/orders-1", "bolt/invoice-1")
-		f.Appended(5)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		l.add(f, "acme/order-1", "acme/order-vip-1", "acme/order", "acme/orders-1", "bolt/invoice-1")
+		wait(time.Hour)
 		want := map[string]string{"acme/order-1": "order-", "acme/order-vip-1": "order-vip-", "acme/order": "", "acme/orders-1": "orders", "bolt/invoice-1": ""}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("prefix of the handler of each event (-want +got):\n%s", diff)
@@ -51,9 +47,8 @@ func TestTheLongestPrefixHasAnEvent(t *testing.T) {
 // that hangs than are in flight at once, and a few behind them for another one, which fails
 // once for each.
 func TestADeliveryThatHangsHoldsUpNoOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, h := new(table), newHandled()
+	inBubble(t, func(t *testing.T, l *table, _ *model) {
+		h := newHandled()
 		f := forward(t, l, new(model), outbox.Options{Batch: 200, Handlers: []outbox.Handler{
 			{Prefix: "slow-", Timeout: time.Hour, Handle: func(ctx context.Context, _ outbox.Row) (bool, error) {
 				<-ctx.Done()
@@ -74,8 +69,7 @@ func TestADeliveryThatHangsHoldsUpNoOther(t *testing.T) {
 			l.append(fmt.Sprintf("tenant-%d/fast-%d", i, i))
 		}
 		f.Appended(slow + other)
-		time.Sleep(15 * time.Second)
-		synctest.Wait()
+		wait(15 * time.Second)
 		for seq := int64(slow + 1); seq <= slow+other; seq++ {
 			if calls := h.of(seq); len(calls) != 2 || calls[0] > 10*time.Second {
 				t.Errorf("row %d was handled at %v, want it within 10s, and again within 15s", seq, calls)
@@ -90,9 +84,8 @@ func TestADeliveryThatHangsHoldsUpNoOther(t *testing.T) {
 // TestWhatNoHandlerWantsIsKept, and handled at once by a start that brings one, in the
 // midst of many others that still no handler wants.
 func TestWhatNoHandlerWantsIsKept(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, h := new(table), newHandled()
+	inBubble(t, func(t *testing.T, l *table, _ *model) {
+		h := newHandled()
 		handle := func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			return false, nil
@@ -104,8 +97,7 @@ func TestWhatNoHandlerWantsIsKept(t *testing.T) {
 		}
 		l.append("acme/order-1")
 		f.Appended(2*others + 1)
-		time.Sleep(24 * time.Hour)
-		synctest.Wait()
+		wait(24 * time.Hour)
 		if n := len(l.left()); n != 2*others || len(l.parked) != 0 || len(h.calls) != 1 || len(l.rows) != 0 || len(l.deferred) != 0 {
 			t.Fatalf("%d left, %d parked, %d handled, %d at the head, %d deferred", n, len(l.parked), len(h.calls), len(l.rows), len(l.deferred))
 		}
@@ -114,16 +106,14 @@ func TestWhatNoHandlerWantsIsKept(t *testing.T) {
 		}
 		stop()
 		_, stop = forwardUntil(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{{Prefix: "order-", Handle: handle}, {Prefix: "refund-", Handle: handle}}})
-		time.Sleep(time.Second)
-		synctest.Wait()
+		wait(time.Second)
 		if n := len(l.left()); n != others || len(h.calls) != others+1 {
 			t.Errorf("%d left, %d handled within a second of the start", n, len(h.calls))
 		}
 		stop()
 		p := new(model)
 		forward(t, l, p, outbox.Options{}) // the program sends its events to a broker from now on
-		time.Sleep(time.Second)
-		synctest.Wait()
+		wait(time.Second)
 		if n := len(l.left()); n != 0 || len(p.count()) != others {
 			t.Errorf("%d left, %d published", n, len(p.count()))
 		}

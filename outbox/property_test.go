@@ -85,8 +85,7 @@ func (c chaos) run(t *testing.T) (wrong []string) {
 			}
 		})
 		for ; appended < c.Rows*(life+1)/(c.Restarts+1); appended++ {
-			l.append(fmt.Sprint("topic-", random(c.Topics)))
-			f.Appended(1)
+			l.add(f, fmt.Sprint("topic-", random(c.Topics)))
 			time.Sleep(time.Duration(random(20)) * time.Millisecond)
 		}
 		if life == c.Restarts {

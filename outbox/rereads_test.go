@@ -75,8 +75,7 @@ func TestRowThatCommitsLateIsFoundSoon(t *testing.T) {
 				committed := time.Now()
 				f.Appended(1)
 				append(200)
-				time.Sleep(time.Second)
-				synctest.Wait()
+				wait(time.Second)
 				limit := 55 * time.Millisecond
 				if between < 100*time.Millisecond && p.at(id(late)).Sub(committed) > limit {
 					t.Errorf("it was published %v after its commit, want at most %v", p.at(id(late)).Sub(committed), limit)

@@ -29,16 +29,14 @@ func TestDamagedRowIsDeferredAlone(t *testing.T) {
 		l.rows[1].Err = errors.New("no JSON")
 		l.mu.Unlock()
 		f.Appended(3)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		wait(time.Hour)
 		if diff := cmp.Diff(map[string][]string{"a": {"id-1"}, "c": {"id-3"}}, p.ids); diff != "" {
 			t.Errorf("published (-want +got):\n%s", diff)
 		}
 		l.mu.Lock()
 		l.deferred[2].Err = nil
 		l.mu.Unlock()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		wait(time.Minute)
 		if left := l.left(); len(left) > 0 || len(p.ids["b"]) != 1 {
 			t.Errorf("left %v, published %v", left, p.ids)
 		}
@@ -48,9 +46,7 @@ func TestDamagedRowIsDeferredAlone(t *testing.T) {
 // TestOnlyRefusalsParkARow has a topic that fails more often than a row may be
 // refused, and then a broker that refuses the row less often than that.
 func TestOnlyRefusalsParkARow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		tries := 0
 		p.publish = func(broker.Message) error {
 			switch tries++; {
@@ -62,10 +58,8 @@ func TestOnlyRefusalsParkARow(t *testing.T) {
 			return nil
 		}
 		f := forward(t, l, p, outbox.Options{})
-		l.append("a")
-		f.Appended(1)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		l.add(f, "a")
+		wait(time.Hour)
 		if len(p.ids["a"]) != 1 || len(l.parked) != 0 {
 			t.Errorf("published %v after %d tries, parked %v", p.ids["a"], tries, l.parked)
 		}
@@ -75,26 +69,17 @@ func TestOnlyRefusalsParkARow(t *testing.T) {
 // TestTableIsReadWhenARowIsDueAgain counts the reads of an hour in which the events of two
 // handlers fail, of which one has longer delays than the other.
 func TestTableIsReadWhenARowIsDueAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var reads, tries atomic.Int64
-		l := &table{fail: func(op string) error {
-			if op == "deferred" || op == "next_retry" {
-				reads.Add(1)
-			}
-			return nil
-		}}
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		var tries atomic.Int64
 		fail := func(context.Context, outbox.Row) (bool, error) {
 			tries.Add(1)
 			return false, errors.New("not now")
 		}
-		f := forward(t, l, new(model), outbox.Options{Handlers: []outbox.Handler{{Handle: fail}, {Prefix: "often", MaxDelay: 20 * time.Second, Handle: fail}}})
-		l.append("acme/order", "acme/often")
-		f.Appended(2)
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if most := 5 * tries.Load(); reads.Load() > most {
-			t.Errorf("%d reads for %d tries, want at most %d", reads.Load(), tries.Load(), most)
+		f := forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{{Handle: fail}, {Prefix: "often", MaxDelay: 20 * time.Second, Handle: fail}}})
+		l.add(f, "acme/order", "acme/often")
+		wait(time.Hour)
+		if reads, most := l.calls("deferred", "next_retry"), 5*int(tries.Load()); reads > most {
+			t.Errorf("%d reads for %d tries, want at most %d", reads, tries.Load(), most)
 		}
 	})
 }
@@ -105,20 +90,14 @@ func TestTableIsReadWhenATopicIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	for _, events := range []int{1, 500} {
 		synctest.Test(t, func(t *testing.T) {
-			var reads, tries atomic.Int64
-			l := &table{fail: func(op string) error {
-				if op == "deferred" || op == "next_retry" {
-					reads.Add(1)
-				}
-				return nil
-			}}
+			l, tries := new(table), 0
 			began, last := time.Now(), time.Time{}
 			p := &model{publish: func(m broker.Message) error {
 				if m.Topic == "b" && time.Since(began) > 30*time.Minute {
 					return nil
 				}
 				if !last.Equal(time.Now()) { // a try has several events
-					tries.Add(1)
+					tries++
 				}
 				last = time.Now()
 				return errTopic
@@ -129,10 +108,9 @@ func TestTableIsReadWhenATopicIsTriedAgain(t *testing.T) {
 				l.append("a")
 			}
 			f.Appended(events + 1)
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			if most := 5 * tries.Load(); reads.Load() > most || len(p.ids["b"]) != 1 {
-				t.Errorf("%d events: %d reads for %d tries, want at most %d; published %v", events, reads.Load(), tries.Load(), most, p.ids)
+			wait(time.Hour)
+			if reads, most := l.calls("deferred", "next_retry"), 5*tries; reads > most || len(p.ids["b"]) != 1 {
+				t.Errorf("%d events: %d reads for %d tries, want at most %d; published %v", events, reads, tries, most, p.ids)
 			}
 		})
 	}
@@ -166,12 +144,10 @@ func TestRowIsDueEarlierThanItWas(t *testing.T) {
 						return false, nil
 					}}}})
 				start(t, f)
-				l.append("acme/order")
-				f.Appended(1)
+				l.add(f, "acme/order")
 				time.Sleep(10 * time.Minute)
 				tt.change(l, f, &ahead)
-				time.Sleep(tt.within)
-				synctest.Wait()
+				wait(tt.within)
 				if calls := h.of(1); len(calls) != 2 {
 					t.Errorf("handled after %v, want a second time within %v of the change", calls, tt.within)
 				}
@@ -192,12 +168,7 @@ func TestAClockThatIsSetBackHoldsNoEvent(t *testing.T) {
 				clock := timer.ClockFunc(func() time.Time { return time.Now().Round(0).Add(time.Duration(ahead.Load())) })
 				var away atomic.Bool
 				away.Store(true)
-				l, p := new(table), &model{publish: func(broker.Message) error {
-					if away.Load() {
-						return errors.New("not now")
-					}
-					return nil
-				}}
+				l, p := new(table), &model{publish: failIf(errors.New("not now"), func(broker.Message) bool { return away.Load() })}
 				run := func() (stop func()) {
 					return start(t, outbox.New(outbox.Single(l), p, payload, clock, slog.New(slog.DiscardHandler), outbox.Options{}))
 				}

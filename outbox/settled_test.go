@@ -22,9 +22,8 @@ import (
 // TestSettledSaysWhatBecameOfEachEvent has a broker that acks one, another at the
 // third attempt, and refuses one.
 func TestSettledSaysWhatBecameOfEachEvent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p, failures := new(table), new(model), 0
+	inBubble(t, func(t *testing.T, l *table, p *model) {
+		failures := 0
 		p.publish = func(m broker.Message) error {
 			switch {
 			case m.UUID == "id-2" && failures < 2:
@@ -50,8 +49,7 @@ func TestSettledSaysWhatBecameOfEachEvent(t *testing.T) {
 			}
 			got[row.Message.UUID] = settled{topic, row.Attempts, errors.Is(err, broker.ErrRefused)}
 		}})
-		l.append("a", "b", "c")
-		f.Appended(3)
+		l.add(f, "a", "b", "c")
 		l.emptied()
 		mu.Lock()
 		defer mu.Unlock()
@@ -70,8 +68,7 @@ func TestParkedEventsFloodNoLog(t *testing.T) {
 		var log logbuf.Buffer
 		f := outbox.New(outbox.Single(l), p, payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{})
 		stop := start(t, f)
-		l.append(strings.Fields(strings.Repeat("refused ", 1000))...)
-		f.Appended(1000)
+		l.add(f, strings.Fields(strings.Repeat("refused ", 1000))...)
 		l.emptied()
 		stop()
 		lines, counted := 0, 0
@@ -94,9 +91,8 @@ func TestParkedEventsFloodNoLog(t *testing.T) {
 
 // TestAHandlerThatCannotBeginNamesItsEvent has the transaction of a handler fail to begin.
 func TestAHandlerThatCannotBeginNamesItsEvent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, h := new(table), newHandled()
+	inBubble(t, func(t *testing.T, l *table, _ *model) {
+		h := newHandled()
 		var log logbuf.Buffer
 		f := outbox.New(outbox.Single(l), new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{
 			Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
@@ -107,8 +103,7 @@ func TestAHandlerThatCannotBeginNamesItsEvent(t *testing.T) {
 			}}},
 		})
 		stop := start(t, f)
-		l.append("acme/order-1")
-		f.Appended(1)
+		l.add(f, "acme/order-1")
 		l.emptied()
 		stop()
 		want := `msg="events could not be handled, will retry each" prefix="" count=1 tenant_id=acme service_call_id=order-1 correlation_id="" event_id=id-1 error=`

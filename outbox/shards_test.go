@@ -148,6 +148,18 @@ func (i *instance) down() {
 	i.sent.publish = func(broker.Message) error { return errors.New("the broker is down") }
 }
 
+// onShards runs a test with an outbox in shards, of which an instance owns the first one.
+func onShards(t *testing.T, shards int, test func(t *testing.T, b *board, i *instance)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(shards)
+		i := newInstance(t, b)
+		synctest.Wait()
+		test(t, b, i)
+	})
+}
+
 func TestEachInstanceForwardsItsOwnShard(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,17 +188,12 @@ func TestEachInstanceForwardsItsOwnShard(t *testing.T) {
 
 // TestOthersForwardAnAbandonedShard has rows in an abandoned shard.
 func TestOthersForwardAnAbandonedShard(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(4)
-		i := newInstance(t, b)
-		synctest.Wait()
+	onShards(t, 4, func(t *testing.T, b *board, i *instance) {
 		began := time.Now()
 		for _, shard := range []int{1, 2, 3} {
 			b.shards[shard].append(fmt.Sprint("event-", shard))
 		}
-		time.Sleep(time.Second)
-		synctest.Wait()
+		wait(time.Second)
 		for _, shard := range []int{1, 2, 3} {
 			if took := i.at(fmt.Sprint("event-", shard)).Sub(began); took < 0 || took > time.Second {
 				t.Errorf("shard %d was forwarded after %v, want within a second", shard, took)
@@ -201,17 +208,12 @@ func TestOthersForwardAnAbandonedShard(t *testing.T) {
 // TestNoLeaseWaits has more abandoned shards than an instance forwards at a
 // time: it leaves the others to others.
 func TestNoLeaseWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(8)
-		i := newInstance(t, b)
-		synctest.Wait()
+	onShards(t, 8, func(t *testing.T, b *board, i *instance) {
 		i.down()
 		for shard := range b.shards {
 			b.shards[shard].append("event")
 		}
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
+		wait(5 * time.Second)
 		if n := len(b.leases); n != 5 {
 			t.Errorf("it owns %d shards, want its own and 4 others", n)
 		}
@@ -225,11 +227,7 @@ func TestNoLeaseWaits(t *testing.T) {
 // TestWhatFailsInAbandonedShardsHoldsUpNoOther has more abandoned shards than an instance
 // forwards at a time. Each has an event that fails for as long as it is tried.
 func TestWhatFailsInAbandonedShardsHoldsUpNoOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(10)
-		i := newInstance(t, b)
-		synctest.Wait()
+	onShards(t, 10, func(t *testing.T, b *board, i *instance) {
 		const broken = "of a tenant without a queue"
 		i.sent.publish = func(m broker.Message) error {
 			if m.Topic == broken {
@@ -241,8 +239,7 @@ func TestWhatFailsInAbandonedShardsHoldsUpNoOther(t *testing.T) {
 		for shard := 1; shard < 10; shard++ {
 			b.shards[shard].append(broken, fmt.Sprint("good-", shard))
 		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		wait(time.Minute)
 		for shard := 1; shard < 10; shard++ {
 			if took := i.at(fmt.Sprint("good-", shard)).Sub(began); took < 0 || took > 25*time.Second {
 				t.Errorf("shard %d was forwarded after %v, want within two turns", shard, took)
@@ -253,11 +250,7 @@ func TestWhatFailsInAbandonedShardsHoldsUpNoOther(t *testing.T) {
 
 // TestDrainGoesOnWithTheNextShard loses the shard during a drain.
 func TestDrainGoesOnWithTheNextShard(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(2)
-		i := newInstance(t, b)
-		synctest.Wait()
+	onShards(t, 2, func(t *testing.T, b *board, i *instance) {
 		i.down()
 		b.shards[0].append("of the old shard")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -275,11 +268,7 @@ func TestDrainGoesOnWithTheNextShard(t *testing.T) {
 // TestNoForwarderWithoutTheLease takes the lease of a shard away, whose rows
 // others then may forward, and no other instance.
 func TestNoForwarderWithoutTheLease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(3)
-		i := newInstance(t, b)
-		synctest.Wait()
+	onShards(t, 3, func(t *testing.T, b *board, i *instance) {
 		b.lose(0)
 		synctest.Wait()
 		if b.owner(1) == nil {
@@ -296,8 +285,7 @@ func TestNoForwarderWithoutTheLease(t *testing.T) {
 			t.Error("the new shard is not forwarded")
 		}
 		b.free(0)
-		time.Sleep(time.Second)
-		synctest.Wait()
+		wait(time.Second)
 		if i.at("of the old shard").IsZero() {
 			t.Error("not forwarded, though it has no owner")
 		}
@@ -336,11 +324,7 @@ func TestFatalErrorEndsTheForwarder(t *testing.T) {
 
 // TestDrainsItsOwnShard waits for the rows of its own shard, not of others.
 func TestDrainsItsOwnShard(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(2)
-		i := newInstance(t, b)
-		synctest.Wait()
+	onShards(t, 2, func(t *testing.T, b *board, i *instance) {
 		b.leases[1] = new(lease) // another instance
 		b.shards[1].append("of another")
 		b.shards[0].append("own")

@@ -38,8 +38,7 @@ func (r *cutTable) arrive(f *outbox.Forwarder, n int, pause time.Duration) {
 		f.Appended(1)
 		time.Sleep(pause)
 	}
-	time.Sleep(time.Minute)
-	synctest.Wait()
+	wait(time.Minute)
 }
 
 // TestStaleReadPublishesNothingAgain has rows published and deleted, or deferred,
@@ -54,12 +53,7 @@ func TestStaleReadPublishesNothingAgain(t *testing.T) {
 				p.takes = func(broker.Message) time.Duration { return 300 * time.Millisecond }
 				var left atomic.Int64
 				left.Store(int64(fails))
-				p.publish = func(broker.Message) error {
-					if left.Add(-1) >= 0 {
-						return errors.New("not now")
-					}
-					return nil
-				}
+				p.publish = failIf(errors.New("not now"), func(broker.Message) bool { return left.Add(-1) >= 0 })
 				f := forward(t, l, p, outbox.Options{Interval: 10 * time.Millisecond})
 				l.arrive(f, 100, 900*time.Millisecond)
 				p.once(t, 100)

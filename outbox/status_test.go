@@ -15,9 +15,7 @@ import (
 // TestStatusFindsAForwarderThatIsStuck has a broker that does not answer for one
 // topic, while others go on or not, and a table that can't be changed or read.
 func TestStatusFindsAForwarderThatIsStuck(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		hanging, hang := "", make(chan struct{})
 		p.takes = func(m broker.Message) time.Duration {
 			return map[bool]time.Duration{true: 5 * time.Second}[m.Topic == "mute"]
@@ -30,14 +28,10 @@ func TestStatusFindsAForwarderThatIsStuck(t *testing.T) {
 		}
 		f := forward(t, l, p, outbox.Options{Interval: time.Second})
 		after := func(d time.Duration) outbox.Status {
-			time.Sleep(d)
-			synctest.Wait()
+			wait(d)
 			return f.Status()
 		}
-		add := func(topic string) {
-			l.append(topic)
-			f.Appended(1)
-		}
+		add := func(topic string) { l.add(f, topic) }
 		if got := after(time.Minute); got != (outbox.Status{Owns: true}) {
 			t.Errorf("idle: %+v", got)
 		}
@@ -78,15 +72,9 @@ func TestStatusSaysWhatATopicRefusesForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		full.Store(true)
-		l, p := new(table), &model{publish: func(m broker.Message) error {
-			if m.Topic != "good" && full.Load() {
-				return errors.New("the queue is full")
-			}
-			return nil
-		}}
+		l, p := new(table), &model{publish: failIf(errors.New("the queue is full"), func(m broker.Message) bool { return m.Topic != "good" && full.Load() })}
 		f := forward(t, l, p, outbox.Options{})
-		l.append("full", "good")
-		f.Appended(2)
+		l.add(f, "full", "good")
 		time.Sleep(9 * time.Minute)
 		if got := f.Status(); got.Failing != 0 {
 			t.Errorf("after nine minutes: %+v", got)
@@ -101,8 +89,7 @@ func TestStatusSaysWhatATopicRefusesForLong(t *testing.T) {
 			t.Errorf("when there is room: %+v", got)
 		}
 		full.Store(true)
-		l.append("full")
-		f.Appended(1)
+		l.add(f, "full")
 		time.Sleep(20 * time.Minute)
 		if got := f.Status(); got.Failing != 1 {
 			t.Errorf("when it is full again: %+v", got)

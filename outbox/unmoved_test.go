@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -78,9 +79,7 @@ func TestRowsThatCannotBeMovedDelayNoOther(t *testing.T) {
 // TestARowThatCannotBeDeletedDelaysNoOther has a table that refuses to delete one row, as a
 // trigger may, while others come and go in batches with it.
 func TestARowThatCannotBeDeletedDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		var broken atomic.Bool
 		broken.Store(true)
 		l.refuse = func(row outbox.Place) error {
@@ -91,10 +90,7 @@ func TestARowThatCannotBeDeletedDelaysNoOther(t *testing.T) {
 		}
 		f := forward(t, l, p, outbox.Options{Batch: 50})
 		for range 20 {
-			for range 100 {
-				l.append("a")
-			}
-			f.Appended(100)
+			l.add(f, slices.Repeat([]string{"a"}, 100)...)
 			time.Sleep(time.Second)
 		}
 		if left := l.left(); len(left) != 1 {
@@ -117,9 +113,7 @@ func TestARowThatCannotBeDeletedDelaysNoOther(t *testing.T) {
 // TestATableThatDeletesNothingHoldsEventsBack has a table that refuses every delete: what
 // is published meanwhile is bounded, since a process that ends publishes it again.
 func TestATableThatDeletesNothingHoldsEventsBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, p := new(table), new(model)
+	inBubble(t, func(t *testing.T, l *table, p *model) {
 		var broken atomic.Bool
 		broken.Store(true)
 		l.refuse = func(outbox.Place) error {
@@ -130,10 +124,7 @@ func TestATableThatDeletesNothingHoldsEventsBack(t *testing.T) {
 		}
 		f := forward(t, l, p, outbox.Options{Batch: 50})
 		for range 100 {
-			for range 100 {
-				l.append("a")
-			}
-			f.Appended(100)
+			l.add(f, slices.Repeat([]string{"a"}, 100)...)
 			time.Sleep(time.Second)
 		}
 		p.mu.Lock()
