@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -179,5 +180,19 @@ func TestPostgresIsExportedAndImported(t *testing.T) {
 	serve(t, environ)
 	for _, args := range [][]string{{"export", tempPath(t, "x")}, {"import", there}} {
 		do(t, environ, args...).wants(t, exitFailure).says(t, "instances run on the database (1): stop all of them first")
+	}
+}
+
+func TestProgressIsShownAtIntervals(t *testing.T) {
+	t.Parallel()
+	var stderr strings.Builder
+	clock := noon
+	p := newProgress(&env{stderr: &stderr, now: func() time.Time { return clock }}, "timers")
+	for range 220 {
+		p.add(1)
+		clock = clock.Add(50 * time.Millisecond)
+	}
+	if got := stderr.String(); got != "101 timers, 20/s\n201 timers, 20/s\n" {
+		t.Errorf("shows %q", got)
 	}
 }
