@@ -5,15 +5,20 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/service"
 )
 
@@ -148,4 +153,71 @@ func TestProfilesAreServedIfAskedFor(t *testing.T) {
 		t.Errorf("status %d, %d bytes, %v", answer.StatusCode, len(profile), err)
 	}
 	r.stops()
+}
+
+func TestMain(m *testing.M) { os.Exit(longtest.Waiting(m)) }
+
+// TestStopsWhileItWaitsForTheDatabase is stopped before there is one.
+func TestStopsWhileItWaitsForTheDatabase(t *testing.T) {
+	t.Parallel()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	must(t, closed.Close())
+	cfg := load(t, "TIMER_BROKER=gochannel", "TIMER_DB_URL=postgres://user:secret@"+closed.Addr().String()+"/timers?sslmode=disable")
+	ctx, stop := context.WithCancel(t.Context())
+	logs := stopper{on: "waiting for the database", stop: stop}
+	if err := service.Run(ctx, cfg, io.Discard, slog.New(slog.NewTextHandler(&logs, nil))); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if ctx.Err() == nil {
+		t.Error("it did not wait")
+	}
+	if strings.Contains(logs.text, "secret") {
+		t.Errorf("the log has the password: %s", logs.text)
+	}
+}
+
+// A stopper stops the service when it writes something to its log.
+type stopper struct {
+	on   string
+	stop context.CancelFunc
+	text string
+}
+
+func (s *stopper) Write(text []byte) (int, error) {
+	s.text += string(text)
+	if strings.Contains(s.text, s.on) {
+		s.stop()
+	}
+	return len(text), nil
+}
+
+// TestSystemdIsNotified has the socket of systemd: it learns of the start, that the
+// process works, and of the stop.
+func TestSystemdIsNotified(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	must(t, err)
+	defer socket.Close()
+	next := func() string {
+		t.Helper()
+		must(t, socket.SetReadDeadline(time.Now().Add(time.Minute)))
+		text := make([]byte, 100)
+		n, err := socket.Read(text)
+		must(t, err)
+		return string(text[:n])
+	}
+	t.Setenv("NOTIFY_SOCKET", path)
+	t.Setenv("WATCHDOG_USEC", "30000")
+	r := run(t, load(t))
+	r.line("ready")
+	got := []string{next(), next(), next()}
+	r.stops()
+	last := ""
+	for last != "STOPPING=1" {
+		last = next()
+	}
+	if diff := cmp.Diff([]string{"READY=1", "WATCHDOG=1", "WATCHDOG=1"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
