@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -443,3 +445,5 @@ func start(t *testing.T, f *outbox.Forwarder) (stop func()) {
 	t.Cleanup(stop)
 	return stop
 }
+
+func TestMain(m *testing.M) { os.Exit(longtest.Simulating(m)) }
