@@ -70,15 +70,15 @@ func TestAScheduleThatWaitsIsCanceled(t *testing.T) {
 	})
 }
 
-// TestTheHostCancelsWhatWaits by a prefix and a correlation id, and in a transaction that is
+// TestTheHostCancelsAndMovesWhatWaits for a quota, by each selection, and in a transaction that is
 // rolled back.
-func TestTheHostCancelsWhatWaits(t *testing.T) {
+func TestTheHostCancelsAndMovesWhatWaits(t *testing.T) {
 	onBrokers(t, func(b *bench) {
 		a, stop := b.serve(app.Options{Quotas: limiter(b, "acme", quota.Limits{Live: 1})})
 		due := time.Now().Add(time.Hour)
 		b.schedule("first", due)
 		b.rest()
-		for _, call := range []string{"order-1", "order-2", "other", "kept"} {
+		for _, call := range []string{"order-1", "order-2", "other", "kept", "moved-1", "moved-2"} {
 			b.send(timer.ScheduleTimer{Key: keyOf(call), DueAt: due, CorrelationID: "req-" + call})
 		}
 		b.rest()
@@ -96,14 +96,22 @@ func TestTheHostCancelsWhatWaits(t *testing.T) {
 		if _, err := a.Timers().CancelWhere(b.Context(), "acme", timer.Selection{Prefix: "order-"}); err != nil {
 			b.Fatal(err)
 		}
+		for _, of := range []timer.Selection{{Prefix: "moved-1"}, named("moved-2")} {
+			if n, err := a.Timers().RescheduleWhere(b.Context(), "acme", of, timer.Move{To: due.Add(time.Hour)}); err != nil || n.Changed != 0 {
+				b.Errorf("%+v, %v", n, err)
+			}
+		}
 		b.wait(time.Second)
 		b.schedule("order-3", due) // is newer
 		b.rest()
 		stop()
 		b.serve(app.Options{})
-		fired := strings.Fields(b.fired(2 * time.Hour))
-		if slices.Sort(fired); !slices.Equal(fired, []string{"first", "kept", "order-3"}) {
-			b.Errorf("fired %s", fired)
+		for _, want := range []string{"first kept order-3", "moved-1 moved-2"} {
+			fired := strings.Fields(b.fired(time.Until(due) + 30*time.Minute))
+			if slices.Sort(fired); strings.Join(fired, " ") != want {
+				b.Errorf("fired %s, want %s", fired, want)
+			}
+			due = due.Add(time.Hour)
 		}
 	})
 }

@@ -232,21 +232,28 @@ func TestManyTimersAreCanceledAtOnce(t *testing.T) {
 	})
 }
 
-// TestATransactionCancelsTenThousandAtMost: more would otherwise hold the database for long.
-func TestATransactionCancelsTenThousandAtMost(t *testing.T) {
+// TestATransactionChangesTenThousandAtMost: more would otherwise hold the database for long.
+func TestATransactionChangesTenThousandAtMost(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		timers := b.program(app.Options{})
 		put(b, b.store, "acme", time.Now().Add(time.Hour), calls(11_000)...)
-		all := timer.Selection{Prefix: "call-"}
-		err := timers.Tx(b.Context(), func(tx *sql.Tx) error {
-			_, err := timers.CancelWhereTx(b.Context(), tx, "acme", all)
-			return err
-		})
-		if !errors.Is(err, timer.ErrInvalid) || !strings.Contains(err.Error(), "more than 10000") {
-			b.Errorf("in a transaction: %v", err)
+		all, later := timer.Selection{Prefix: "call-"}, timer.Move{By: time.Hour}
+		for _, change := range []func(*sql.Tx) error{
+			func(tx *sql.Tx) error {
+				_, err := timers.RescheduleWhereTx(b.Context(), tx, "acme", all, later)
+				return err
+			},
+			func(tx *sql.Tx) error { _, err := timers.CancelWhereTx(b.Context(), tx, "acme", all); return err },
+		} {
+			if err := timers.Tx(b.Context(), change); !errors.Is(err, timer.ErrInvalid) || !strings.Contains(err.Error(), "more than 10000") {
+				b.Errorf("in a transaction: %v", err)
+			}
+		}
+		if n, err := timers.RescheduleWhere(b.Context(), "acme", all, later); err != nil || n.Changed != 11_000 {
+			b.Errorf("moved: %+v, %v", n, err)
 		}
 		if n, err := timers.CancelWhere(b.Context(), "acme", all); err != nil || n != (timer.CancelCounts{Canceled: 11_000}) {
-			b.Errorf("%+v, %v", n, err)
+			b.Errorf("canceled: %+v, %v", n, err)
 		}
 	})
 }
