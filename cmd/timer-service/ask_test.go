@@ -99,9 +99,7 @@ func TestServiceOnThisMachine(t *testing.T) {
 	do(t, environ, "pause").wants(t, exitOK)
 	do(t, []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db")}, "pause").wants(t, exitFailure)
 	p.signal(t, os.Interrupt)
-	if code := p.ends(t); code != exitOK {
-		t.Errorf("exit code %d: %s", code, p.stderr.String())
-	}
+	p.ends(t).wants(t, exitOK)
 	if _, err := os.Stat(db + ".sock"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
 	}
@@ -110,9 +108,9 @@ func TestServiceOnThisMachine(t *testing.T) {
 	p = startIn(t, append(environ, "TIMER_HTTP_SOCKET="+file), "main", "serve")
 	p.prints(t, "ready")
 	p.signal(t, os.Interrupt)
-	p.ends(t) // with all of its log, which may come later than what it prints
-	if text, err := os.ReadFile(file); string(text) != "mine" || !strings.Contains(p.stderr.String(), "set http_socket to a path where a socket can be") {
-		t.Errorf("the file has %q (%v), and the log\n%s", text, err, p.stderr.String())
+	p.ends(t).says(t, "set http_socket to a path where a socket can be")
+	if text, err := os.ReadFile(file); string(text) != "mine" {
+		t.Errorf("the file has %q (%v)", text, err)
 	}
 }
 
@@ -131,10 +129,7 @@ func TestOperatorOfTheMachineMayPauseWhatIsReadOnly(t *testing.T) {
 	second.prints(t, "ready")
 	do(t, local, "stats", "-o", "json").wants(t, exitOK).prints(t, `"parked":0`)
 	second.signal(t, os.Interrupt)
-	second.ends(t)
-	if !strings.Contains(second.stderr.String(), "another service listens on ") {
-		t.Errorf("the log of the second one:\n%s", second.stderr.String())
-	}
+	second.ends(t).says(t, "another service listens on ")
 	do(t, local, "stats", "-o", "json").wants(t, exitOK).prints(t, `"parked":0`)
 }
 

@@ -63,9 +63,7 @@ func TestServeDoesNotWaitForItsLog(t *testing.T) {
 			}
 			p.signal(t, syscall.SIGTERM)
 			p.prints(t, "stopped")
-			if code := p.ends(t); code != exitOK {
-				t.Errorf("exit code %d, %v", code, p.ProcessState)
-			}
+			p.ends(t).wants(t, exitOK)
 		})
 	}
 }
@@ -81,8 +79,8 @@ func TestServeSaysWhyItEndsToAReaderThatIsLate(t *testing.T) {
 	defer time.AfterFunc(time.Minute, func() { _ = p.Process.Kill() }).Stop()
 	_ = w.Close()
 	said, err := io.ReadAll(r)
-	if code := p.ends(t); err != nil || code != exitFailure || !strings.HasSuffix(string(said), "there is no folder no/such\n") {
-		t.Errorf("exit code %d, want %d and why it ends: %v", code, exitFailure, err)
+	if p.ends(t).wants(t, exitFailure); err != nil || !strings.HasSuffix(string(said), "there is no folder no/such\n") {
+		t.Errorf("want why it ends: %v", err)
 	}
 }
 

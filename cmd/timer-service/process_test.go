@@ -109,8 +109,8 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 	must(t, p.Process.Signal(s))
 }
 
-// ends waits for the end, and returns the exit code.
-func (p *process) ends(t *testing.T) int {
+// ends waits for the end, and returns the exit code and the errors.
+func (p *process) ends(t *testing.T) ran {
 	t.Helper()
 	for p.lines.Scan() {
 	}
@@ -119,7 +119,7 @@ func (p *process) ends(t *testing.T) int {
 			t.Fatal(err)
 		}
 	}
-	return p.ProcessState.ExitCode()
+	return ran{code: p.ProcessState.ExitCode(), stderr: p.stderr.String()}
 }
 
 // announces waits for the line of a part, and returns its text up to a comma.
@@ -136,9 +136,7 @@ func TestServeStopsCleanlyOnASignal(t *testing.T) {
 	p.prints(t, "ready")
 	p.signal(t, syscall.SIGHUP) // changes nothing
 	p.signal(t, syscall.SIGTERM)
-	if code := p.ends(t); code != exitOK {
-		t.Errorf("exit code %d, want %d\n%s", code, exitOK, p.stderr.String())
-	}
+	p.ends(t).wants(t, exitOK)
 }
 
 // stuck is a program that does not stop at the first signal.
@@ -180,7 +178,5 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	p.signal(t, syscall.SIGTERM)
 	p.prints(t, "stopping")
 	p.signal(t, syscall.SIGTERM)
-	if code := p.ends(t); code != exitFailure {
-		t.Errorf("exit code %d, want %d", code, exitFailure)
-	}
+	p.ends(t).wants(t, exitFailure)
 }

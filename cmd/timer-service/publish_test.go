@@ -80,7 +80,7 @@ func TestPublishFollowsAPipe(t *testing.T) {
 			in.Close()
 		}
 		p.prints(t, "3 published, 0 refused")
-		if code := p.ends(t); code != want || strings.Contains(p.stderr.String(), "interrupted; publish it again") != interrupt {
+		if code := p.ends(t).code; code != want || strings.Contains(p.stderr.String(), "interrupted; publish it again") != interrupt {
 			t.Errorf("exit code %d: %s", code, p.stderr.String())
 		}
 		in.Close()

@@ -64,9 +64,7 @@ func TestTailEndsWellWhenInterrupted(t *testing.T) {
 	must(t, p.Start())
 	<-listening
 	p.signal(t, os.Interrupt)
-	if code := p.ends(t); code != exitOK {
-		t.Errorf("exit code %d, want %d: %s", code, exitOK, p.stderr.String())
-	}
+	p.ends(t).wants(t, exitOK)
 }
 
 // tail must not wait for messages that it can't print.

@@ -64,7 +64,7 @@ func TestExportAndImport(t *testing.T) {
 	p.Stdin = strings.NewReader(out.stdout)
 	must(t, p.Start())
 	p.prints(t, "imported 5 timers")
-	if files, _ := filepath.Glob(filepath.Join(tmp, "*")); p.ends(t) != exitOK || len(files) > 0 {
+	if files, _ := filepath.Glob(filepath.Join(tmp, "*")); p.ends(t).code != exitOK || len(files) > 0 {
 		t.Errorf("%s: the folder for temporary files has %v", p.stderr.String(), files)
 	}
 }
