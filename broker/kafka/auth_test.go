@@ -29,9 +29,7 @@ func works(t *testing.T, opt kafka.Options) {
 	b := ready(t, opt)
 	messages, _ := subscribe(t, b, opt.Routing.EventsOf("acme"))
 	tail, err := b.Tail().Subscribe(t.Context(), opt.Routing.EventsOf("acme"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	publish(t, b, opt.Routing.EventsOf("acme"), "hello")
 	expect(t, messages, "hello")
 	expect(t, tail, "hello")

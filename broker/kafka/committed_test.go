@@ -21,9 +21,7 @@ type transactionalProducer struct {
 func newTransactional(t *testing.T, c *cluster, id string) *transactionalProducer {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.url(), ",")...), kgo.TransactionalID(id))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(client.Close)
 	return &transactionalProducer{client, t}
 }
@@ -31,22 +29,16 @@ func newTransactional(t *testing.T, c *cluster, id string) *transactionalProduce
 // begin begins a transaction with records.
 func (p *transactionalProducer) begin(topic string, bodies ...string) {
 	p.t.Helper()
-	if err := p.BeginTransaction(); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.BeginTransaction())
 	for _, body := range bodies {
-		if err := p.ProduceSync(p.t.Context(), &kgo.Record{Topic: topic, Value: []byte(body)}).FirstErr(); err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, p.ProduceSync(p.t.Context(), &kgo.Record{Topic: topic, Value: []byte(body)}).FirstErr())
 	}
 }
 
 // end commits the transaction or aborts it.
 func (p *transactionalProducer) end(commit kgo.TransactionEndTry) {
 	p.t.Helper()
-	if err := p.EndTransaction(p.t.Context(), commit); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.EndTransaction(p.t.Context(), commit))
 }
 
 // TestOnlyWhatIsCommittedCounts aborts a transaction, and leaves one open while messages of
@@ -57,13 +49,9 @@ func TestOnlyWhatIsCommittedCounts(t *testing.T) {
 	commands := r.Commands
 	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Partitions: 1})
 	messages, err := b.Subscriber("timer-service").Subscribe(t.Context(), commands)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tailed, err := b.Tail().Subscribe(t.Context(), commands)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	caughtUp := func(when string) {
 		t.Helper()
 		if err := b.CatchUp(t.Context(), "timer-service"); err != nil {

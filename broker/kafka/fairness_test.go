@@ -25,9 +25,7 @@ func TestBacklogOfATenantHoldsUpNoOther(t *testing.T) {
 			batch = append(batch, broker.Message{Topic: r.CommandsOf("acme"), Message: message.NewMessage(fmt.Sprint(i), []byte(body))})
 		}
 		for _, err := range b.Publisher().Publish(t.Context(), batch...) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 	}
 	publish(t, b, r.CommandsOf("globex"), "first")

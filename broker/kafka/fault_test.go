@@ -87,9 +87,7 @@ func TestServerThatBreaksEachFetchIsOneInterruption(t *testing.T) {
 	messages, _ := subscribe(t, b, "timer.commands")
 	(<-messages).Ack()
 	before, err := b.Interruptions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bad := c.PartitionInfo("timer.commands", 0).Leader
 	var broken atomic.Int64
 	c.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -181,9 +179,7 @@ func losesNothing(t *testing.T, fault kfake.Fault) {
 		}
 		return true
 	})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	load(b, topic, keys, each+2)
 	second, _ := subscribe(t, ready(t, opt), topic)
 	for range keys {

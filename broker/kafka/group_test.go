@@ -22,9 +22,7 @@ import (
 func client(t testing.TB, c *cluster, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(strings.Split(c.url(), ",")...))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(cl.Close)
 	return cl
 }
@@ -32,9 +30,7 @@ func client(t testing.TB, c *cluster, opts ...kgo.Opt) *kgo.Client {
 // one makes a topic with one partition.
 func one(t testing.TB, c *cluster, topic string) {
 	t.Helper()
-	if err := c.CreateTopic(topic, 1, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.CreateTopic(topic, 1, nil))
 }
 
 // numbers returns the bodies "0" to "n-1".
@@ -66,9 +62,7 @@ func TestNothingIsCommittedBeforeItIsAcked(t *testing.T) {
 		msg.Ack()
 	}
 	committed(t, c, topic, 0, 90)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	publish(t, b, topic, "later")
 	stop()
 	want := []string{string(unacked.Payload), "91", "92", "93", "94", "95", "96", "97", "98", "99", "later"}
@@ -120,9 +114,7 @@ func readsTopicThatIsMadeAgain(t *testing.T, c *cluster, opts ...kgo.Opt) {
 	for range 50 {
 		(<-messages).Ack()
 	}
-	if err := c.DeleteTopic(topic); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.DeleteTopic(topic))
 	until(t, "a topic that is made again", func() bool {
 		m := message.NewMessage("again", []byte("again"))
 		return broker.NewWatermillPublisher(b.Publisher()).Publish(topic, m) == nil
@@ -149,9 +141,7 @@ func TestForeignRecordsArrive(t *testing.T) {
 		{Value: []byte(strings.Repeat("packed ", 9000))},
 	} {
 		record.Topic = topic
-		if err := cl.ProduceSync(t.Context(), record).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cl.ProduceSync(t.Context(), record).FirstErr())
 		msg := expect(t, messages, string(record.Value))
 		if msg.UUID == "" || msg.Metadata.Get(broker.MetaTopic) != topic {
 			t.Errorf("%.20q: id %q, topic %q", record.Value, msg.UUID, msg.Metadata.Get(broker.MetaTopic))
@@ -178,9 +168,7 @@ func TestBatchThatIsRefusedFailsWhatIsAtFault(t *testing.T) {
 	t.Parallel()
 	c, r := serve(t), routing()
 	topic := r.EventsOf("acme")
-	if err := c.CreateTopic(topic, 1, map[string]string{"max.message.bytes": "200000"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.CreateTopic(topic, 1, map[string]string{"max.message.bytes": "200000"}))
 	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Client: true})
 	var messages []broker.Message
 	for _, size := range []int{10, 250_000, 20, 30} {

@@ -42,3 +42,10 @@ func subscribe(t testing.TB, b *kafka.Broker, topic string) (<-chan *message.Mes
 	t.Helper()
 	return brokertest.Subscribe(t, b, "reader", topic)
 }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

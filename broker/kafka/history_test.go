@@ -28,9 +28,7 @@ func spread(t testing.TB, b *kafka.Broker, topic string, from, to int) {
 		m.Metadata.Set(envelope.HeaderServiceCallID, fmt.Sprint("call-", n))
 		messages = append(messages, m)
 	}
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, messages...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, broker.NewWatermillPublisher(b.Publisher()).Publish(topic, messages...))
 }
 
 // handle subscribes to the commands and acks the next n.
@@ -53,9 +51,7 @@ func acked(t testing.TB, b *kafka.Broker, topic string, n int64) {
 	t.Helper()
 	until(t, "a commit of the commands", func() bool {
 		logs, err := b.Logs(t.Context(), "reader")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sum := int64(0)
 		for _, l := range logs {
 			if l.Kind == broker.Commands && strings.HasPrefix(l.Name, topic) {
@@ -91,9 +87,7 @@ func TestLogsOfCommands(t *testing.T) {
 			spread(t, b, topic, 0, 100)
 			s := handle(t, b, 100)
 			acked(t, b, topic, 100)
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Close())
 			spread(t, b, topic, 100, 150)
 			logs, err = b.Logs(t.Context(), "reader")
 			if err != nil || len(logs) != 2 {
@@ -143,8 +137,6 @@ func TestOwnInstanceIsNotUsedByAnother(t *testing.T) {
 		if used, err := b.Used(t.Context(), "reader"); err != nil || used != want {
 			t.Errorf("for instance %s the group is used: %v, %v; want %v", instance, used, err, want)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 	}
 }

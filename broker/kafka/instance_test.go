@@ -20,9 +20,7 @@ func TestTheSameInstanceIsTheSameMember(t *testing.T) {
 		publish(t, b, r.Commands, body)
 		expect(t, messages, body)
 		groups, err := admin.DescribeGroups(t.Context(), "reader."+r.Commands)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, g := range groups {
 			if len(g.Members) != 1 || g.Members[0].InstanceID == nil || *g.Members[0].InstanceID != "one" {
 				t.Errorf("members of %s: %+v", g.Group, g.Members)

@@ -53,9 +53,7 @@ func fake(t testing.TB, opts ...kfake.Opt) *cluster {
 	var ports []int
 	for _, address := range c.ListenAddrs() {
 		_, port, err := net.SplitHostPort(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var n int
 		fmt.Sscan(port, &n)
 		ports = append(ports, n)
@@ -68,9 +66,8 @@ func fake(t testing.TB, opts ...kfake.Opt) *cluster {
 func (c *cluster) start() {
 	c.t.Helper()
 	var err error
-	if c.Cluster, err = kfake.NewCluster(c.opts...); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Cluster, err = kfake.NewCluster(c.opts...)
+	must(c.t, err)
 }
 
 func (c *cluster) stop() {

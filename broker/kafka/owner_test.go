@@ -35,9 +35,7 @@ func TestOwnerIsWrittenAgain(t *testing.T) {
 		const mark = 7
 		var marked kadm.Offsets
 		marked.Add(kadm.Offset{Topic: "timer.commands", At: mark, LeaderEpoch: -1, Metadata: mine.String()})
-		if err := admin.CommitAllOffsets(t.Context(), group, marked); err != nil {
-			t.Fatal(err)
-		}
+		must(t, admin.CommitAllOffsets(t.Context(), group, marked))
 		for _, step := range []struct {
 			after time.Duration
 			want  int64

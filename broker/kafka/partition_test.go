@@ -68,9 +68,7 @@ func failsAlone(t *testing.T) {
 	r := routing()
 	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}})
 	topic := r.EventsOf("acme")
-	if err := c.CreateTopic(topic, partitions, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.CreateTopic(topic, partitions, nil))
 	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: []int32{failing}, Err: kerr.NotEnoughReplicas, Count: -1})
 	messages, numbers := timers(topic, 2000)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -158,13 +156,9 @@ func someHang(t *testing.T) {
 	r := routing()
 	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}})
 	topic := r.EventsOf("acme")
-	if err := c.CreateTopic(topic, partitions, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.CreateTopic(topic, partitions, nil))
 	warm, _ := timers(topic, 100)
-	if err := broker.Join(b.Publisher().Publish(t.Context(), warm...)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, broker.Join(b.Publisher().Publish(t.Context(), warm...)))
 	hangs := c.PartitionInfo(topic, failing).Leader
 	again := make(chan struct{})
 	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -199,9 +193,7 @@ func put(t *testing.T, c *cluster, topic, body string) {
 	cl := client(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	for n := range int32(partitions) {
 		r := &kgo.Record{Topic: topic, Partition: n, Value: fmt.Append(nil, body, " ", n)}
-		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cl.ProduceSync(t.Context(), r).FirstErr())
 	}
 }
 
@@ -226,9 +218,7 @@ func subscribed(t *testing.T) (*cluster, string, <-chan *message.Message) {
 	t.Helper()
 	c, r := fake(t), routing()
 	topic := r.EventsOf("acme")
-	if err := c.CreateTopic(topic, partitions, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.CreateTopic(topic, partitions, nil))
 	messages, _ := subscribe(t, ready(t, kafka.Options{URL: c.url(), Routing: r}), topic)
 	return c, topic, messages
 }

@@ -31,9 +31,7 @@ func allow(resource kmsg.ACLResourceType, name string, pattern kmsg.ACLResourceP
 func documented(t *testing.T, name string, without string, who ...string) kfake.Opt {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/brokers/kafka.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	operations := map[string]kmsg.ACLOperation{
 		"Read": kmsg.ACLOperationRead, "Write": kmsg.ACLOperationWrite, "Create": kmsg.ACLOperationCreate,
 		"Describe": kmsg.ACLOperationDescribe, "DescribeConfigs": kmsg.ACLOperationDescribeConfigs,
@@ -117,22 +115,16 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	}
 	s := service.Subscriber("timer-service")
 	commands, err := s.Subscribe(t.Context(), "timer.commands")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	producer := ready(t, as("producer", true))
 	events, err := producer.Tail().Subscribe(t.Context(), "service.events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	publish(t, producer, "timer.commands", "command")
 	expect(t, commands, "command")
 	publish(t, service, "service.events", "event")
 	expect(t, events, "event")
 	receipts, err := producer.Tail().Subscribe(t.Context(), kafka.DefaultReceipts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	publish(t, service, kafka.DefaultReceipts, "receipt")
 	expect(t, receipts, "receipt")
 	publish(t, service, deadLetters, "dead letter")
@@ -209,9 +201,7 @@ func TestTopicsByTenantKeepTenantsApart(t *testing.T) {
 		return kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: name, Password: password, Client: name != "service", Routing: byTenant}
 	}
 	for _, tenant := range []string{"acme", "globex"} {
-		if err := c.CreateTopic("svc."+tenant+".timer", 1, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.CreateTopic("svc."+tenant+".timer", 1, nil))
 	}
 	service := ready(t, as("service"))
 	mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
@@ -219,9 +209,7 @@ func TestTopicsByTenantKeepTenantsApart(t *testing.T) {
 		t.Errorf("the owner is %v, %v", got, err)
 	}
 	commands, err := service.Subscriber("timer-service").Subscribe(t.Context(), byTenant.Subscription())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	acme := ready(t, as("acme"))
 	publish(t, acme, "svc.acme.timer", "command")
 	expect(t, commands, "command")
@@ -232,9 +220,7 @@ func TestTopicsByTenantKeepTenantsApart(t *testing.T) {
 	}
 	for _, kind := range []string{"events", "receipts"} {
 		messages, err := acme.Tail().Subscribe(t.Context(), "svc.acme."+kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		publish(t, service, "svc.acme."+kind, kind)
 		expect(t, messages, kind)
 	}

@@ -95,22 +95,16 @@ func TestReplayEndsWhereNoRecordIs(t *testing.T) {
 		publish(t, b, topic, numbers(10)...)
 	}
 	for topic, offset := range map[string]int64{cut: 6, gone: 10} {
-		if err := c.DeleteRecords(topic, 0, offset); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.DeleteRecords(topic, 0, offset))
 	}
 	want := map[string][]string{events + "/0": numbers(10), cut + "/0": numbers(10)[6:]}
 	if diff := cmp.Diff(want, replay(t, b, broker.Events)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	if err := c.CreateTopic(letters, 1, map[string]string{"cleanup.policy": "compact", "delete.retention.ms": "0"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.CreateTopic(letters, 1, map[string]string{"cleanup.policy": "compact", "delete.retention.ms": "0"}))
 	publish(t, b, letters, "first", "second")
-	if err := b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) { return string(m.Payload) == "second", nil })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) { return string(m.Payload) == "second", nil })))
 	publish(t, b, letters, "third", "fourth")
 	c.Compact()
 	if diff := cmp.Diff(map[string][]string{letters + "/0": {"first", "third", "fourth"}}, replay(t, b, broker.DeadLetter)); diff != "" {

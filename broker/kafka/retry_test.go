@@ -17,9 +17,7 @@ import (
 func bubble(t *testing.T, test func(t *testing.T, c *cluster, opt kafka.Options)) {
 	synctest.Test(t, func(t *testing.T) {
 		c, dialer := virtual(t)
-		if err := c.CreateTopic(kafka.DefaultRouting().Commands, partitions, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.CreateTopic(kafka.DefaultRouting().Commands, partitions, map[string]string{"message.timestamp.type": "LogAppendTime"}))
 		test(t, c, kafka.Options{URL: c.url(), Connect: []kgo.Opt{dialer}})
 	})
 }
@@ -42,9 +40,7 @@ func TestRecordsOfVersion010AreOrdinaryCommands(t *testing.T) {
 				{Key: "timer-service-retry-at", Value: []byte(at)},
 				{Key: "timer-service-deliveries", Value: []byte("7")},
 			}}
-			if err := old.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, old.ProduceSync(t.Context(), r).FirstErr())
 		}
 		messages, s := subscribe(t, b, topic)
 		defer s.Close()

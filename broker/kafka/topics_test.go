@@ -80,9 +80,7 @@ func TestClientMakesNothing(t *testing.T) {
 	r.Events = r.Commands + ".events"
 	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Client: true})
 	tail, err := b.Tail().Subscribe(t.Context(), r.Events)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.Events, message.NewMessage("1", nil)); err == nil || errors.Is(err, broker.ErrRefused) {
 		t.Errorf("publish to a topic that is missing: %v, want an error that may pass", err)
 	}
@@ -110,9 +108,7 @@ func TestTopicThatCouldLoseMessagesEndsRun(t *testing.T) {
 			if test.events {
 				topic = r.Events
 			}
-			if err := c.CreateTopic(topic, 1, map[string]string{test.setting: test.value}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.CreateTopic(topic, 1, map[string]string{test.setting: test.value}))
 			b := kafka.New(kafka.Options{URL: c.url(), Routing: r, Verify: true}, quiet)
 			err := b.Run(t.Context())
 			_, provisioning := b.Provision(t.Context(), true)
@@ -127,9 +123,7 @@ func TestTopicThatCouldLoseMessagesEndsRun(t *testing.T) {
 		t.Parallel()
 		c, r := serve(t), routing()
 		b := ready(t, kafka.Options{URL: c.url(), Routing: r})
-		if err := c.CreateTopic(r.EventsOf("acme"), 1, map[string]string{"cleanup.policy": "compact"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.CreateTopic(r.EventsOf("acme"), 1, map[string]string{"cleanup.policy": "compact"}))
 		err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.EventsOf("acme"), message.NewMessage("1", nil))
 		if err == nil || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), "cleanup.policy=compact") {
 			t.Errorf("publish: %v, want an error that names the setting and may pass", err)
@@ -168,12 +162,10 @@ func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 	}
 	visit := func(remove string) (bodies string) {
 		t.Helper()
-		if err := b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) {
+		must(t, b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) {
 			bodies += string(m.Payload) + "."
 			return string(m.Payload) == remove, nil
-		})); err != nil {
-			t.Fatal(err)
-		}
+		})))
 		return bodies
 	}
 	if got := visit("c"); got != "a..c.d." {
@@ -204,12 +196,10 @@ func TestNewDeadLettersAreVisited(t *testing.T) {
 	visitor, service := ready(t, opt), ready(t, opt)
 	visited := func() (n int) {
 		t.Helper()
-		if err := visitor.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) {
+		must(t, visitor.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) {
 			n++
 			return false, nil
-		})); err != nil {
-			t.Fatal(err)
-		}
+		})))
 		return n
 	}
 	publish(t, service, opt.Routing.DeadLettersOf("other"), "warm") // connections are there
@@ -229,28 +219,22 @@ func TestForeignDeadLettersAreRemoved(t *testing.T) {
 	c, r := serve(t), routing()
 	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
 	topic := r.DeadLettersOf("foreign")
-	if err := c.CreateTopic(topic, 3, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.CreateTopic(topic, 3, nil))
 	cl := client(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	want := []string{"no key", "no key either", "key 0", "key 1", "key 2"}
 	for i, r := range []*kgo.Record{
 		{Partition: 0}, {Partition: 1}, {Partition: 0, Key: []byte("a")}, {Partition: 1, Key: []byte("b")}, {Partition: 2, Key: []byte("c")},
 	} {
 		r.Topic, r.Value = topic, []byte(want[i])
-		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cl.ProduceSync(t.Context(), r).FirstErr())
 	}
 	slices.Sort(want)
 	for _, removed := range []bool{false, true} {
 		var got []string
-		if err := b.VisitDeadLetters(t.Context(), "foreign", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) {
+		must(t, b.VisitDeadLetters(t.Context(), "foreign", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) {
 			got = append(got, string(m.Payload))
 			return !removed, nil
-		})); err != nil {
-			t.Fatal(err)
-		}
+		})))
 		slices.Sort(got)
 		if removed {
 			want = nil

@@ -31,9 +31,7 @@ func guarded(t testing.TB, opt *server.Options) *server.Server {
 func launch(t testing.TB, opt *server.Options) *server.Server {
 	t.Helper()
 	s, err := server.NewServer(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Start()
 	t.Cleanup(s.WaitForShutdown)
 	t.Cleanup(s.Shutdown)
@@ -128,29 +126,20 @@ func reload(t testing.TB, s *server.Server, change func(*server.Options)) {
 	}
 	opt := &server.Options{Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: strings.TrimSuffix(s.StoreDir(), "/jetstream")}
 	change(opt)
-	if err := s.ReloadOptions(opt); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.ReloadOptions(opt))
 }
 
 // seedFile writes the seed of a new nkey.
 func seedFile(t testing.TB) (file, seed, public string) {
 	t.Helper()
 	pair, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := pair.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if public, err = pair.PublicKey(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	public, err = pair.PublicKey()
+	must(t, err)
 	file = filepath.Join(t.TempDir(), "user.nk")
-	if err := os.WriteFile(file, append(text, '\n'), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, append(text, '\n'), 0o600))
 	return file, string(text), public
 }
 
@@ -160,9 +149,7 @@ func TestNKeyThatIsReplaced(t *testing.T) {
 	right, seed, public := seedFile(t)
 	s := guarded(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
 	absent, broken := filepath.Join(t.TempDir(), "absent.nk"), filepath.Join(t.TempDir(), "broken.nk")
-	if err := os.WriteFile(broken, []byte("SUAhunter2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(broken, []byte("SUAhunter2\n"), 0o600))
 	for _, file := range []string{wrong, absent, broken} {
 		recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: file}}, file,
 			func() { replace(t, file, right) }, wrongSeed, seed, "hunter2")
@@ -173,23 +160,15 @@ func TestNKeyThatIsReplaced(t *testing.T) {
 func credentialsOf(t testing.TB, account nkeys.KeyPair) (file, seed string) {
 	t.Helper()
 	pair, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	public, _ := pair.PublicKey()
 	text, _ := pair.Seed()
 	token, err := jwt.NewUserClaims(public).Encode(account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config, err := jwt.FormatUserConfig(token, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file = filepath.Join(t.TempDir(), "user.creds")
-	if err := os.WriteFile(file, config, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, config, 0o600))
 	return file, string(text)
 }
 
@@ -216,22 +195,16 @@ func TestCredentialsFileThatIsReplaced(t *testing.T) {
 func newAccount(t testing.TB, operator nkeys.KeyPair, resolver *server.MemAccResolver, streams bool) nkeys.KeyPair {
 	t.Helper()
 	pair, err := nkeys.CreateAccount()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	public, _ := pair.PublicKey()
 	claims := jwt.NewAccountClaims(public)
 	if streams {
 		claims.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, MemoryStorage: -1}
 	}
 	token, err := claims.Encode(operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if resolver != nil {
-		if err := resolver.Store(public, token); err != nil {
-			t.Fatal(err)
-		}
+		must(t, resolver.Store(public, token))
 	}
 	return pair
 }

@@ -28,22 +28,16 @@ func TestLargeCallsGoOutInBatches(t *testing.T) {
 				stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
 					Name: "svc", Subjects: []string{"svc.>", "timer.commands"}, Discard: jetstream.DiscardNew, MaxBytes: 1 << 30, AllowAtomicPublish: tt.allow,
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				b := ready(t, nats.Options{Server: e, Client: tt.client})
 				all := make([]broker.Message, tt.messages)
 				for i := range all {
 					all[i] = event("acme", nil)
 				}
-				if err := broker.Join(b.Publisher().Publish(t.Context(), all...)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, broker.Join(b.Publisher().Publish(t.Context(), all...)))
 				for i, sent := range all {
 					m, err := stream.GetMsg(t.Context(), uint64(i)+1)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if got := m.Header.Get("Nats-Batch-Id") != ""; got != tt.want || m.Header.Get("Nats-Msg-Id") != sent.UUID {
 						t.Fatalf("message %d has the headers %v; want a batch: %t", i, m.Header, tt.want)
 					}

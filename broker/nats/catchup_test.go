@@ -27,9 +27,7 @@ func TestCatchUpWaitsForWhatWasLostWithTheConnection(t *testing.T) {
 		messages := subscribe(t, b, "reader", commands)
 		send := func() {
 			m := broker.Message{Topic: commands, Message: message.NewMessage(uuid.NewString(), nil)}
-			if err := broker.Join(producer.Publisher().Publish(t.Context(), m)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, broker.Join(producer.Publisher().Publish(t.Context(), m)))
 		}
 		var acked atomic.Int64
 		go func() {
@@ -38,9 +36,7 @@ func TestCatchUpWaitsForWhatWasLostWithTheConnection(t *testing.T) {
 				msg.Ack()
 			}
 		}()
-		if err := b.CatchUp(t.Context(), "reader"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.CatchUp(t.Context(), "reader"))
 		for round, lost := range []int64{0, 10, 0} {
 			time.Sleep(time.Minute)
 			before := acked.Load()

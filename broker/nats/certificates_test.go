@@ -35,10 +35,6 @@ func (i identity) server() *tls.Config {
 func replace(t testing.TB, file, by string) {
 	t.Helper()
 	text, err := os.ReadFile(by)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(file, text, 0o600))
 }

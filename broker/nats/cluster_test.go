@@ -39,13 +39,9 @@ var natsServer = sync.OnceValues(func() (string, error) {
 func newCluster(t testing.TB) *cluster {
 	t.Helper()
 	program, err := natsServer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := natsd.Start(t.Context(), program, t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -57,20 +53,14 @@ func newCluster(t testing.TB) *cluster {
 // start starts a server that was killed.
 func (c *cluster) start(i int) {
 	c.Helper()
-	if err := c.Begin(i); err != nil {
-		c.Fatal(err)
-	}
-	if err := c.Await(c.Context()); err != nil {
-		c.Fatal(err)
-	}
+	must(c, c.Begin(i))
+	must(c, c.Await(c.Context()))
 }
 
 // kill kills a server.
 func (c *cluster) kill(i int) {
 	c.Helper()
-	if err := c.Kill(i); err != nil {
-		c.Fatal(err)
-	}
+	must(c, c.Kill(i))
 }
 
 // stream makes the stream and the consumer, on all three, as an administrator
@@ -78,14 +68,10 @@ func (c *cluster) kill(i int) {
 func (c *cluster) stream() jetstream.JetStream {
 	c.Helper()
 	conn, err := natsgo.Connect(c.URL(), unhurried, natsgo.MaxReconnects(-1), natsgo.ReconnectWait(50*time.Millisecond))
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	c.Cleanup(conn.Close)
 	js, err := jetstream.New(conn, answers)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	until(c, "a stream", func() bool { // there may be no leader yet, and then nobody answers
 		ctx, cancel := context.WithTimeout(c.Context(), 2*time.Second)
 		defer cancel()
@@ -142,9 +128,7 @@ func openReplicated(t testing.TB, c *cluster) brokertest.Server {
 	opt := ownNames(c.URL())
 	for i, url := range c.URLs() {
 		conn, err := natsgo.Connect(url, unhurried)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		js, err := jetstream.New(conn, answers)
 		if err == nil && i == 0 {
@@ -152,9 +136,7 @@ func openReplicated(t testing.TB, c *cluster) brokertest.Server {
 				Name: opt.Stream, Subjects: []string{opt.Stream + ".>"}, Replicas: natsd.Size, Discard: jetstream.DiscardNew, MaxBytes: opt.MaxBytes,
 			})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		until(t, "an answer of the stream", func() bool {
 			_, err = js.Publish(t.Context(), opt.Stream+".probe", nil, jetstream.WithExpectLastSequence(1)) // it is empty
 			api, is := errors.AsType[*jetstream.APIError](err)
@@ -246,9 +228,7 @@ func TestReplayFromAClusterThatLosesItsNodes(t *testing.T) {
 	b := ready(t, nats.Options{URL: c.URL(), Verify: true})
 	const n = 10_000
 	for range n / 1000 {
-		if err := try(b, topic, events(1000)...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, try(b, topic, events(1000)...))
 	}
 	c.healed(js)
 	visited := make(map[int64]bool)

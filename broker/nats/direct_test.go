@@ -20,7 +20,7 @@ import (
 // readEvents returns all events, as text.
 func readEvents(t testing.TB, b *nats.Broker) (all []string) {
 	t.Helper()
-	if err := b.Read(t.Context(), broker.Events, nil, nil, func(batch []broker.Stored) error {
+	must(t, b.Read(t.Context(), broker.Events, nil, nil, func(batch []broker.Stored) error {
 		for _, m := range batch {
 			if m.Message.Metadata[broker.MetaNoID] != "" { // it has got a random one
 				m.Message.UUID = ""
@@ -28,9 +28,7 @@ func readEvents(t testing.TB, b *nats.Broker) (all []string) {
 			all = append(all, fmt.Sprint(m.Log, m.Number, m.At, m.Message.UUID, maps.Collect(maps.All(m.Message.Metadata)), len(m.Message.Payload)))
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -82,18 +80,14 @@ func TestReadingTakesFewRequests(t *testing.T) {
 		}
 		send(nil, nil)
 		send(nil, bytes.Repeat([]byte("x"), 900_000)) // some of these are more than one answer
-		if err := try(b, topic, events(1000)...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, try(b, topic, events(1000)...))
 		send(natsgo.Header{natsgo.MsgIdHdr: {fmt.Sprint("id-", i)}}, bytes.Repeat([]byte("y"), 900_000))
 	}
 	var requests atomic.Int64
 	if _, err := conn.Subscribe("$JS.API.>", func(*natsgo.Msg) { requests.Add(1) }); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.Flush())
 	got := readEvents(t, b)
 	if n := requests.Load(); n > 30 {
 		t.Errorf("%d requests for %d messages", n, len(got))
@@ -132,9 +126,7 @@ func TestMirrorThatAnswersHidesNothing(t *testing.T) {
 	mirror, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "mirror", Mirror: &jetstream.StreamSource{Name: "svc", OptStartSeq: 4}, MirrorDirect: true, AllowDirect: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	until(t, "a mirror that has messages", func() bool {
 		info, err := mirror.Info(t.Context())
 		return err == nil && info.State.Msgs == 3
@@ -187,12 +179,8 @@ func TestAnswerThatLacksMessagesIsNotTheLast(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if err := conn.Flush(); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.GlobalAccount().AddMapping(subject, "fake"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, conn.Flush())
+			must(t, s.GlobalAccount().AddMapping(subject, "fake"))
 			if n := replayed(t, b, broker.Events); n != 3 {
 				t.Errorf("%d of 3 messages", n)
 			}

@@ -26,9 +26,7 @@ func leaf(t testing.TB) (hubURL, leafURL string) {
 		LeafNode: server.LeafNodeOpts{Host: "127.0.0.1", Port: server.RANDOM_PORT},
 	})
 	remote, err := url.Parse(fmt.Sprintf("nats://127.0.0.1:%d", leafPort(t, hub)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	edge := guarded(t, &server.Options{
 		ServerName: "leaf", JetStreamDomain: "leaf",
 		LeafNode: server.LeafNodeOpts{ReconnectInterval: 100 * time.Millisecond, Remotes: []*server.RemoteLeafOpts{{URLs: []*url.URL{remote}}}},
@@ -40,9 +38,7 @@ func leaf(t testing.TB) (hubURL, leafURL string) {
 func leafPort(t testing.TB, s *server.Server) int {
 	t.Helper()
 	info, err := s.Varz(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return info.LeafNode.Port
 }
 
@@ -73,22 +69,16 @@ func TestAcksThatNameADomain(t *testing.T) {
 	msg.Ack()
 
 	conn, err := natsgo.Connect(leafURL, unhurried)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	js, err := jetstream.NewWithDomain(conn, "hub", answers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	until(t, "the ack", func() bool {
 		c, err := js.Consumer(t.Context(), "svc", "reader_svc-acme-serviceCall")
 		return err == nil && c.CachedInfo().NumAckPending == 0 && c.CachedInfo().AckFloor.Stream == 1
 	})
 	c, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	raw, err := c.Next()
 	if err != nil || !strings.HasPrefix(raw.Reply(), "$JS.ACK.hub.") {
 		t.Errorf("the server wants an ack on %v (%v)", raw, err)

@@ -15,9 +15,7 @@ import (
 func edit(t *testing.T, js jetstream.JetStream, change func(*jetstream.ConsumerConfig)) {
 	t.Helper()
 	consumer, err := js.Consumer(t.Context(), "svc", durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config := consumer.CachedInfo().Config
 	change(&config)
 	if _, err := js.UpdateConsumer(t.Context(), "svc", config); err != nil {

@@ -58,9 +58,7 @@ func TestForeignProducersAreDelivered(t *testing.T) {
 func raw(t testing.TB, e *embedded.Server, header, body string) {
 	t.Helper()
 	conn, err := e.InProcessConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	answers := bufio.NewReader(conn)
 	var sending sync.WaitGroup
@@ -124,9 +122,7 @@ func TestForeignMessageWithOurIDHidesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := try(b, topic, batch...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, try(b, topic, batch...))
 			for len(missing) > 0 {
 				select {
 				case msg := <-messages:

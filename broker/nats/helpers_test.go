@@ -49,9 +49,7 @@ func syncing(t testing.TB) *embedded.Server { return start(t, false) }
 func start(t testing.TB, lazily bool) *embedded.Server {
 	t.Helper()
 	e, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), DontListen: true, SyncLazily: lazily}, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(e.Shutdown)
 	return e
 }
@@ -135,14 +133,10 @@ func client(t testing.TB, e *embedded.Server) (*natsgo.Conn, jetstream.JetStream
 func dial(t testing.TB, url string, opt ...natsgo.Option) (*natsgo.Conn, jetstream.JetStream) {
 	t.Helper()
 	conn, err := natsgo.Connect(url, append(opt, unhurried)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn, answers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return conn, js
 }
 
@@ -150,9 +144,7 @@ func dial(t testing.TB, url string, opt ...natsgo.Option) (*natsgo.Conn, jetstre
 func streamOf(t testing.TB, js jetstream.JetStream) jetstream.Stream {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "svc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return stream
 }
 
@@ -161,4 +153,11 @@ func running(ctx context.Context, b broker.Broker) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(ctx) }()
 	return ended
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

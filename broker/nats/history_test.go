@@ -28,9 +28,7 @@ func replayed(t testing.TB, b *nats.Broker, kind broker.Kind, after ...map[strin
 		n += len(batch)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }
 
@@ -83,9 +81,7 @@ func TestStreamThatIsMadeAgainEndsTheBroker(t *testing.T) {
 		if want := "svc@" + stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano); before.Name != want { // databases keep it
 			t.Errorf("the log is called %s, want %s", before.Name, want)
 		}
-		if err := js.DeleteStream(t.Context(), "svc"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, js.DeleteStream(t.Context(), "svc"))
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "made again") {
 			t.Errorf("Run: %v", err)
 		}
@@ -111,9 +107,7 @@ func TestReplayNoticesAStreamThatIsMadeAgain(t *testing.T) {
 	b := ready(t, nats.Options{Server: e, Client: true})
 	_, js := client(t, e)
 	for range 6 {
-		if err := try(b, topic, events(1000)...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, try(b, topic, events(1000)...))
 	}
 	err := brokertest.Read(t.Context(), b, role, broker.Events, nil, func([]broker.Stored) error {
 		err := js.DeleteStream(t.Context(), "svc")
@@ -129,9 +123,7 @@ func TestReplayNoticesAStreamThatIsMadeAgain(t *testing.T) {
 func used(t testing.TB, b *nats.Broker) bool {
 	t.Helper()
 	used, err := b.Used(t.Context(), role)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return used
 }
 
@@ -150,9 +142,7 @@ func TestUsedForgetsTheDead(t *testing.T) {
 				t.Fatal(err)
 			}
 			request := []byte(`{"batch": 2048, "expires": 5000000000, "idle_heartbeat": 2000000000}`)
-			if err := conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.svc."+durable, "inbox", request); err != nil {
-				t.Fatal(err)
-			}
+			must(t, conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.svc."+durable, "inbox", request))
 			until(t, "one that is used", func() bool { return used(t, b) })
 			if killed {
 				conn.Close()

@@ -21,9 +21,7 @@ func TestInspectionSaysSinceWhenAllCommandsAreThere(t *testing.T) {
 	stream := streamOf(t, js)
 	oldest := func() time.Time {
 		found, err := b.Inspect(t.Context(), "timer-service")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return found.Oldest
 	}
 	if got := oldest(); !got.Equal(stream.CachedInfo().Created) {
@@ -31,20 +29,14 @@ func TestInspectionSaysSinceWhenAllCommandsAreThere(t *testing.T) {
 	}
 	publisher := broker.NewWatermillPublisher(b.Publisher())
 	for _, subject := range []string{"svc.acme.dlq", commands, commands} {
-		if err := publisher.Publish(subject, message.NewMessage("", nil)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, publisher.Publish(subject, message.NewMessage("", nil)))
 	}
 	first, err := stream.GetMsg(t.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := oldest(); !got.Equal(first.Time) {
 		t.Errorf("it has all since %v, and its first command is of %v", got, first.Time)
 	}
-	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(commands)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stream.Purge(t.Context(), jetstream.WithPurgeSubject(commands)))
 	if got := oldest(); !got.After(first.Time) {
 		t.Errorf("without a command it has all since %v", got)
 	}

@@ -28,9 +28,7 @@ func TestServerWithoutItsJetStreamIsNoticedAtOnce(t *testing.T) {
 		expect(t, messages, "one")
 		config := s.JetStreamConfig()
 		config.StoreDir = strings.TrimSuffix(config.StoreDir, "/jetstream") // to which the server adds it again
-		if err := s.DisableJetStream(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.DisableJetStream())
 		began := time.Now()
 		until(t, "a broker that is not ready", func() bool { return b.Ready(t.Context()) != nil })
 		if took := time.Since(began); took > 2*time.Second {
@@ -39,9 +37,7 @@ func TestServerWithoutItsJetStreamIsNoticedAtOnce(t *testing.T) {
 		// A request that comes while JetStream starts is a data race in the server.
 		p.Delay(proxy.ToServer, time.Second)
 		synctest.Wait()
-		if err := s.EnableJetStream(config); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.EnableJetStream(config))
 		p.Delay(proxy.ToServer, 0)
 		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 		send(t, b, commands, "two")

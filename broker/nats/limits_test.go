@@ -28,13 +28,9 @@ import (
 func configured(t *testing.T, lines string) *server.Server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "nats.conf")
-	if err := os.WriteFile(file, fmt.Appendf(nil, "%s\nlisten: \"127.0.0.1:-1\"\n", strings.ReplaceAll(lines, "STORE", t.TempDir())), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, fmt.Appendf(nil, "%s\nlisten: \"127.0.0.1:-1\"\n", strings.ReplaceAll(lines, "STORE", t.TempDir())), 0o600))
 	opt, err := server.ProcessConfigFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	opt.NoLog, opt.NoSigs = true, true
 	return launch(t, opt)
 }
@@ -63,20 +59,14 @@ func TestEachLimitThatStopsPublishesIsRed(t *testing.T) {
 			t.Parallel()
 			url := configured(t, test.server).ClientURL()
 			conn, err := natsgo.Connect(url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer conn.Close()
 			js, err := jetstream.New(conn)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			config := test.stream
 			config.Name, config.Subjects, config.Discard = "svc", []string{"svc.>", "timer.commands"}, jetstream.DiscardNew
 			stream, err := js.CreateStream(t.Context(), config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b := ready(t, nats.Options{URL: url})
 			fullest := func() (l broker.Log) {
 				t.Helper()
@@ -102,9 +92,7 @@ func TestEachLimitThatStopsPublishesIsRed(t *testing.T) {
 				err = b.Ready(t.Context())
 				return err != nil && strings.Contains(err.Error(), test.limit)
 			})
-			if err := stream.Purge(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, stream.Purge(t.Context()))
 			until(t, "a publish that is taken", func() bool { return try(b, topic, message.NewMessage(uuid.NewString(), nil)) == nil })
 			until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 		})

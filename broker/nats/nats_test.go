@@ -51,17 +51,13 @@ func destructible(t testing.TB, s brokertest.Server, stream, url string, options
 	do := func(what func(jetstream.JetStream) error) {
 		t.Helper()
 		conn, err := natsgo.Connect(url, append(options, unhurried)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		js, err := jetstream.New(conn, answers)
 		if err == nil {
 			err = what(js)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	s.Purge = func(_ string, below int64) {
 		do(func(js jetstream.JetStream) error {

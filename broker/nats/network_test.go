@@ -19,9 +19,8 @@ func listening(t testing.TB) (url string, stop, start func(), dir string) {
 	var e *embedded.Server
 	start = func() {
 		var err error
-		if e, err = embedded.Start(opt, quiet); err != nil {
-			t.Fatal(err)
-		}
+		e, err = embedded.Start(opt, quiet)
+		must(t, err)
 	}
 	start()
 	t.Cleanup(func() { e.Shutdown() })
@@ -41,21 +40,15 @@ func TestServerThatComesBackWithAnOlderState(t *testing.T) {
 
 	stop()
 	backup := t.TempDir()
-	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(backup, os.DirFS(dir)))
 	start()
 	until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
 	publish(t, b, "two", "three")
 	expectAll(t, messages, "two", "three")
 
 	stop()
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(dir, os.DirFS(backup)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(dir))
+	must(t, os.CopyFS(dir, os.DirFS(backup)))
 	start()
 	until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
 	publish(t, b, "other two", "other three")

@@ -77,9 +77,7 @@ func TestContractOnAnotherServer(t *testing.T) {
 		t.Skip("TestContractOnAnotherProcess, which has to run then, does this and more")
 	}
 	conn, err := natsgo.Connect(external(t), unhurried)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	version := conn.ConnectedServerVersion()
 	conn.Close()
 	f := features

@@ -18,9 +18,7 @@ func TestOwnerIsNotMadeByWhoOnlyVerifies(t *testing.T) {
 		e := serve(t)
 		provision(t, e)
 		_, js := client(t, e)
-		if err := js.DeleteStream(t.Context(), "svc-owner"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, js.DeleteStream(t.Context(), "svc-owner"))
 		b := ready(t, nats.Options{Server: e, Verify: true})
 		if _, err := b.Claim(t.Context(), role, mine, false); err == nil || !strings.Contains(err.Error(), "svc-owner") || !strings.Contains(err.Error(), "timer-service provision") {
 			t.Errorf("claimed with %v, want an error that names the stream and the verb", err)
@@ -41,9 +39,7 @@ func TestOwnerIsInNoConsumedSubject(t *testing.T) {
 		}
 		_, js := client(t, e)
 		stream, err := js.Stream(t.Context(), "svc-owner")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if info := stream.CachedInfo(); info.State.Msgs != 1 || info.Config.MaxAge != 0 || info.Config.Storage != jetstream.FileStorage {
 			t.Errorf("the stream of owners is %+v", info)
 		}

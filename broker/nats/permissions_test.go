@@ -48,18 +48,12 @@ func shipped(t testing.TB, name string, without ...string) (url string) {
 func shippedWith(t testing.TB, name string, change func(string) string) (url string) {
 	t.Helper()
 	conf, err := os.ReadFile("../../docs/brokers/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := change(strings.Replace(string(conf), "users: [", "users: [{ user: root, password: root }", 1))
 	file := filepath.Join(t.TempDir(), "nats.conf")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 	opt, err := server.ProcessConfigFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return guarded(t, opt).ClientURL()
 }
 
@@ -113,9 +107,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	tails := make(map[string]<-chan *message.Message)
 	for _, subject := range []string{"svc.acme.serviceCall", "svc.acme.dlq"} {
 		in, err := c.Tail().Subscribe(t.Context(), subject)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tails[subject] = in
 	}
 	for _, subject := range []string{commands, "svc.*.serviceCall", "svc.*.dlq", "svc.*.receipts"} { // what people listen to through it
@@ -128,9 +120,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	for i := range 100 { // enough for the client to ask whether the stream takes batches
 		batch = append(batch, message.NewMessage(fmt.Sprint("command-", i), fmt.Append(nil, i)))
 	}
-	if err := try(c, commands, batch...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, try(c, commands, batch...))
 	for i := range batch {
 		msg := <-in
 		if i == 0 {
@@ -155,9 +145,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	for i := range 299 {
 		events = append(events, message.NewMessage(fmt.Sprint("event-", i), nil))
 	}
-	if err := try(s, "svc.acme.serviceCall", events...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, try(s, "svc.acme.serviceCall", events...))
 	bodies := make(map[string]int)
 	for range len(events) + 1 { // a tail hears both tries
 		bodies[string((<-tails["svc.acme.serviceCall"]).Payload)]++
@@ -196,9 +184,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 
 func visits(t testing.TB, b *nats.Broker, remove bool) (n int) {
 	t.Helper()
-	if err := b.VisitDeadLetters(t.Context(), "", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) { n++; return remove, nil })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.VisitDeadLetters(t.Context(), "", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) { n++; return remove, nil })))
 	return n
 }
 
@@ -221,9 +207,7 @@ func intrude(t testing.TB, url, user, inbox string) *intruder {
 				i.denied = append(i.denied, err.Error())
 			}
 		}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(i.Close)
 	return i
 }
@@ -243,15 +227,11 @@ func TestDocumentedPermissionsDenyAbuse(t *testing.T) {
 	longtest.NotShort(t)
 	url := provisioned(t, 0, `"$JS.API.STREAM.PURGE.svc"`, `"$JS.API.DIRECT.GET.svc"`, `"$JS.API.INFO"`) // which are optional
 	root, err := natsgo.Connect(url, unhurried, natsgo.UserInfo("root", "root"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer root.Close()
 	js, _ := jetstream.New(root, answers)
 	other, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "other", Subjects: []string{"other.>"}, AllowDirect: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
 		t.Fatal(err)
 	}
@@ -340,9 +320,7 @@ func picture(t testing.TB, js jetstream.JetStream) string {
 	for s := range streams.Info() {
 		all = append(all, s.Config, s.State.Msgs, s.State.FirstSeq, s.State.Consumers)
 		stream, err := js.Stream(t.Context(), s.Config.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for c := range stream.ListConsumers(t.Context()).Info() {
 			all = append(all, c.Config, c.NumPending, c.NumAckPending)
 		}

@@ -25,9 +25,7 @@ func openProcess(t testing.TB, path string) brokertest.Server {
 	var process *exec.Cmd
 	start := func() {
 		process = exec.Command(path, "-a", "127.0.0.1", "-p", strconv.Itoa(port), "-js", "-sd", dir)
-		if err := process.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, process.Start())
 		until(t, "the server", func() bool {
 			conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", address[len("nats://"):])
 			if err == nil {
@@ -53,9 +51,7 @@ func openProcess(t testing.TB, path string) brokertest.Server {
 func freePort(t testing.TB) int {
 	t.Helper()
 	port, err := freeport.Find(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return port
 }
 

@@ -53,9 +53,7 @@ func TestProvisionMakesWhatIsMissingOnce(t *testing.T) {
 				t.Errorf("call %d: the stream: %v", i, err)
 			}
 		}
-		if err := js.DeleteConsumer(t.Context(), "svc", durable); err != nil {
-			t.Fatal(err)
-		}
+		must(t, js.DeleteConsumer(t.Context(), "svc", durable))
 		changes, err := nats.New(nats.Options{Server: e}, quiet).Provision(t.Context(), false)
 		if err != nil || objects(changes) != "consumer "+durable {
 			t.Errorf("without the consumer: %v, %v", changes, err)
@@ -70,9 +68,7 @@ func TestProvisionMakesWhatIsMissingOnce(t *testing.T) {
 // send publishes a message to a subject.
 func send(t testing.TB, b *nats.Broker, subject, body string) {
 	t.Helper()
-	if err := try(b, subject, message.NewMessage("", []byte(body))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, try(b, subject, message.NewMessage("", []byte(body))))
 }
 
 func TestProvisionRefusesWhatDoesNotFit(t *testing.T) {
@@ -156,9 +152,7 @@ func TestVerifyMakesNothingAndTellsWhatIsMissing(t *testing.T) {
 		expect(t, messages, "one")
 		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 
-		if err := js.DeleteStream(t.Context(), "svc"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, js.DeleteStream(t.Context(), "svc"))
 		missing("svc")
 		time.Sleep(time.Minute)
 		if _, err := js.Stream(t.Context(), "svc"); err == nil {
@@ -175,9 +169,7 @@ func TestVerifyMakesNothingAndTellsWhatIsMissing(t *testing.T) {
 func TestServerThatIsTooOld(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	go func() {
 		for {

@@ -50,9 +50,7 @@ func inFlightAreBounded(t *testing.T, n, least, most int, metadata message.Metad
 			all[i].Metadata = metadata
 		}
 		for part := range slices.Chunk(all, 50) {
-			if err := try(b, topic, part...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, try(b, topic, part...))
 		}
 		messages := subscribe(t, b, "reader", topic)
 		var held []*message.Message
@@ -136,24 +134,16 @@ func TestDuplicateThatCannotBeReadNowIsNotStoredTwice(t *testing.T) {
 	s := guarded(t, &server.Options{})
 	b := ready(t, nats.Options{URL: s.ClientURL()})
 	m := message.NewMessage(uuid.NewString(), []byte("once"))
-	if err := try(b, topic, m); err != nil {
-		t.Fatal(err)
-	}
+	must(t, try(b, topic, m))
 	conn, err := natsgo.Connect(s.ClientURL(), unhurried)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	const gets, busy = "$JS.API.STREAM.MSG.GET.svc", `{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`
 	if _, err := conn.Subscribe("busy", func(m *natsgo.Msg) { _ = m.Respond([]byte(busy)) }); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.GlobalAccount().AddMapping(gets, "busy"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.Flush())
+	must(t, s.GlobalAccount().AddMapping(gets, "busy"))
 	if err := try(b, topic, m); err == nil || errors.Is(err, broker.ErrRefused) {
 		t.Errorf("%v for a message of which it is not known whether it is stored", err)
 	}
@@ -162,9 +152,7 @@ func TestDuplicateThatCannotBeReadNowIsNotStoredTwice(t *testing.T) {
 		t.Error(err)
 	}
 	js, err := jetstream.New(conn, answers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := streamOf(t, js).CachedInfo().State.Msgs; n != 1 {
 		t.Errorf("the stream has %d copies of the message", n)
 	}

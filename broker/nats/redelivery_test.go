@@ -20,9 +20,7 @@ func fill(t testing.TB, b *nats.Broker, n int) {
 	for i := range all {
 		all[i] = broker.Message{Topic: topic, Message: message.NewMessage(fmt.Sprint(i), nil)}
 	}
-	if err := broker.Join(b.Publisher().Publish(t.Context(), all...)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, broker.Join(b.Publisher().Publish(t.Context(), all...)))
 }
 
 // TestWhatAKilledProcessHadComesBackWithinFiveSeconds cuts the connection of an
@@ -92,24 +90,16 @@ func TestWhatVersion010DelayedComesByItself(t *testing.T) {
 		first, s := brokertest.Subscribe(t, b, "reader", topic)
 		publish(t, b, "first")
 		expect(t, first, "first") // the consumer is made
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		const n = 300
 		fill(t, b, n)
 		_, js := client(t, e)
 		c, err := js.Consumer(t.Context(), "svc", nats.ConsumerName("reader", topic))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		batch, err := c.FetchNoWait(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for msg := range batch.Messages() {
-			if err := msg.NakWithDelay(time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			must(t, msg.NakWithDelay(time.Minute))
 		}
 		delayed := time.Now()
 		messages := subscribe(t, b, "reader", topic)

@@ -22,9 +22,7 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 		rounds = 10
 	}
 	e, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(e.Shutdown)
 	conn, js := client(t, e)
 	b := ready(t, nats.Options{URL: e.URL()}) // makes the stream
@@ -77,9 +75,7 @@ func stopAfter(t *testing.T, url string, messages int) {
 	go func() { ended <- b.Run(ctx) }()
 	s := b.Subscriber("reader")
 	in, err := s.Subscribe(ctx, topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var closing sync.WaitGroup
 	acked := 0
 	for msg := range in {
@@ -90,24 +86,18 @@ func stopAfter(t *testing.T, url string, messages int) {
 	}
 	closing.Wait()
 	cancel()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-ended)
 }
 
 // unacked returns how many messages the only consumer has not got an ack for.
 func unacked(t *testing.T, js jetstream.JetStream) (n int) {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "svc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	consumers := stream.ListConsumers(t.Context())
 	for c := range consumers.Info() {
 		n += c.NumAckPending + int(c.NumPending)
 	}
-	if err := consumers.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, consumers.Err())
 	return n
 }

@@ -48,15 +48,11 @@ func TestFitStreamOfOthersStaysAsItIs(t *testing.T) {
 			Name: "ours", Subjects: []string{"svc.*.*", "timer.*"}, Discard: jetstream.DiscardNew, MaxBytes: 1 << 20,
 			MaxAge: 48 * time.Hour, Duplicates: time.Hour,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b := ready(t, nats.Options{Server: e, Stream: "ours"})
 		publish(t, b, "one")
 		after, err := js.Stream(t.Context(), "ours")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if was, is := fmt.Sprintf("%+v", before.CachedInfo().Config), fmt.Sprintf("%+v", after.CachedInfo().Config); was != is {
 			t.Errorf("was %s\nis  %s", was, is)
 		}
@@ -91,9 +87,7 @@ func TestConsumerThatIsDeletedIsMadeAgain(t *testing.T) {
 		expect(t, messages, "one")
 		_, js := client(t, e)
 
-		if err := js.DeleteConsumer(t.Context(), "svc", "reader_svc-acme-serviceCall"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, js.DeleteConsumer(t.Context(), "svc", "reader_svc-acme-serviceCall"))
 		expect(t, messages, "one") // its position was deleted with it
 		publish(t, b, "two")
 		expect(t, messages, "two")
@@ -109,9 +103,7 @@ func TestAckOfAMessageOfAnotherStreamMeansNothing(t *testing.T) {
 		publish(t, b, "old")
 		old := <-messages
 		_, js := client(t, e)
-		if err := js.DeleteStream(t.Context(), "svc"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, js.DeleteStream(t.Context(), "svc"))
 		provision(t, e)
 		publish(t, b, "new")
 		first := <-messages // number 1, as the old one was

@@ -24,9 +24,7 @@ func replyTo(t testing.TB, url string, n int, subject func(int) string) {
 	t.Helper()
 	acme, _ := dial(t, url, asAcme...)
 	for i := range n {
-		if err := acme.PublishRequest(commands, subject(i), []byte("{}")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, acme.PublishRequest(commands, subject(i), []byte("{}")))
 	}
 	if _, err := acme.Request(commands, []byte("{}"), time.Minute); err != nil { // acks come in order
 		t.Fatal(err)
@@ -46,9 +44,7 @@ func asRoot(t testing.TB, url string) jetstream.JetStream {
 func last(t testing.TB, js jetstream.JetStream, stream, subject string) *jetstream.RawStreamMsg {
 	t.Helper()
 	s, err := js.Stream(t.Context(), stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m, _ := s.GetLastMsgForSubject(t.Context(), subject)
 	return m
 }
@@ -109,9 +105,7 @@ func TestDeliveryToATenantIsNoOwner(t *testing.T) {
 	acme, _ := dial(t, url, asAcme...)
 	for i, subject := range []string{ownerSubject, "svc.globex.serviceCall"} {
 		send(t, b, "svc.acme.dlq", "evil here sqlite evil.db")
-		if err := acme.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.svc.acme-letters", subject, []byte("1")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, acme.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.svc.acme-letters", subject, []byte("1")))
 		until(t, "a delivery", func() bool {
 			c, err := js.Consumer(t.Context(), "svc", "acme-letters")
 			return err == nil && c.CachedInfo().Delivered.Consumer > uint64(i)
@@ -159,9 +153,7 @@ func TestStreamOfOwnersOfAnEarlierVersion(t *testing.T) {
 			url := provisioned(t, 0)
 			js := asRoot(t, url)
 			before := jetstream.StreamConfig{Name: "svc-owner", Subjects: []string{"svc-owner.*"}, Discard: jetstream.DiscardNew, MaxMsgsPerSubject: 1, MaxBytes: 1 << 20}
-			if err := js.DeleteStream(t.Context(), "svc-owner"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, js.DeleteStream(t.Context(), "svc-owner"))
 			if _, err := js.CreateStream(t.Context(), before); err != nil {
 				t.Fatal(err)
 			}
@@ -243,13 +235,9 @@ func TestTenantInAnAccountOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	timers, err := jetstream.NewWithDomain(conn, "timers", answers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := timers.Consumer(t.Context(), "svc", "acme-events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m, err := c.Next()
 	if err != nil || string(m.Data()) != "to svc.acme.serviceCall" || m.DoubleAck(t.Context()) != nil {
 		t.Errorf("the durable consumer has %v, %v", m, err)
@@ -278,14 +266,10 @@ func TestTenantInAnAccountOfItsOwnHasNoReach(t *testing.T) {
 		"$JS.API.STREAM.PURGE.svc-owner", "$JS.API.CONSUMER.CREATE.svc.spy", "$JS.API.CONSUMER.MSG.NEXT.svc." + durable, "$JS.API.STREAM.MSG.GET.svc", "$JS.API.DIRECT.GET.svc", "$JS.API.STREAM.INFO.svc",
 	}
 	spied, err := conn.SubscribeSync("svc.*.>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := picture(t, root)
 	for _, subject := range others {
-		if err := conn.Publish(subject, []byte(`{"seq":1}`)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.Publish(subject, []byte(`{"seq":1}`)))
 	}
 	if _, err := conn.Request("$JS.timers.API.CONSUMER.INFO.svc.acme-events", nil, time.Minute); err != nil {
 		t.Fatal(err)
@@ -297,13 +281,9 @@ func TestTenantInAnAccountOfItsOwnHasNoReach(t *testing.T) {
 		if strings.HasPrefix(subject, "$") { // the server refuses it as a reply
 			continue
 		}
-		if err := conn.PublishRequest(commands, subject, []byte("{}")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.PublishRequest(commands, subject, []byte("{}")))
 		request, _ := json.Marshal(map[string]int{"batch": 1, "expires": int(time.Second)})
-		if err := conn.PublishRequest("$JS.timers.API.CONSUMER.MSG.NEXT.svc.acme-events", subject, request); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.PublishRequest("$JS.timers.API.CONSUMER.MSG.NEXT.svc.acme-events", subject, request))
 	}
 	if _, err := conn.Request(commands, []byte("{}"), time.Minute); err != nil {
 		t.Fatal(err)
@@ -314,13 +294,9 @@ func TestTenantInAnAccountOfItsOwnHasNoReach(t *testing.T) {
 	}
 	for _, stream := range []string{"svc", "svc-owner"} {
 		st, err := root.Stream(t.Context(), stream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		info, err := st.Info(t.Context(), jetstream.WithSubjectFilter(">"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for subject, n := range info.State.Subjects {
 			known := map[string]uint64{"svc.globex.serviceCall": 1, "svc.acme.serviceCall": 1, "svc-owner." + durable: 1}
 			if want, ok := known[subject]; n != want && (ok || subject != "svc.acme.timer") {

@@ -50,9 +50,7 @@ func kept(t *testing.T, stream jetstream.Stream, subject string) map[int]bool {
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return found
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		id := m.Header.Get("Nats-Msg-Id")
 		var n int
 		if _, err := fmt.Sscanf(id[strings.LastIndex(id, "-")+1:], "%d", &n); err != nil {
@@ -73,9 +71,7 @@ func acking(messages <-chan *message.Message) {
 func reader(t *testing.T, js jetstream.JetStream, name, filter string) jetstream.Consumer {
 	t.Helper()
 	c, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{Durable: name, FilterSubject: filter, AckPolicy: jetstream.AckExplicitPolicy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -83,9 +79,7 @@ func reader(t *testing.T, js jetstream.JetStream, name, filter string) jetstream
 func ack(t *testing.T, c jetstream.Consumer) {
 	t.Helper()
 	consuming, err := c.Consume(func(m jetstream.Msg) { _ = m.Ack() })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(consuming.Stop)
 }
 
@@ -211,9 +205,7 @@ func TestOtherStreamsAreNotTrimmed(t *testing.T) {
 	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "svc", Subjects: []string{commands, "svc.>"}, MaxBytes: 1 << 20, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := ready(t, nats.Options{Server: e, MaxBytes: 1 << 20})
 	go acking(subscribe(t, b, "timer-service", commands))
 	ack(t, reader(t, js, "reader", "svc.*.serviceCall"))

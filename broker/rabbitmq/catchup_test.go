@@ -22,9 +22,7 @@ func TestCatchUpWaitsForWhatHasLeftTheQueueAndHasNotCome(t *testing.T) {
 	subscribed := func(i int) (end func()) {
 		s := b[i].Subscriber("timer-service")
 		messages, err := s.Subscribe(t.Context(), r.opt.Routing.Commands)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		go func() {
 			for msg := range messages {
 				acked.Add(1)
@@ -45,9 +43,7 @@ func TestCatchUpWaitsForWhatHasLeftTheQueueAndHasNotCome(t *testing.T) {
 		})
 		first, second := subscribed(0), subscribed(1)
 		for i := range b {
-			if err := b[i].CatchUp(t.Context(), "timer-service"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b[i].CatchUp(t.Context(), "timer-service"))
 		}
 		if got := acked.Load(); got != n {
 			t.Errorf("%d of %d messages were acked when both had caught up", got, n)

@@ -53,9 +53,7 @@ func TestServersAreTriedInTurn(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	refusing, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	refusing.Close()
 	r.opt.URL = "amqp://guest:guest@" + refusing.Addr().String() + ", " + r.opt.URL
 	b := r.ready(r.opt)

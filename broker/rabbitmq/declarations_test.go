@@ -68,13 +68,9 @@ func TestMessagesOfACallKeepTheirOrderWhileTheirQueueIsDeclared(t *testing.T) {
 	for i := range all {
 		all[i] = broker.Message{Topic: r.topic(), Message: text(strconv.Itoa(i))}
 	}
-	if err := broker.Join(b.Publisher().Publish(t.Context(), all...)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, broker.Join(b.Publisher().Publish(t.Context(), all...)))
 	messages, err := r.raw.Consume(r.topic(), "", true, false, false, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range n {
 		if m := <-messages; string(m.Body) != strconv.Itoa(i) {
 			t.Fatalf("message %d is %s", i, m.Body)

@@ -29,9 +29,7 @@ func (r *rabbit) queue(topic string, args amqp.Table) {
 	r.mu.Lock()
 	r.declared[topic] = true
 	r.mu.Unlock()
-	if err := r.raw.QueueBind(topic, topic, r.opt.Exchange, false, nil); err != nil {
-		r.Fatal(err)
-	}
+	must(r, r.raw.QueueBind(topic, topic, r.opt.Exchange, false, nil))
 }
 
 // events returns messages of all tenants in turns, of "failing" the most.
@@ -52,9 +50,7 @@ func (r *rabbit) take(topic string, counts map[string]int) {
 	r.Helper()
 	for {
 		in, ok, err := r.raw.Get(topic, true)
-		if err != nil {
-			r.Fatal(err)
-		}
+		must(r, err)
 		if !ok {
 			return
 		}

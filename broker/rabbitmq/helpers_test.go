@@ -83,9 +83,8 @@ func openAt(t testing.TB, direct string) *rabbit {
 		address += ":5672"
 	}
 	p := proxy.New(proxy.TCP(address))
-	if u.Host, err = p.Listen(); err != nil {
-		t.Fatal(err)
-	}
+	u.Host, err = p.Listen()
+	must(t, err)
 	t.Cleanup(func() { p.Close() })
 	prefix := "test-" + name()
 	r := &rabbit{TB: t, proxy: p, direct: direct, declared: make(map[string]bool), opt: rabbitmq.Options{
@@ -98,12 +97,9 @@ func openAt(t testing.TB, direct string) *rabbit {
 		},
 	}}
 	conn, err := amqp.Dial(direct)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.raw, err = conn.Channel(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	r.raw, err = conn.Channel()
+	must(t, err)
 	t.Cleanup(func() {
 		defer conn.Close()
 		ch, err := conn.Channel() // a test may have broken the other one
@@ -176,3 +172,10 @@ func subscribe(t testing.TB, b *rabbitmq.Broker, role, topic string) <-chan *mes
 func tenant(i int) timer.TenantID { return timer.TenantID(fmt.Sprint("tenant-", i)) }
 
 func text(body string) *message.Message { return message.NewMessage(uuid.NewString(), []byte(body)) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -14,9 +14,7 @@ import (
 // send publishes as another program does.
 func (r *rabbit) send(p amqp.Publishing) {
 	r.Helper()
-	if err := r.raw.PublishWithContext(r.Context(), "", r.opt.Routing.Commands, false, false, p); err != nil {
-		r.Fatal(err)
-	}
+	must(r, r.raw.PublishWithContext(r.Context(), "", r.opt.Routing.Commands, false, false, p))
 }
 
 func nested(depth int) any {
@@ -35,9 +33,7 @@ func TestForeignHeadersOfEveryTypeAreTextOrLeftOut(t *testing.T) {
 	b := r.ready(r.opt)
 	commands := subscribe(t, b, "timer-service", r.opt.Routing.Commands)
 	tail, err := b.Tail().Subscribe(t.Context(), r.opt.Routing.Commands)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.send(amqp.Publishing{
 		Headers: amqp.Table{
 			"string": "s", "bytes": []byte("b\xff"), "bool": true, "nil": nil, "i8": int8(-8), "u8": byte(8), "i16": int16(-16), "u16": uint16(16),

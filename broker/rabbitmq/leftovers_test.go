@@ -21,9 +21,7 @@ import (
 // did.
 func (r *rabbit) leave(n int) (queues []string) {
 	r.Helper()
-	if err := r.raw.ExchangeDeclare(r.opt.Exchange, "direct", true, false, false, false, nil); err != nil {
-		r.Fatal(err)
-	}
+	must(r, r.raw.ExchangeDeclare(r.opt.Exchange, "direct", true, false, false, false, nil))
 	var args amqp.Table
 	if r.opt.QueueType == rabbitmq.Quorum {
 		args = amqp.Table{"x-queue-type": "quorum"}
@@ -33,9 +31,7 @@ func (r *rabbit) leave(n int) (queues []string) {
 		r.queue(queue, args)
 		queues = append(queues, queue)
 	}
-	if err := r.raw.Confirm(false); err != nil {
-		r.Fatal(err)
-	}
+	must(r, r.raw.Confirm(false))
 	at := time.Now().Add(time.Hour).UnixMilli()
 	for i := range n {
 		done, err := r.raw.PublishWithDeferredConfirm(r.opt.Exchange, queues[i%len(queues)], true, false, amqp.Publishing{
@@ -53,14 +49,10 @@ func (r *rabbit) leave(n int) (queues []string) {
 func (r *rabbit) exists(queue string) bool {
 	r.Helper()
 	conn, err := amqp.Dial(r.direct)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	_, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
 	return err == nil
 }
@@ -90,9 +82,7 @@ func TestMessagesInOldRetryQueuesAreHandledAndTheQueuesRemoved(t *testing.T) {
 			b, stop := r.start(r.opt)
 			s := b.Subscriber("timer-service")
 			commands, err := s.Subscribe(t.Context(), r.opt.Routing.Commands)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for i := range 200 {
 				msg := next(t, commands)
 				if string(msg.Payload) != "waits" || msg.Metadata["traceparent"] != "t" || msg.Metadata[broker.MetaTopic] != r.opt.Routing.Commands {
@@ -148,18 +138,12 @@ func TestOldRetryQueuesStayWhileAnotherInstanceReadsThem(t *testing.T) {
 	r := open(t)
 	queues := r.leave(1)
 	conn, err := amqp.Dial(r.direct)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	held, err := ch.Consume(queues[0], "", false, false, false, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	<-held
 	b, log := r.logged(r.opt)
 	commands := subscribe(t, b, "timer-service", r.opt.Routing.Commands)
@@ -167,9 +151,7 @@ func TestOldRetryQueuesStayWhileAnotherInstanceReadsThem(t *testing.T) {
 	if !r.exists(queues[0]) {
 		t.Fatal("the queue was removed")
 	}
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.Close())
 	msg := <-commands // a minute later
 	if msg.UUID != "0" {
 		t.Errorf("got %s", msg.UUID)
@@ -233,9 +215,7 @@ func TestRetryKeepsTheMessage(t *testing.T) {
 func (r *rabbit) count(queue string) int {
 	r.Helper()
 	q, err := r.raw.QueueDeclarePassive(queue, true, false, false, false, nil)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	return q.Messages
 }
 
@@ -258,9 +238,7 @@ func TestSubscriptionThatEndsWhileItBeginsLeavesNoConsumer(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := b.Subscriber("timer-service")
 		messages, err := s.Subscribe(ctx, r.opt.Routing.Commands)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		time.AfterFunc(time.Duration(i)*time.Millisecond, cancel)
 		for range messages { // until it ends
 			t.Error("a message")

@@ -21,9 +21,7 @@ func owns(t *testing.T, ready func() *rabbitmq.Broker) {
 		want     broker.Owner
 	}{{first, false, first}, {first, false, first}, {second, false, first}, {second, true, second}, {second, false, second}, {first, false, second}} {
 		got, err := ready().Claim(t.Context(), "timer-service", step.owner, step.takeover)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got.Database != step.want.Database || got.Broker != first.Broker || !strings.HasPrefix(step.want.Name, got.Name) {
 			t.Errorf("claim %d: the owner is %v, want %v", i, got, step.want)
 		}

@@ -19,9 +19,7 @@ import (
 func page(t testing.TB) rabbitd.Page {
 	t.Helper()
 	p, err := rabbitd.ReadPage("../../docs/brokers/rabbitmq.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -29,9 +27,7 @@ func page(t testing.TB) rabbitd.Page {
 func (o *own) documented(who string) rabbitmq.Options {
 	o.Helper()
 	rule, err := page(o).Rule(who)
-	if err != nil {
-		o.Fatal(err)
-	}
+	must(o, err)
 	return rabbitmq.Options{URL: o.user(rule)}
 }
 
@@ -39,9 +35,7 @@ func (o *own) documented(who string) rabbitmq.Options {
 func (o *own) user(rule rabbitd.Rule) string {
 	o.Helper()
 	address, err := o.AddUser(o.Context(), "user-"+name(), rule)
-	if err != nil {
-		o.Fatal(err)
-	}
+	must(o, err)
 	return address
 }
 
@@ -62,9 +56,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	opt.Client = true
 	client := r.ready(opt)
 	events, err := client.Tail().Subscribe(t.Context(), "svc.acme.q")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	publish(t, service, "timer.commands", "command")
 	expect(t, commands, "command")
 	publish(t, service, "svc.acme.q", "event")
@@ -145,13 +137,9 @@ func TestProducersCommandTheirTenantAlone(t *testing.T) {
 	opt := o.documented("a producer")
 	opt.Client, opt.Routing = true, r.opt.Routing
 	u, err := url.Parse(opt.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	permit, err := page(t).TopicPermissions(u.User.Username())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o.ctl(permit...)
 	producer := r.ready(opt)
 	publish(t, producer, "svc.acme.timer", "command")
@@ -187,9 +175,7 @@ func TestProducersCommandTheirTenantAlone(t *testing.T) {
 func tailOf(t *testing.T, b *rabbitmq.Broker, topic string) <-chan *message.Message {
 	t.Helper()
 	messages, err := b.Tail().Subscribe(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return messages
 }
 
@@ -207,20 +193,14 @@ func TestUpgradeFromOneExchange(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	commands, events, own := r.opt.Routing.Commands, r.topic(), r.topic()+".billing"
-	if err := r.raw.ExchangeDeclare(r.opt.Exchange, "direct", true, false, false, false, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.raw.ExchangeDeclare(r.opt.Exchange, "direct", true, false, false, false, nil))
 	for _, queue := range []string{commands, events, own} {
 		r.queue(queue, nil)
 	}
-	if err := r.raw.QueueBind(own, events, r.opt.Exchange, false, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.raw.QueueBind(own, events, r.opt.Exchange, false, nil))
 	send := func(exchange, key, body string) {
 		t.Helper()
-		if err := r.raw.PublishWithContext(t.Context(), exchange, key, true, false, amqp.Publishing{Body: []byte(body)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.raw.PublishWithContext(t.Context(), exchange, key, true, false, amqp.Publishing{Body: []byte(body)}))
 	}
 	send(r.opt.Exchange, commands, "before")
 	send(r.opt.Exchange, events, "before")
@@ -321,9 +301,7 @@ type hostileUser struct {
 func (o *own) hostile(url string) *hostileUser {
 	o.Helper()
 	conn, err := amqp.Dial(url)
-	if err != nil {
-		o.Fatal(err)
-	}
+	must(o, err)
 	o.Cleanup(func() { conn.Close() })
 	return &hostileUser{TB: o, conn: conn, bound: make(map[string]*amqp.Channel)}
 }
@@ -332,9 +310,7 @@ func (o *own) hostile(url string) *hostileUser {
 func (h *hostileUser) try(f func(*amqp.Channel) error) *amqp.Channel {
 	h.Helper()
 	ch, err := h.conn.Channel()
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	if f(ch) != nil {
 		return nil
 	}

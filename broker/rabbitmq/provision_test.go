@@ -43,9 +43,7 @@ func TestProvisionMakesWhatIsMissingAndTellsBefore(t *testing.T) {
 	want := []string{"exchange " + r.opt.Exchange, "exchange " + r.opt.Exchange + ".commands", "queue " + commands, "queue " + deadLetters}
 	for _, dry := range []bool{true, true, false} {
 		changes, err := b.Provision(t.Context(), dry)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(want, objects(changes)); diff != "" {
 			t.Errorf("dry %v (-want +got):\n%s", dry, diff)
 		}
@@ -107,9 +105,7 @@ func TestQueueThatDoesNotFitIsRefusedByTheNameOfItsArgument(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := open(t)
-			if err := r.raw.ExchangeDeclare(r.opt.Exchange, "direct", true, false, false, false, nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.raw.ExchangeDeclare(r.opt.Exchange, "direct", true, false, false, false, nil))
 			if _, err := r.raw.QueueDeclare(r.opt.Routing.Commands, true, false, false, false, args); err != nil {
 				t.Fatal(err)
 			}
@@ -133,9 +129,7 @@ func second(_ []broker.Change, err error) error { return err }
 func TestExchangeOfAnotherTypeIsRefused(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	if err := r.raw.ExchangeDeclare(r.opt.Exchange, "fanout", true, false, false, false, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.raw.ExchangeDeclare(r.opt.Exchange, "fanout", true, false, false, false, nil))
 	if err := r.broker(r.opt).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "type") {
 		t.Errorf("Run: %v, want an error about the type", err)
 	}

@@ -22,9 +22,7 @@ func (r *rabbit) fail(topic string) (restore func()) {
 	_, deleted := r.raw.QueueDelete(topic, false, false, false)
 	unbound := r.raw.QueueUnbind(reader, topic, r.opt.Exchange, nil)
 	_, declared := r.raw.QueueDeclare(topic, true, false, false, false, amqp.Table{"x-max-length": 1})
-	if err := errors.Join(deleted, unbound, declared); err != nil {
-		r.Fatal(err)
-	}
+	must(r, errors.Join(deleted, unbound, declared))
 	return func() {
 		_, deleted := r.raw.QueueDelete(topic, false, false, false)
 		if err := errors.Join(deleted, r.raw.QueueBind(reader, topic, r.opt.Exchange, false, nil)); err != nil {

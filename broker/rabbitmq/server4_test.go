@@ -95,9 +95,8 @@ func TestQuorumQueueRedeliversForEver(t *testing.T) {
 		var msg amqp.Delivery
 		until(t, "the message", func() (ok bool) {
 			var err error
-			if msg, ok, err = r.raw.Get(r.opt.Routing.Commands, false); err != nil {
-				t.Fatal(err)
-			}
+			msg, ok, err = r.raw.Get(r.opt.Routing.Commands, false)
+			must(t, err)
 			return ok
 		})
 		if err := msg.Nack(false, true); err != nil {
@@ -132,14 +131,10 @@ func cluster(t testing.TB, in store) (nodes []*own) {
 	first := serveOn(t, in)
 	nodes = append(nodes, first)
 	cookie, err := os.ReadFile(first.dir + "/.erlang.cookie")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 2 {
 		o := &own{TB: t, dir: t.TempDir(), port: freePort(t)}
-		if err := os.WriteFile(o.dir+"/.erlang.cookie", cookie, 0o400); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(o.dir+"/.erlang.cookie", cookie, 0o400))
 		o.start()
 		t.Cleanup(func() { o.Kill() })
 		o.ctl("stop_app")

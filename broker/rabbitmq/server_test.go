@@ -40,9 +40,7 @@ func serve(t testing.TB, settings ...string) *own {
 func freePort(t testing.TB) int {
 	t.Helper()
 	port, err := freeport.Find(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return port
 }
 
@@ -52,9 +50,7 @@ func (o *own) start() {
 	if errors.Is(err, rabbitd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
 		o.Skip("SKIPPED: ", err)
 	}
-	if err != nil {
-		o.Fatal(err)
-	}
+	must(o, err)
 	o.Server = s
 }
 
@@ -68,9 +64,7 @@ func (o *own) ctl(args ...string) string {
 func (o *own) tool(name string, args ...string) string {
 	o.Helper()
 	out, err := o.Tool(context.WithoutCancel(o.Context()), name, args...) // also in a cleanup
-	if err != nil {
-		o.Fatal(err)
-	}
+	must(o, err)
 	return out
 }
 
@@ -81,14 +75,11 @@ func (o *own) node() string { return fmt.Sprintf("timer-%d@localhost", o.port) }
 func (o *own) rabbit() *rabbit {
 	o.Helper()
 	conn, err := amqp.Dial(o.URL())
-	if err != nil {
-		o.Fatal(err)
-	}
+	must(o, err)
 	o.Cleanup(func() { conn.Close() })
 	r := &rabbit{TB: o, opt: rabbitmq.Options{URL: o.URL(), Routing: rabbitmq.DefaultRouting()}, declared: make(map[string]bool)}
-	if r.raw, err = conn.Channel(); err != nil {
-		o.Fatal(err)
-	}
+	r.raw, err = conn.Channel()
+	must(o, err)
 	return r
 }
 

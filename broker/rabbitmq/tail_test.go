@@ -25,9 +25,7 @@ func TestTailWhoseCallerIsGoneLeavesNoQueue(t *testing.T) {
 			t.Log("the server was faster")
 		}
 	}
-	if err := tail.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tail.Close())
 	rabbitmq.Answered(b)
 	until(t, "no queue that takes messages", func() bool {
 		return broker.NewWatermillPublisher(c.Publisher()).Publish(r.topic(), text("for no queue")) != nil

@@ -21,9 +21,7 @@ func (r *rabbit) secure(config func() *tls.Config) string {
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return config(), nil },
 	})
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	var work sync.WaitGroup
 	work.Go(func() {
 		for {
