@@ -39,9 +39,7 @@ func TestHostileTenantOnKafka(t *testing.T) {
 		t.Skip("SKIPPED: ", kafkanode.ErrNotInstalled)
 	}
 	c, err := kafkanode.Start(t.Context(), t.TempDir(), kafkanode.Guarded("service", attacker, victims))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(c.Kill)
 	admin := kadm.NewClient(client(t, c, "admin"))
 	permit := func(user, tenant string, who ...string) error {
@@ -94,9 +92,7 @@ func limit(t *testing.T, admin *kadm.Client) error {
 func client(t testing.TB, c *kafkanode.Cluster, user string, more ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append(append(c.As(user), kgo.MetadataMinAge(100*time.Millisecond)), more...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(cl.Close)
 	return cl
 }
@@ -105,9 +101,7 @@ func client(t testing.TB, c *kafkanode.Cluster, user string, more ...kgo.Opt) *k
 func (v *victim) read(in *kgo.Client) {
 	v.Helper()
 	v.due["first"] = time.Now().Add(time.Hour) // it is late: the consumer begins after it
-	if err := v.publish(scheduleOf(victims, "first", time.Now())); err != nil {
-		v.Fatal(err)
-	}
+	must(v, v.publish(scheduleOf(victims, "first", time.Now())))
 	for {
 		if records := in.PollFetches(v.Context()).Records(); len(records) > 0 || v.Context().Err() != nil {
 			v.got(records[0].Value)

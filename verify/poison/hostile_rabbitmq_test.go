@@ -32,41 +32,29 @@ type rabbitAttack struct {
 func TestHostileTenantOnRabbitMQ(t *testing.T) {
 	longtest.Skip(t, "starts a RabbitMQ server")
 	port, err := freeport.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server, err := rabbitd.Start(context.WithoutCancel(t.Context()), t.TempDir(), port)
 	if errors.Is(err, rabbitd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
 		t.Skip("SKIPPED: ", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(server.Kill)
 	page, err := rabbitd.ReadPage(filepath.Join(pages, "rabbitmq.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	user := func(tenant, who string) string {
 		t.Helper()
 		rule, err := page.Rule(who)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i, pattern := range rule.Patterns { // as the page says for this topic of commands
 			pattern = strings.ReplaceAll(pattern, `timer\.commands`, `svc\._\.timer`)
 			rule.Patterns[i] = strings.ReplaceAll(pattern, attacker, tenant)
 		}
 		name := "user-" + uuid.NewString()
 		address, err := server.AddUser(t.Context(), name, rule)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if who == "a producer" {
 			permit, err := page.TopicPermissions(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for i := range permit {
 				permit[i] = strings.ReplaceAll(permit[i], attacker, tenant)
 			}
@@ -78,9 +66,7 @@ func TestHostileTenantOnRabbitMQ(t *testing.T) {
 	}
 	v := newVictim(t, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+user("", "service, `provision: create`"), "TIMER_COMMANDS_TOPIC=svc.{tenant}.timer", "TIMER_RECEIPTS=true")
 	out := v.channel(user(victims, "a producer"))
-	if err := out.Confirm(false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, out.Confirm(false))
 	v.publish = func(body []byte) error {
 		confirm, err := out.PublishWithDeferredConfirm("svc.direct.commands", "svc."+victims+".timer", true, false, amqp.Publishing{Body: body, DeliveryMode: amqp.Persistent})
 		if err == nil && !confirm.Wait() {
@@ -102,33 +88,23 @@ func TestHostileTenantOnRabbitMQ(t *testing.T) {
 func (v *victim) channel(url string) *amqp.Channel {
 	v.Helper()
 	conn, err := amqp.Dial(url)
-	if err != nil {
-		v.Fatal(err)
-	}
+	must(v, err)
 	v.Cleanup(func() { conn.Close() })
 	ch, err := conn.Channel()
-	if err != nil {
-		v.Fatal(err)
-	}
+	must(v, err)
 	return ch
 }
 
 // consume has the victim get its events. The queue is there from its first event on.
 func (v *victim) consume(url string) {
 	v.Helper()
-	if err := v.publish(scheduleOf(victims, "first", time.Now())); err != nil {
-		v.Fatal(err)
-	}
+	must(v, v.publish(scheduleOf(victims, "first", time.Now())))
 	conn, err := amqp.Dial(url)
-	if err != nil {
-		v.Fatal(err)
-	}
+	must(v, err)
 	v.Cleanup(func() { conn.Close() })
 	for {
 		ch, err := conn.Channel()
-		if err != nil {
-			v.Fatal(err)
-		}
+		must(v, err)
 		events, err := ch.Consume("svc."+victims+".q", "", true, false, false, false, nil)
 		if err == nil {
 			<-events

@@ -51,8 +51,8 @@ func campaign(t *testing.T) (seed uint64, n int) {
 }
 
 // maxLate is how late a good message may fire while bad ones are about, on a
-// machine where the yardstick never takes longer than quick. What it takes
-// longer on a machine that is busy is added so many times: a message waits for
+// machine where no write to the disk takes longer than quick. What one takes
+// longer on a machine that is busy is added waits times: a message waits for
 // others at each of its steps, and they are as slow.
 const (
 	maxLate = time.Second
@@ -71,7 +71,7 @@ func TestPoisonHarmsNobody(t *testing.T) {
 	seed, n := campaign(t)
 	w := begin(t, commandsTopic)
 	attackers, producers := w.wires("attacker", 2), w.wires("producer", 1)
-	yardstick := w.measure()
+	disk := w.watchDisk()
 	began := time.Now()
 	attack(t, seed, n, attackers, producers[0])
 	t.Logf("sent in %v", time.Since(began).Round(time.Millisecond))
@@ -82,7 +82,7 @@ func TestPoisonHarmsNobody(t *testing.T) {
 		}
 	}
 	w.settle(all...)
-	slow := yardstick.read()
+	slow := disk()
 	t.Logf("all done after %v", time.Since(began).Round(time.Millisecond))
 	w.stop()
 	j := w.read()
@@ -106,7 +106,7 @@ func TestPoisonHarmsNobody(t *testing.T) {
 			refusals++
 		}
 	}
-	t.Logf("latest good message: %v, by the yardstick %v (%s); log of the service: %d lines", j.latest, slow, j.why, len(lines))
+	t.Logf("latest good message: %v, the slowest write of the disk %v (%s); log of the service: %d lines", j.latest, slow, j.why, len(lines))
 	if n := len(lines) - refusals; n > maxLines {
 		t.Errorf("%d lines in the log of the service: hostile messages must not fill it", n)
 	}
@@ -132,9 +132,7 @@ func (j *judge) complain(v *volley, err error) {
 func (w *world) wires(user string, n int) (all []*wire) {
 	for i := range n {
 		wire, err := dial(w.address, user, fmt.Sprint(user, i))
-		if err != nil {
-			w.Fatal(err)
-		}
+		must(w, err)
 		w.Cleanup(func() { _ = wire.conn.Close() })
 		all = append(all, wire)
 	}
@@ -216,9 +214,7 @@ func (w *world) settle(all ...*wire) {
 	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 	defer cancel()
 	s, err := w.js.Stream(ctx, stream)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	if err := pause.Until(ctx, func() (bool, error) {
 		info, err := s.Info(ctx, jetstream.WithSubjectFilter("svc.*.serviceCall"))
 		if err != nil || w.service.HasEnded() {

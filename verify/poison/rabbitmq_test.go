@@ -106,39 +106,29 @@ type rabbitWorld struct {
 func beginRabbitMQ(t *testing.T) *rabbitWorld {
 	t.Helper()
 	port, err := freeport.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server, err := crash.StartServer(context.WithoutCancel(t.Context()), crash.RabbitMQ, t.TempDir(), port)
 	if errors.Is(err, rabbitd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
 		t.Skip("SKIPPED: ", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = server.Kill() })
 	w := &rabbitWorld{world: &world{T: t}, letters: make(map[letter]int), events: make(map[key]want), made: make(map[letter]string), fired: make(map[key]bool)}
 	w.startService(append([]string{"TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL=" + crash.RabbitMQ.URL(port)}, unlimited...))
-	if w.conn, err = amqp.Dial(crash.RabbitMQ.URL(port)); err != nil {
-		t.Fatal(err)
-	}
+	w.conn, err = amqp.Dial(crash.RabbitMQ.URL(port))
+	must(t, err)
 	t.Cleanup(func() { w.conn.Close() })
 	t.Logf("RabbitMQ %v", w.conn.Properties["version"])
 	ch := w.channel()
 	queue, err := ch.QueueDeclare("", false, true, true, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tenant := range append(tenants[:], "_", "victim") {
 		for _, kind := range []string{".q", ".dlq"} {
-			if err := ch.QueueBind(queue.Name, "svc."+tenant+kind, "svc.direct", false, nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, ch.QueueBind(queue.Name, "svc."+tenant+kind, "svc.direct", false, nil))
 		}
 	}
-	if w.in, err = ch.Consume(queue.Name, "", true, true, false, false, nil); err != nil {
-		t.Fatal(err)
-	}
+	w.in, err = ch.Consume(queue.Name, "", true, true, false, false, nil)
+	must(t, err)
 	return w
 }
 
@@ -148,9 +138,7 @@ func (w *rabbitWorld) channel() *amqp.Channel {
 	if err == nil {
 		err = ch.Confirm(false)
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	return ch
 }
 

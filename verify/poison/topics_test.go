@@ -54,9 +54,7 @@ func TestTopicsDecideWhoseDeadLettersAre(t *testing.T) {
 			if reason != "" {
 				s.want.fate = deadLettered
 			}
-			if err := conn.fire(s); err != nil {
-				t.Fatal(err)
-			}
+			must(t, conn.fire(s))
 		}
 		for _, k := range kinds {
 			s := k.make(g)
@@ -71,9 +69,7 @@ func TestTopicsDecideWhoseDeadLettersAre(t *testing.T) {
 			}
 		}
 	}
-	if err := conn.wait(30 * time.Second); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.wait(30*time.Second))
 	w.settle(conn)
 	w.stop()
 	j := w.read()

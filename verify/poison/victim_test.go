@@ -50,13 +50,9 @@ type victim struct {
 func newVictim(t *testing.T, settings ...string) *victim {
 	t.Helper()
 	port, err := freeport.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	quotas := filepath.Join(t.TempDir(), "quotas.yaml")
-	if err := os.WriteFile(quotas, []byte("default: {live_timers: 100000, accept_rate: 500/s, over_quota: dead_letter}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(quotas, []byte("default: {live_timers: 100000, accept_rate: 500/s, over_quota: dead_letter}\n"), 0o600))
 	v := &victim{world: &world{T: t}, http: fmt.Sprintf("127.0.0.1:%d", port), due: make(map[string]time.Time), fired: make(map[string]string)}
 	v.startService(append(settings, "TIMER_HTTP_ADDR="+v.http, "TIMER_QUOTAS_FILE="+quotas))
 	return v
@@ -153,6 +149,8 @@ func (v *victim) got(body []byte) {
 	switch {
 	case err != nil || !ok || !asked || e.TenantID != victims:
 		v.Errorf("a forged event: %.300q, %v", body, err)
+	case at.Before(e.DueAt):
+		v.Errorf("%v fired early", e.Key)
 	case before != "" && before != e.ID:
 		v.Errorf("%v fired twice, as %s and %s", e.Key, before, e.ID)
 	case before == "":
@@ -186,38 +184,6 @@ func (v *victim) watchHealth(ctx context.Context) {
 			v.red = append(v.red, time.Now().Format(time.TimeOnly)+" "+said)
 			v.mu.Unlock()
 		}
-	}
-}
-
-// watchDisk writes to the disk now and then. The function that it returns says how long the
-// slowest write took, and how late it began: a machine that is busy is late by itself.
-func (v *victim) watchDisk() (worst func() time.Duration) {
-	v.Helper()
-	file, err := os.Create(filepath.Join(v.TempDir(), "yardstick"))
-	if err != nil {
-		v.Fatal(err)
-	}
-	stop, result := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		defer file.Close()
-		const pause = 20 * time.Millisecond
-		for slowest := time.Duration(0); ; {
-			began := time.Now()
-			select {
-			case <-stop:
-				result <- slowest
-				return
-			case <-time.After(pause):
-			}
-			if _, err := file.WriteAt(make([]byte, 4096), 0); err == nil {
-				_ = file.Sync()
-			}
-			slowest = max(slowest, time.Since(began)-pause)
-		}
-	}()
-	return func() time.Duration {
-		close(stop)
-		return <-result
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -38,13 +39,10 @@ func begin(t *testing.T, subject string, settings ...string) *world {
 	w := &world{T: t, subject: subject}
 	w.startBroker()
 	nc, err := nats.Connect(w.url("judge", "secret"), nats.MaxReconnects(-1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(nc.Close)
-	if w.js, err = jetstream.New(nc); err != nil {
-		t.Fatal(err)
-	}
+	w.js, err = jetstream.New(nc)
+	must(t, err)
 	w.startService(slices.Concat(unlimited, []string{"TIMER_BROKER=nats", "TIMER_BROKER_URL=" + w.url("service", "secret")}, settings))
 	return w
 }
@@ -77,9 +75,7 @@ func (w *world) startBroker() {
 func (w *world) start(opt *natsserver.Options) {
 	w.Helper()
 	broker, err := natsserver.NewServer(opt)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	go broker.Start()
 	w.Cleanup(func() {
 		broker.Shutdown()
@@ -98,14 +94,10 @@ func (w *world) startService(settings []string) {
 	if bin == "" {
 		bin, err = crash.Build(w.Context(), dir)
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	settings = append([]string{"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_UNKNOWN_TYPES=ignore"}, settings...)
 	w.service, err = crash.Start(context.WithoutCancel(w.Context()), bin, dir, settings, io.Discard, time.Now)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	w.Cleanup(func() {
 		if err := w.service.Kill(); err != nil {
 			w.Error(err)
@@ -114,9 +106,7 @@ func (w *world) startService(settings []string) {
 			w.Logf("the service ended with %v; the end of its log:\n%s", w.service.Err, w.service.Last(40))
 		}
 	})
-	if err := w.service.Await(w.Context(), time.Minute); err != nil {
-		w.Fatal(err)
-	}
+	must(w, w.service.Await(w.Context(), time.Minute))
 }
 
 // stop ends the service as an operator does. It must be the process that was started.
@@ -126,5 +116,42 @@ func (w *world) stop() {
 		w.Errorf("the service ended by itself: %v", w.service.Err)
 	} else if err := w.service.Stop(30 * time.Second); err != nil {
 		w.Errorf("the service ended with %v", err)
+	}
+}
+
+// watchDisk writes to the disk now and then. The function that it returns says how long the
+// slowest write took, and how late it began: a machine that is busy is late by itself.
+func (w *world) watchDisk() (worst func() time.Duration) {
+	w.Helper()
+	file, err := os.Create(filepath.Join(w.TempDir(), "yardstick"))
+	must(w, err)
+	stop, result := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		defer file.Close()
+		const pause = 20 * time.Millisecond
+		for slowest := time.Duration(0); ; {
+			began := time.Now()
+			select {
+			case <-stop:
+				result <- slowest
+				return
+			case <-time.After(pause):
+			}
+			if _, err := file.WriteAt(make([]byte, 4096), 0); err == nil {
+				_ = file.Sync()
+			}
+			slowest = max(slowest, time.Since(began)-pause)
+		}
+	}()
+	return func() time.Duration {
+		close(stop)
+		return <-result
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
