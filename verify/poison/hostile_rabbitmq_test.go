@@ -23,12 +23,11 @@ type rabbitAttack struct {
 	*victim
 	urls      []string
 	confirmed atomic.Int64 // messages of the flood
-	done      atomic.Int64 // attempts that the server has let pass
-	refused   atomic.Int64 // attempts that it has not
 }
 
-// TestHostileTenantOnRabbitMQ has a tenant attack another one, with the rules of
-// docs/brokers/rabbitmq.md for commands of each tenant.
+// TestHostileTenantOnRabbitMQ has a tenant use as much as it can, with the rules of
+// docs/brokers/rabbitmq.md for commands of each tenant. That it neither forges nor reads
+// what is of another one, the tests of the driver show.
 func TestHostileTenantOnRabbitMQ(t *testing.T) {
 	longtest.Skip(t, "starts a RabbitMQ server")
 	port, err := freeport.Find(t.Context())
@@ -80,8 +79,8 @@ func TestHostileTenantOnRabbitMQ(t *testing.T) {
 	for _, who := range []string{"a producer", "a consumer of a tenant", "a consumer of its receipts"} {
 		a.urls = append(a.urls, user(attacker, who))
 	}
-	v.suffers(a.flood, a.flood, a.forge, a.pry, a.useMuch)
-	t.Logf("%s sent %d commands; of its other attempts %d were let pass and %d refused", attacker, a.confirmed.Load(), a.done.Load(), a.refused.Load())
+	v.suffers(a.flood, a.flood, a.useMuch)
+	t.Logf("%s sent %d commands", attacker, a.confirmed.Load())
 }
 
 // channel opens a channel on a connection of its own.
@@ -123,34 +122,8 @@ func (v *victim) consume(url string) {
 	}
 }
 
-// try does something as each user, on a channel of its own.
-func (a *rabbitAttack) try(ctx context.Context, conns []*amqp.Connection, f func(*amqp.Channel) error) {
-	for i, conn := range conns {
-		if ctx.Err() != nil {
-			return
-		}
-		if conn.IsClosed() {
-			var err error
-			if conn, err = amqp.Dial(a.urls[i]); err != nil {
-				continue
-			}
-			conns[i] = conn
-		}
-		ch, err := conn.Channel()
-		if err != nil {
-			continue
-		}
-		if f(ch) == nil {
-			a.done.Add(1)
-		} else {
-			a.refused.Add(1)
-		}
-		_ = ch.Close() // the server may have closed it
-	}
-}
-
 // dial connects as each user.
-func (a *rabbitAttack) dial() (conns []*amqp.Connection, hangUp func()) {
+func (a *rabbitAttack) dial() (conns []*amqp.Connection) {
 	for _, url := range a.urls {
 		conn, err := amqp.Dial(url)
 		if err != nil {
@@ -159,11 +132,7 @@ func (a *rabbitAttack) dial() (conns []*amqp.Connection, hangUp func()) {
 		}
 		conns = append(conns, conn)
 	}
-	return conns, func() {
-		for _, conn := range conns {
-			_ = conn.Close()
-		}
-	}
+	return conns
 }
 
 // flood sends commands, valid and invalid, as fast as the server confirms them.
@@ -211,113 +180,12 @@ const (
 	flooded   = 50
 )
 
-// names are exchanges and queues of others.
-var (
-	rabbitExchanges = []string{"svc.direct.commands", "svc.direct", "", "amq.direct", "amq.topic", "amq.fanout", "amq.headers"}
-	rabbitQueues    = []string{"svc.globex.q", "svc.globex.receipts", "svc.globex.dlq", "svc._.dlq", "svc._.timer", "svc._.timer.owner"}
-	rabbitKeys      = append([]string{"svc.globex.timer", "svc.*.timer", "#"}, rabbitQueues...)
-)
-
-// forge publishes messages that look like those of the service, or like commands of globex.
-func (a *rabbitAttack) forge(ctx context.Context) {
-	conns, hangUp := a.dial()
-	defer hangUp()
-	for ctx.Err() == nil {
-		for _, exchange := range rabbitExchanges {
-			for _, key := range rabbitKeys {
-				for _, p := range []struct {
-					key     string
-					headers amqp.Table
-				}{{key, nil}, {"svc.acme.timer", amqp.Table{"CC": []any{key}}}, {"svc.acme.timer", amqp.Table{"BCC": []any{key}}}} {
-					a.try(ctx, conns, func(ch *amqp.Channel) error {
-						if err := ch.Confirm(false); err != nil {
-							return err
-						}
-						for _, body := range forgeries() {
-							confirm, err := ch.PublishWithDeferredConfirm(exchange, p.key, false, false, amqp.Publishing{Headers: p.headers, Body: body, Type: "DueTimeReached"})
-							if err != nil || !confirm.Wait() {
-								return errors.Join(errors.New("not confirmed"), err)
-							}
-						}
-						return nil
-					})
-				}
-			}
-		}
-	}
-}
-
-// pry tries to read, bind, declare, empty and delete what is not for acme.
-func (a *rabbitAttack) pry(ctx context.Context) {
-	conns, hangUp := a.dial()
-	defer hangUp()
-	table := amqp.Table{}
-	for ctx.Err() == nil {
-		for _, queue := range rabbitQueues {
-			for _, f := range []func(*amqp.Channel) error{
-				func(ch *amqp.Channel) error { return a.get(ch, queue) },
-				func(ch *amqp.Channel) error {
-					_, err := ch.Consume(queue, "", false, true, false, false, nil)
-					return err
-				},
-				func(ch *amqp.Channel) error { _, err := ch.QueuePurge(queue, false); return err },
-				func(ch *amqp.Channel) error { _, err := ch.QueueDelete(queue, false, false, false); return err },
-				func(ch *amqp.Channel) error {
-					_, err := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-max-length": 1})
-					return err
-				},
-			} {
-				a.try(ctx, conns, f)
-			}
-		}
-		for _, exchange := range rabbitExchanges {
-			for _, key := range rabbitKeys {
-				a.try(ctx, conns, func(ch *amqp.Channel) error {
-					q, err := ch.QueueDeclare("", false, true, true, false, nil)
-					if err == nil {
-						err = ch.QueueBind(q.Name, key, exchange, false, nil)
-					}
-					if err != nil {
-						return err
-					}
-					in, err := ch.Consume(q.Name, "", true, true, false, false, nil)
-					select {
-					case d := <-in:
-						a.hears(d.RoutingKey + ": " + string(d.Body))
-					case <-time.After(time.Second):
-					}
-					return err
-				})
-				a.try(ctx, conns, func(ch *amqp.Channel) error { return ch.QueueBind("svc.acme.q", key, exchange, false, table) })
-				a.try(ctx, conns, func(ch *amqp.Channel) error { return ch.ExchangeBind(exchange, key, "svc.direct", false, table) })
-				a.try(ctx, conns, func(ch *amqp.Channel) error { return ch.QueueUnbind("svc._.timer", key, exchange, table) })
-			}
-			a.try(ctx, conns, func(ch *amqp.Channel) error { return ch.ExchangeDelete(exchange, false, false) })
-			a.try(ctx, conns, func(ch *amqp.Channel) error {
-				return ch.ExchangeDeclare(exchange+".x", "fanout", true, false, false, false, table)
-			})
-		}
-	}
-}
-
-// get notes the messages of a queue.
-func (a *rabbitAttack) get(ch *amqp.Channel, queue string) error {
-	for {
-		in, ok, err := ch.Get(queue, true)
-		if err != nil || !ok {
-			return err
-		}
-		a.hears(in.RoutingKey + ": " + string(in.Body))
-	}
-}
-
 // useMuch opens connections and channels, and takes its own events without ever acking them.
 func (a *rabbitAttack) useMuch(ctx context.Context) {
 	for ctx.Err() == nil {
 		var conns []*amqp.Connection
 		for range 20 {
-			some, _ := a.dial()
-			conns = append(conns, some...)
+			conns = append(conns, a.dial()...)
 		}
 		for _, conn := range conns {
 			for range 20 {
