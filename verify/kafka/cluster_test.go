@@ -51,14 +51,10 @@ type lab struct {
 func open(t *testing.T) *lab {
 	t.Helper()
 	c, err := kafkanode.Start(t.Context(), t.ArtifactDir(), kafkanode.Options{Nodes: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(c.Kill)
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.URL(), ",")...), kgo.MetadataMinAge(100*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(client.Close)
 	return &lab{Cluster: c, client: client, admin: kadm.NewClient(client)}
 }
@@ -68,37 +64,29 @@ type trouble struct {
 	name  string
 	times int
 	harm  func(*lab, context.Context, crash.Hands) error
-
-	// known says why a run is known to fail today. It is still judged: the failure is in the
-	// report, and only the exit code does not tell of it.
-	known string
 }
 
 var troubles = []trouble{
-	{"a broker is killed, and comes back", 3, (*lab).killBroker, ""},
-	{"the controller is killed, and comes back", 3, (*lab).killController, ""},
-	{"leaders move", 5, (*lab).moveLeaders, ""},
-	{"partitions are raised from 12 to 24", 1, (*lab).addPartitions, ""},
-	{"the commands topic is deleted and made again", 1, (*lab).remakeTopic, ""},
-	{"records below the position are deleted", 3, (*lab).deleteHandled, ""},
-	{"records above the position are deleted", 1, (*lab).deleteUnread, ""},
-	{"the group is reset to the beginning", 2, (*lab).resetToStart, ""},
-	{"the group is reset to the end", 1, (*lab).resetToEnd, ""},
-	{"a transaction hangs", 2, (*lab).hangTransaction, ""},
-	{"quotas throttle the service", 1, (*lab).throttle, ""},
+	{"a broker is killed, and comes back", 3, (*lab).killBroker},
+	{"the controller is killed, and comes back", 3, (*lab).killController},
+	{"leaders move", 5, (*lab).moveLeaders},
+	{"partitions are raised from 12 to 24", 1, (*lab).addPartitions},
+	{"the commands topic is deleted and made again", 1, (*lab).remakeTopic},
+	{"records below the position are deleted", 3, (*lab).deleteHandled},
+	{"records above the position are deleted", 1, (*lab).deleteUnread},
+	{"the group is reset to the beginning", 2, (*lab).resetToStart},
+	{"the group is reset to the end", 1, (*lab).resetToEnd},
+	{"a transaction hangs", 2, (*lab).hangTransaction},
+	{"quotas throttle the service", 1, (*lab).throttle},
 }
 
 // TestServiceOnACluster runs each case under 300 commands a second.
 func TestServiceOnACluster(t *testing.T) {
 	needsKafka(t)
 	bin, err := crash.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	version, err := kafkanode.Fetch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	l := open(t)
 	table := []string{"Apache Kafka " + version + ", three brokers: case | lost | early | second ids | other violations | p99 ms | p99 of those due while it was up, ms"}
 	defer func() { t.Log(strings.Join(table, "\n")) }()
@@ -128,9 +116,6 @@ func TestServiceOnACluster(t *testing.T) {
 				t.Error(err)
 			case report.Fired == 0 || report.Kills != tr.times:
 				t.Errorf("%d timers fired, and it happened %d times: not much of a test", report.Fired, report.Kills)
-			case wrong > 0 && tr.known != "":
-				table = append(table, fmt.Sprintf("  KNOWN FAILURE, %d violations: %s", wrong, tr.known))
-				t.Logf("KNOWN FAILURE, %d violations: %s", wrong, tr.known)
 			case wrong > 0:
 				t.Errorf("%d violations, see above", wrong)
 			}
