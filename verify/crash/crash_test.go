@@ -47,9 +47,7 @@ func logRun(t *testing.T, opt Options) (Report, error) {
 func script(t *testing.T, line string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "service")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+line+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+line+"\n"), 0o700))
 	return path
 }
 
@@ -58,9 +56,7 @@ func script(t *testing.T, line string) string {
 func careless(t *testing.T, how string) string {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return script(t, `if [ "$1" = backup ]; then echo copy > "$2"; exit; fi
 export `+forgetfulEnv+"="+how+"; exec "+strconv.Quote(self)+` "$@"`)
 }
@@ -87,9 +83,7 @@ func TestConvictsABrokenService(t *testing.T) {
 		t.Run(string(tt.mode)+" "+tt.how, func(t *testing.T) {
 			t.Parallel()
 			r, err := logRun(t, Options{Bin: careless(t, tt.how), Mode: tt.mode, Kills: tt.kills, Seed: 1, Settle: 5 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, rule := range tt.guilty {
 				if r.Count(rule) == 0 {
 					t.Errorf("nothing is %s", rule)

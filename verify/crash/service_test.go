@@ -52,9 +52,7 @@ func keepsPromises(t *testing.T, tag string, runs ...Options) {
 	}
 	t.Parallel()
 	bin, err := Build(t.Context(), t.TempDir(), tag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The binary that ships does not know the variable that names a step.
 	if text, err := os.ReadFile(bin); err != nil || strings.Contains(string(text), stepEnv) != (tag == stepTag) {
 		t.Errorf("the service knows failpoints, or does not with the tag %q (%v)", tag, err)

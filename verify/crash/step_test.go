@@ -45,9 +45,7 @@ func TestStepsAreThoseOfTheService(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	slices.Sort(inCode)
 	inCode = slices.Compact(inCode) // one step may be passed on several ways
 	inTable := slices.Sorted(slices.Values(Steps()))
@@ -88,9 +86,7 @@ func TestReportsAStepThatIsNotReached(t *testing.T) {
 		Bin: bin, Mode: Step, Steps: []string{"acked", "draining"}, Kills: 3, Seed: 1,
 		Settle: time.Second, stepTimeout: time.Second,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r.Count(history.Unreached) != 1 || r.Kills != 0 || len(r.Steps) != 2 {
 		t.Errorf("%d of 1 steps not reached, %d kills, report of %d steps, want 2", r.Count(history.Unreached), r.Kills, len(r.Steps))
 	}

@@ -97,9 +97,7 @@ func diskReadOnly(t *testing.T) fault {
 		environ: []string{"TIMER_BROKER=gochannel", inFile(dir)},
 		harm: func(*service) {
 			mounts, err := os.ReadFile("/proc/mounts")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			before, _, _ := strings.Cut(string(mounts), " "+dir+" ")
 			device := filepath.Base(before[strings.LastIndexByte(before, '\n')+1:])
 			if err := os.WriteFile(filepath.Join("/sys/fs/ext4", device, "trigger_fs_error"), []byte("a test"), 0); err != nil {

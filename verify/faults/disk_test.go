@@ -39,9 +39,7 @@ func (d *disk) filler() string { return filepath.Join(d.dir, "filler") }
 func (d *disk) fill() {
 	d.t.Helper()
 	f, err := os.Create(d.filler())
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	check(d.t, err)
 	defer f.Close()
 	for size := 1 << 20; size > 0; {
 		n, err := f.Write(make([]byte, size))
@@ -59,9 +57,7 @@ func (d *disk) fill() {
 // free frees the disk again.
 func (d *disk) free() {
 	d.t.Helper()
-	if err := os.Remove(d.filler()); err != nil {
-		d.t.Fatal(err)
-	}
+	check(d.t, os.Remove(d.filler()))
 }
 
 // fullFor is how long a disk stays full.

@@ -29,9 +29,7 @@ func TestFileIsTakenAway(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			w, path := open(t, inFile(dir)), database(dir)
-			if err := test.harm(path); err != nil {
-				t.Fatal(err)
-			}
+			check(t, test.harm(path))
 			harmed := time.Now()
 			noticed := w.service.says("a part of the application ended", harmed, 10*time.Second).At.Sub(harmed)
 			if noticed > time.Second+grace {
@@ -47,9 +45,7 @@ func TestFileIsTakenAway(t *testing.T) {
 				w.stopProducing()
 				return
 			}
-			if err := test.repair(path); err != nil {
-				t.Fatal(err)
-			}
+			check(t, test.repair(path))
 			w.service.start()
 			w.goesOn(50)
 			w.settle(90 * time.Second)

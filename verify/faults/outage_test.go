@@ -21,9 +21,8 @@ func TestBrokerIsUnreachable(t *testing.T) {
 	long := 30 * time.Second
 	if text := os.Getenv(outageFor); text != "" {
 		var err error
-		if long, err = time.ParseDuration(text); err != nil {
-			t.Fatal(err)
-		}
+		long, err = time.ParseDuration(text)
+		check(t, err)
 	}
 	w := open(t, inFile(t.TempDir()))
 	before := w.service.measure()

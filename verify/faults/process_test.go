@@ -67,21 +67,21 @@ func (s *service) says(text string, since time.Time, within time.Duration) (foun
 }
 
 // signal sends the process a signal.
-func (s *service) signal(sig syscall.Signal) { check(s.T, s.Process.Signal(sig)) }
+func (s *service) signal(sig syscall.Signal) { check(s, s.Process.Signal(sig)) }
 
 // kill kills the process, which must not have ended by itself.
 func (s *service) kill() {
 	s.T.Helper()
-	check(s.T, s.Process.Kill())
+	check(s, s.Process.Kill())
 	if !s.Killed() {
 		s.Errorf("the service ended by itself: %v", s.Err)
 	}
 }
 
 // stop has the process end in its own time, which must be a clean stop.
-func (s *service) stop() { check(s.T, s.Process.Stop(time.Minute)) }
+func (s *service) stop() { check(s, s.Process.Stop(time.Minute)) }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ var more = size{50, 32 << 20}
 func (s *service) measure() (is size) {
 	s.T.Helper()
 	response, err := http.Get(s.url + "/metrics")
-	check(s.T, err)
+	check(s, err)
 	defer response.Body.Close()
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
 		var n float64

@@ -45,9 +45,7 @@ func (s *service) ask() *health {
 	ctx, cancel := context.WithTimeout(s.Context(), askFor)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/readyz", nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	check(s, err)
 	r.Header.Set("Accept", "application/json")
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {

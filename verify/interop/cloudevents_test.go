@@ -69,13 +69,9 @@ func TestSDKReadsOurEvents(t *testing.T) {
 		}
 		// An event which was read and written again with the SDK says the same.
 		again, err := json.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		before, err := envelope.Decode(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		after, err := envelope.Decode(again)
 		if err != nil {
 			t.Fatalf("%v, in %s", err, again)
@@ -104,9 +100,7 @@ func TestDecoderReadsCommandsOfTheSDK(t *testing.T) {
 	full.CorrelationID, full.Trace = "req-7", trace
 	p := payload{command.TenantID, command.ServiceCallID, due}
 	text, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, test := range map[string]struct {
 		change func(*event.Event)
 		data   any
@@ -131,16 +125,12 @@ func TestDecoderReadsCommandsOfTheSDK(t *testing.T) {
 		e.SetTime(evening.In(time.FixedZone("", 5*60*60)))
 		e.SetDataContentType(event.ApplicationJSON)
 		test.change(&e)
-		if err := e.SetData(e.DataContentType(), test.data); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.SetData(e.DataContentType(), test.data))
 		if err := e.Validate(); err != nil {
 			t.Fatalf("%s: the SDK finds its own event invalid: %v", name, err)
 		}
 		body, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m, err := envelope.Decode(body)
 		if err != nil {
 			t.Fatalf("%s: %v, in %s", name, err, body)

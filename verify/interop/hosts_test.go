@@ -124,26 +124,18 @@ func ofEnt() host {
 func TestLibrariesOfHosts(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), pgtest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer pool.Close()
 	db := stdlib.OpenDBFromPool(pool)
 	if _, err := db.ExecContext(t.Context(), `CREATE TABLE orders (id TEXT PRIMARY KEY, state TEXT NOT NULL)`); err != nil {
 		t.Fatal(err)
 	}
-	if err := postgres.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	must(t, postgres.Migrate(t.Context(), db))
 	g, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: db}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hosts := map[string]host{"sqlx": ofSqlx(sqlx.NewDb(db, "pgx")), "gorm": ofGorm(g), "ent": ofEnt()}
 	a, err := app.New(postgres.New(db, postgres.Options{}), nil, slog.New(slog.DiscardHandler), app.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended := make(chan error, len(hosts))
 	for name, h := range hosts {
 		a.Timers().OnDueTx(name+"-", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
@@ -175,13 +167,9 @@ func TestLibrariesOfHosts(t *testing.T) {
 		t.Error(err)
 	}
 	rows := 0
-	if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM orders WHERE state = 'ended' AND id LIKE '%-booked'`).Scan(&rows); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM orders WHERE state = 'ended' AND id LIKE '%-booked'`).Scan(&rows))
 	total := 0
-	if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM orders`).Scan(&total); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM orders`).Scan(&total))
 	if rows != len(hosts) || total != len(hosts) {
 		t.Errorf("%d orders are ended and %d are there, want %d of both", rows, total, len(hosts))
 	}

@@ -49,14 +49,10 @@ func folder(t *testing.T, of string) string {
 	defer installing.Unlock()
 	to := filepath.Join(temporary, "node-"+filepath.Base(of))
 	if _, err := os.Stat(filepath.Join(to, "node_modules")); err != nil {
-		if err := os.MkdirAll(to, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(to, 0o700))
 		for _, name := range []string{"package.json", "package-lock.json"} {
 			content, err := os.ReadFile(filepath.Join(of, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			write(t, to, name, string(content))
 		}
 		cmd := exec.CommandContext(t.Context(), npm, "ci", "--no-audit", "--no-fund")
@@ -66,9 +62,7 @@ func folder(t *testing.T, of string) string {
 		}
 	}
 	dir, err := os.MkdirTemp(to, "programs-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dir
 }
 
@@ -81,9 +75,7 @@ func serveIn(t *testing.T, dir string, settings ...string) map[string]string {
 	t.Helper()
 	settings = append([]string{"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db")}, settings...)
 	p, err := crash.Start(context.WithoutCancel(t.Context()), binary(t), dir, settings, io.Discard, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := p.Stop(time.Minute); err != nil {
 			t.Errorf("the service ended with %v", err)
@@ -92,9 +84,7 @@ func serveIn(t *testing.T, dir string, settings ...string) map[string]string {
 			t.Logf("log of the service:\n%s", p.Last(100))
 		}
 	})
-	if err := p.Await(t.Context(), time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Await(t.Context(), time.Minute))
 	printed := make(map[string]string)
 	for _, l := range p.Lines() {
 		word, text, _ := strings.Cut(l.Text, " ")
@@ -117,9 +107,7 @@ func api(printed map[string]string) string {
 func asOwner(t *testing.T, dir, address string) string {
 	t.Helper()
 	secret, err := os.ReadFile(filepath.Join(dir, "timers.nats", "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.Replace(address, "://", "://timer-service:"+strings.TrimSpace(string(secret))+"@", 1)
 }
 
@@ -127,16 +115,12 @@ func asOwner(t *testing.T, dir, address string) string {
 func startBroker(t *testing.T, kind crash.Kind) string {
 	t.Helper()
 	port, err := freeport.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := crash.StartServer(context.WithoutCancel(t.Context()), kind, t.TempDir(), port)
 	if errors.Is(err, rabbitd.ErrNotInstalled) {
 		missing(t, "%v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = b.Kill() }) // fails only if it has ended
 	return kind.URL(port)
 }
@@ -145,9 +129,7 @@ func startBroker(t *testing.T, kind crash.Kind) string {
 func binary(t *testing.T) string {
 	t.Helper()
 	bin, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return bin
 }
 
@@ -166,4 +148,11 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	_ = os.RemoveAll(temporary)
 	os.Exit(code)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

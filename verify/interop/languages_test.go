@@ -103,9 +103,7 @@ func (s site) run(t *testing.T, dir, file string) {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "BROKER="+s.address)
 	p, err := crash.StartCommand(cmd, io.Discard, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = p.Kill() }() // fails only if it has ended
 
 	var order string
@@ -134,9 +132,7 @@ func (s site) run(t *testing.T, dir, file string) {
 	left := 0
 	if s.onlyWaiting {
 		left = 1
-		if err := p.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Kill())
 	}
 	await(t, p, "acks of what was handled", func([]string) bool { return s.unacked(t, how.consumer) <= left })
 }
@@ -286,8 +282,6 @@ func get(t *testing.T, file, name string, args ...string) {
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	name = filepath.Join(dir, name)
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }

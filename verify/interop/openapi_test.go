@@ -16,9 +16,7 @@ func TestGeneratedClient(t *testing.T) {
 	dir := folder(t, ".")
 	for _, name := range []string{"../../docs/openapi.json", "client.ts"} {
 		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		write(t, dir, filepath.Base(name), string(content))
 	}
 	write(t, dir, "openapi-ts.config.mjs", `export default { input: "openapi.json", output: { path: "client", importFileExtension: ".js" } };`)

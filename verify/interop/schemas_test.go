@@ -173,14 +173,10 @@ func TestExamplesOfTheSchemasAreTaken(t *testing.T) {
 func TestAsyncAPIDocument(t *testing.T) {
 	t.Parallel()
 	specification, err := os.ReadFile(filepath.Join(folder(t, "."), installed("@asyncapi/specs/schemas/3.0.0-without-$id.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	validator := compileSchema("asyncapi-3.0.0", specification)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.AsyncAPI()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := validator.Validate(document); err != nil {
 		t.Errorf("%#v", err)
 	}

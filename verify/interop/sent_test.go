@@ -109,9 +109,7 @@ func readDocument(t *testing.T, api, server string) *document {
 	d := &document{T: t, api: api, server: server, compiler: jsonschema.NewCompiler(), seen: make(map[string]bool)}
 	d.compiler.UseLoader(servedLoader{d})
 	var parsed struct{ Channels map[string]documentChannel }
-	if err := json.Unmarshal(d.get("/asyncapi.json"), &parsed); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(d.get("/asyncapi.json"), &parsed))
 	d.channels = parsed.Channels
 	return d
 }
@@ -126,13 +124,9 @@ func (s servedLoader) Load(url string) (any, error) {
 func (d *document) get(path string) []byte {
 	d.Helper()
 	request, err := http.NewRequestWithContext(d.Context(), http.MethodGet, d.api+path, nil)
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
@@ -165,9 +159,7 @@ func (d *document) check(m wire) {
 		return // its body is that of the original
 	}
 	body, err := jsonschema.UnmarshalJSON(strings.NewReader(m.body))
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 	for _, at := range []string{"/asyncapi.json" + message + "/payload", "/schemas/" + name} {
 		d.valid(at, body)
 		for field := range body.(map[string]any) {
@@ -201,9 +193,7 @@ func (d *document) channel(m wire) documentChannel {
 func (d *document) compile(at string) *jsonschema.Schema {
 	d.Helper()
 	schema, err := d.compiler.Compile(d.api + at)
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 	return schema
 }
 

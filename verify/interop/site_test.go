@@ -19,13 +19,9 @@ func openNATS(t *testing.T, dir string) site {
 	t.Helper()
 	servers := t.TempDir()
 	program, err := natsd.Build(t.Context(), servers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cluster, err := natsd.Start(t.Context(), program, servers, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = cluster.Close() })
 	serveIn(t, dir, "TIMER_BROKER=nats", "TIMER_BROKER_URL="+cluster.URL())
 	c := connectNATS(t, cluster.URL())
@@ -41,9 +37,7 @@ func openNATS(t *testing.T, dir string) site {
 		unacked: func(t *testing.T, name string) int {
 			t.Helper()
 			consumer, err := c.js.Consumer(t.Context(), "svc", name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			info := consumer.CachedInfo()
 			return int(info.NumPending) + info.NumAckPending
 		},
@@ -69,17 +63,13 @@ func useRabbitMQ(t *testing.T, dir, url string) site {
 	t.Helper()
 	serveIn(t, dir, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+url)
 	conn, err := amqp.Dial(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() }) // nothing is under way
 	channel, err := conn.Channel()
 	if err == nil {
 		err = channel.Confirm(false)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	version, _ := conn.Properties["version"].(string)
 	return site{
 		address: strings.TrimSuffix(url, "/"), // for Java's client the slash names a virtual host ""
@@ -90,17 +80,13 @@ func useRabbitMQ(t *testing.T, dir, url string) site {
 			if err == nil {
 				_, err = confirm.WaitContext(t.Context())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		},
 		onlyWaiting: true,
 		unacked: func(t *testing.T, _ string) int {
 			t.Helper()
 			q, err := channel.QueueDeclarePassive("svc.acme.q", true, false, false, false, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return q.Messages + 2*q.Consumers // until the broker notices that the program has ended, it keeps what that has not acked
 		},
 	}
@@ -116,9 +102,7 @@ func openKafka(t *testing.T, dir string) site {
 			missing(t, "%v", err)
 		}
 		nodes, err := kafkanode.Start(t.Context(), t.TempDir(), kafkanode.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(nodes.Kill)
 		address = nodes.URL()
 	} else {
@@ -133,9 +117,7 @@ func openKafka(t *testing.T, dir string) site {
 		publish: func(t *testing.T, body string) {
 			t.Helper()
 			r := &kgo.Record{Topic: "service.events", Key: []byte("acme.order"), Value: []byte(body)}
-			if err := client.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, client.ProduceSync(t.Context(), r).FirstErr())
 		},
 		unacked: func(t *testing.T, group string) int {
 			t.Helper()
@@ -143,9 +125,7 @@ func openKafka(t *testing.T, dir string) site {
 			if err == nil {
 				err = lags.Error()
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return int(lags[group].Lag.Total())
 		},
 	}

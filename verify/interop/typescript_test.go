@@ -39,9 +39,7 @@ func TestClientForTypeScript(t *testing.T) {
 func typeScript(t *testing.T, file string) []string {
 	t.Helper()
 	program, err := os.ReadFile(filepath.Join(typeScriptPrograms, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	node, dir, packed := need(t, "node"), folder(t, "."), packClient(t)
 	client := filepath.Join(dir, "..", "node_modules", "@event-service-agent", "timer-client")
 	get(t, client, need(t, "npm"), "install", "--no-save", "--no-audit", "--no-fund", "--prefix", filepath.Dir(dir), filepath.Join(packed, "packed.tgz"))
@@ -66,15 +64,11 @@ func packClient(t *testing.T) string {
 		if _, err := os.Stat(to); err == nil {
 			continue
 		}
-		if err := os.CopyFS(to, os.DirFS(filepath.Join("..", "..", filepath.FromSlash(name)))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.CopyFS(to, os.DirFS(filepath.Join("..", "..", filepath.FromSlash(name)))))
 	}
 	for _, name := range []string{"package.json", "package-lock.json", "tsconfig.json", "README.md", "LICENSE"} {
 		content, err := os.ReadFile(filepath.Join("..", "..", "clients", "typescript", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		write(t, dir, name, string(content))
 	}
 	installing.Unlock()

@@ -32,14 +32,10 @@ type natsWire struct{ js jetstream.JetStream }
 func connectNATS(t *testing.T, url string) natsWire {
 	t.Helper()
 	nc, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return natsWire{js}
 }
 
@@ -58,13 +54,9 @@ func (c natsWire) send(t *testing.T, body string, headers map[string]string) {
 func (c natsWire) receive(t *testing.T, topic string, n int) (all []wire) {
 	t.Helper()
 	consumer, err := c.js.OrderedConsumer(t.Context(), "svc", jetstream.OrderedConsumerConfig{FilterSubjects: []string{topic}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	messages, err := consumer.Messages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer messages.Stop()
 	for range n {
 		m, err := messages.Next(jetstream.NextMaxWait(receiveTimeout))
@@ -85,9 +77,7 @@ type kafkaWire struct{ address string }
 func (c kafkaWire) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.address), kgo.MetadataMinAge(100*time.Millisecond))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(client.Close)
 	return client
 }
@@ -98,9 +88,7 @@ func (c kafkaWire) send(t *testing.T, body string, headers map[string]string) {
 	for name, value := range headers {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
-	if err := c.client(t).ProduceSync(t.Context(), r).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.client(t).ProduceSync(t.Context(), r).FirstErr())
 }
 
 func (c kafkaWire) receive(t *testing.T, topic string, n int) (all []wire) {

@@ -111,12 +111,8 @@ func (r *run) live(kill bool) (killed bool) {
 	cmd.Env = append(os.Environ(), databaseEnv+"="+r.path)
 	cmd.Stderr, cmd.Stdin = os.Stderr, strings.NewReader(numbers.String())
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		r.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		r.Fatal(err)
-	}
+	check(r, err)
+	check(r, cmd.Start())
 	open := false // whether a transaction began last
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		word, text, _ := strings.Cut(lines.Text(), " ")
@@ -198,9 +194,7 @@ func (r *run) counts(query string) map[string]int {
 func (r *run) query(text string, each func(*sql.Rows) error) {
 	r.Helper()
 	db, err := openShop(r.Context(), r.path)
-	if err != nil {
-		r.Fatal(err)
-	}
+	check(r, err)
 	defer db.Close()
 	rows, err := db.QueryContext(r.Context(), text)
 	if err != nil {
@@ -208,11 +202,7 @@ func (r *run) query(text string, each func(*sql.Rows) error) {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := each(rows); err != nil {
-			r.Fatal(err)
-		}
+		check(r, each(rows))
 	}
-	if err := rows.Err(); err != nil {
-		r.Fatal(err)
-	}
+	check(r, rows.Err())
 }

@@ -73,7 +73,7 @@ func TestOneProcessAFile(t *testing.T) {
 	refused(t, shopAt(path), fmt.Sprintf("pid %d on ", service.PID()))
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

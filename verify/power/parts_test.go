@@ -12,16 +12,12 @@ import (
 func TestFrozenProcessIsSeenStopped(t *testing.T) {
 	t.Parallel()
 	w, err := startWriter(t.Context(), filepath.Join(t.TempDir(), "records"), "no")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Kill()
 	if stopped, err := isStopped(w.PID()); stopped || err != nil {
 		t.Errorf("before: stopped %v, error %v", stopped, err)
 	}
-	if err := freeze(t.Context(), []int{w.PID()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, freeze(t.Context(), []int{w.PID()}))
 	if stopped, err := isStopped(w.PID()); !stopped || err != nil {
 		t.Errorf("after: stopped %v, error %v", stopped, err)
 	}
@@ -45,9 +41,7 @@ func TestCountsIntactRecords(t *testing.T) {
 		"one twice":       {slices.Concat(record(1), record(1)), 1},
 	} {
 		file := filepath.Join(t.TempDir(), "records")
-		if err := os.WriteFile(file, tt.text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, tt.text, 0o600))
 		if got, err := intact(file); got != tt.want || err != nil {
 			t.Errorf("%s: %d records, error %v, want %d", name, got, err, tt.want)
 		}

@@ -55,9 +55,7 @@ func TestControls(t *testing.T) {
 	needPower(t)
 	t.Parallel()
 	r, err := Control(t.Context(), Options{Now: time.Now, Cuts: 3, Seed: 1, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%+v", r)
 	if err := r.Void(); err != nil {
 		t.Error(err)
@@ -70,9 +68,7 @@ func TestServiceOutlivesPowerCuts(t *testing.T) {
 	needPower(t)
 	t.Parallel()
 	bin, err := crash.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cases := []Options{{Mode: crash.Power}, {Mode: crash.Power, Relaxed: true}, {Mode: crash.PowerEmbedded}}
 	reports, errs := make([]crash.Report, len(cases)), make([]error, len(cases))
 	var runs sync.WaitGroup // all at once: they wait most of the time, and subtests wait for a processor
@@ -111,9 +107,7 @@ func TestDiskIsTakenOutWhateverHappens(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	bin := filepath.Join(dir, "service")
 	script := "#!/bin/sh\nexec 3>\"$TIMER_DB_PATH\"\nexec sleep 600\n"
-	if err := os.WriteFile(bin, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(bin, []byte(script), 0o700))
 	time.AfterFunc(time.Second, cancel)
 	r, err := Run(ctx, Options{Now: time.Now, Bin: bin, Mode: crash.Power, Cuts: 1, Dir: dir})
 	if err == nil || r.Error == "" {
@@ -125,16 +119,12 @@ func TestDiskIsTakenOutWhateverHappens(t *testing.T) {
 		t.Errorf("the report does not say that it proves nothing:\n%s", &text)
 	}
 	mounts, err := os.ReadFile("/proc/mounts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if strings.Contains(string(mounts), dir) {
 		t.Errorf("something is still mounted below %s:\n%s", dir, mounts)
 	}
 	backing, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range backing {
 		if text, err := os.ReadFile(name); err == nil && strings.Contains(string(text), dir) {
 			t.Errorf("%s is still attached: %s", name, text)
@@ -151,9 +141,7 @@ func TestLeaksPiecesOfWhatWasNotSynced(t *testing.T) {
 	needPower(t)
 	t.Parallel()
 	d, err := newDisk(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
 		if err := d.close(); err != nil {
 			t.Error(err)
@@ -162,24 +150,14 @@ func TestLeaksPiecesOfWhatWasNotSynced(t *testing.T) {
 	const files, pages = 40, 50
 	name := func(i int) string { return filepath.Join(d.dir, fmt.Sprintf("file-%d", i)) }
 	for i := range files {
-		if err := os.WriteFile(name(i), bytes.Repeat([]byte{1}, pages*pageBytes), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name(i), bytes.Repeat([]byte{1}, pages*pageBytes), 0o600))
 	}
 	const seed = 1
 	t.Logf("seed %d", seed)
-	if err := d.leak(rand.New(rand.NewPCG(seed, 0))); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.commitJournal(); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.cut(); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.restore(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.leak(rand.New(rand.NewPCG(seed, 0))))
+	must(t, d.commitJournal())
+	must(t, d.cut())
+	must(t, d.restore(t.Context()))
 	var whole, torn, gone int
 	for i := range files {
 		text, err := os.ReadFile(name(i))
@@ -198,4 +176,11 @@ func TestLeaksPiecesOfWhatWasNotSynced(t *testing.T) {
 		t.Errorf("of %d files %d are whole, %d are torn and %d are gone, want some torn and some gone", files, whole, torn, gone)
 	}
 	t.Logf("of %d files %d are whole, %d are torn and %d are gone", files, whole, torn, gone)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -29,9 +29,7 @@ func both(t *testing.T, texts ...string) []Verdict {
 		}
 		firsts = append(firsts, v)
 		files = append(files, filepath.Join(t.TempDir(), "history.jsonl"))
-		if err := os.WriteFile(files[i], []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(files[i], []byte(text), 0o600))
 	}
 	seconds, err := Second(t.Context(), files...)
 	needPython(t, err)
@@ -49,6 +47,11 @@ func needPython(t *testing.T, err error) {
 	if errors.Is(err, ErrNoPython) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
 		t.Skip("SKIPPED: ", err)
 	}
+	must(t, err)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +61,7 @@ func needPython(t *testing.T, err error) {
 func TestExample(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "history.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := regexp.MustCompile("(?s)```jsonl\n(.*?)```").FindSubmatch(page)
 	if found == nil {
 		t.Fatal("docs/history.md has no example")
@@ -79,9 +80,7 @@ func TestExample(t *testing.T) {
 func TestTwins(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("testdata", "clean.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	clean := string(text)
 	if v := both(t, clean)[0]; !v.Clean() || v.Events != 7 || v.Repeated != 1 || v.Both != 1 || v.Doubtful != 1 || v.Refused != 1 {
 		t.Fatalf("the clean history is judged as %+v", v)
@@ -110,9 +109,7 @@ func TestTwins(t *testing.T) {
 			t.Errorf("%s: no judge sees it", test.name)
 		}
 		text, err := json.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		breaches := regexp.MustCompile(`"void":true|"(lost|early|doubled|superseded|canceled|invented)":\[\d[^]]*\]`).FindAllString(string(text), -1)
 		if !slices.Contains(breaches, test.want) {
 			t.Errorf("%s: found %v, want %s", test.name, breaches, test.want)
@@ -124,9 +121,7 @@ func TestTwins(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("testdata", "clean.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first, rest, _ := strings.Cut(string(text), "\n")
 	for name, text := range map[string]string{
 		"empty":            "",
@@ -145,9 +140,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: judge.go takes it", name)
 		}
 		file := filepath.Join(t.TempDir(), "history.jsonl")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		_, err := Second(t.Context(), file)
 		if err == nil {
 			t.Errorf("%s: judge.py takes it", name)
