@@ -10,9 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/event-service-agent/timer-service/store/sqlite"
@@ -32,25 +30,6 @@ func TestOnlyTheOwnerReadsTheFiles(t *testing.T) {
 			t.Errorf("timers.db%s has mode %v, want -rw-------", suffix, info.Mode())
 		}
 	}
-}
-
-func TestSecondOwnerIsRefusedByName(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "timers.db")
-	first := openAt(t, path, sqlite.Options{})
-	link := filepath.Join(dir, "link.db")
-	must(t, os.Symlink(path, link))
-	for _, other := range []string{path, link} {
-		_, err := sqlite.Open(t.Context(), other, sqlite.Options{})
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("pid %d on ", os.Getpid())) ||
-			!strings.Contains(err.Error(), " since 20") || errors.Is(err, timer.ErrFatal) {
-			t.Fatalf("second open of %s: %v, want an error that names the owner", other, err)
-		}
-	}
-	scheduled(t, first, "call-1")
-	must(t, first.Close())
-	get(t, openAt(t, path, sqlite.Options{}), "call-1")
 }
 
 func TestFailedOpenLetsGoOfTheLock(t *testing.T) {
@@ -137,32 +116,6 @@ func TestFileGone(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestIdleServiceNotices unlinks the file of a store that is not written to.
-func TestIdleServiceNotices(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(dir, "timers.db")
-		s := openAt(t, path, sqlite.Options{})
-		var watches sync.WaitGroup
-		noticed := make(chan time.Time, 1)
-		watches.Go(func() {
-			if err := s.Watch(t.Context()); !errors.Is(err, timer.ErrFatal) {
-				t.Errorf("watch: %v, want ErrFatal", err)
-			}
-			noticed <- time.Now()
-		})
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		must(t, os.Remove(path))
-		removed := time.Now()
-		if after := (<-noticed).Sub(removed); after > time.Second {
-			t.Errorf("noticed after %v", after)
-		}
-		watches.Wait()
-	})
 }
 
 // TestFullDiskPasses fills the database, and frees space again.
