@@ -32,18 +32,12 @@ func guarded(t *testing.T, token string) (*embedded.Server, jetstream.Stream) {
 	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true, Access: &embedded.Access{
 		Password: secret, Token: token, Stream: "svc", Commands: commands, Events: "svc.*.serviceCall", Receipts: "svc.*.receipts", Reserved: []string{own},
 	}}, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Shutdown)
 	js, err := jetstream.New(connect(t, s.URL(), natsgo.UserInfo(embedded.Owner, secret)).Conn, jetstream.WithDefaultTimeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>", commands}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: own, FilterSubject: commands, AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +55,7 @@ func TestGuestsLeaveHandlesToTheOwner(t *testing.T) {
 	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true, Access: &embedded.Access{
 		Password: secret, Stream: "svc", Commands: commands, Events: "svc.*.serviceCall", Guests: 10,
 	}}, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Shutdown)
 	guests := 0
 	for ; guests < 20 && err == nil; guests++ {
@@ -83,9 +75,7 @@ type peer struct{ *natsgo.Conn }
 func connect(t *testing.T, url string, opt ...natsgo.Option) peer {
 	t.Helper()
 	conn, err := natsgo.Connect(url, append(opt, natsgo.Timeout(time.Minute), natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(conn.Close)
 	return peer{conn}
 }
@@ -94,9 +84,7 @@ func connect(t *testing.T, url string, opt ...natsgo.Option) peer {
 // denied a subject.
 func (p *peer) wasDenied(t *testing.T, subject string) bool {
 	t.Helper()
-	if err := p.FlushTimeout(time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.FlushTimeout(time.Minute))
 	return errors.Is(p.LastError(), natsgo.ErrPermissionViolation) && strings.Contains(p.LastError().Error(), `"`+subject+`"`)
 }
 
@@ -106,17 +94,11 @@ func (p *peer) wasDenied(t *testing.T, subject string) bool {
 func greeting(t *testing.T, url string) (info server.Info) {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "nats://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info))
 	return info
 }
 
@@ -130,16 +112,10 @@ func TestGuestsScheduleAndReadEvents(t *testing.T) {
 		t.Error("the server says that it needs credentials")
 	}
 	heard, err := guest.SubscribeSync(event)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := guest.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, guest.Flush())
 	js, err := jetstream.New(guest.Conn, jetstream.WithDefaultTimeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sent := natsgo.NewMsg(commands)
 	sent.Data = []byte("command")
 	sent.Header.Set("correlationId", "c-1")
@@ -150,20 +126,12 @@ func TestGuestsScheduleAndReadEvents(t *testing.T) {
 	if ack, err := js.PublishMsg(t.Context(), sent, jetstream.WithMsgID("command-1")); err != nil || !ack.Duplicate {
 		t.Errorf("publish again: %v, %v", ack, err)
 	}
-	if err := guest.Publish(commands, []byte("without an ack")); err != nil {
-		t.Fatal(err)
-	}
-	if err := guest.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, guest.Publish(commands, []byte("without an ack")))
+	must(t, guest.Flush())
 	mine, err := stream.Consumer(t.Context(), own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	batch, err := mine.Fetch(2, jetstream.FetchMaxWait(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for m := range batch.Messages() {
 		got = append(got, string(m.Data()))
@@ -191,37 +159,27 @@ func TestGuestsScheduleAndReadEvents(t *testing.T) {
 		{FilterSubjects: []string{event, "svc.gamma.serviceCall", "svc.acme.receipts"}, AckPolicy: jetstream.AckExplicitPolicy},
 	} {
 		c, err := js.CreateOrUpdateConsumer(t.Context(), "svc", config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, want := range []string{"of " + event, "now"} {
 			m, err := c.Next(jetstream.FetchMaxWait(time.Minute))
 			if err != nil || string(m.Data()) != want {
 				t.Fatalf("%v: %v, want %q", config, err, want)
 			}
-			if err := m.DoubleAck(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, m.DoubleAck(t.Context()))
 		}
 		if info, err := c.Info(t.Context()); err != nil || info.NumAckPending != 0 || info.AckFloor.Consumer != 2 {
 			t.Errorf("%v: %+v, %v", config, info, err)
 		}
 	}
 	old, err := guest.JetStream() // what older clients do
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sub, err := old.PullSubscribe("svc.*.serviceCall", "reports")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if batch, err := sub.Fetch(3, natsgo.MaxWait(time.Minute)); err != nil || len(batch) != 3 {
 		t.Errorf("an older client receives %d events, %v", len(batch), err)
 	}
 	c, err := js.OrderedConsumer(t.Context(), "svc", jetstream.OrderedConsumerConfig{FilterSubjects: []string{event}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if m, err := c.Next(jetstream.FetchMaxWait(time.Minute)); err != nil || string(m.Data()) != "of "+event {
 		t.Errorf("an ordered consumer receives %v, %v", m, err)
 	}
@@ -233,9 +191,7 @@ func TestGuestsMakeConsumersWithinLimits(t *testing.T) {
 	t.Parallel()
 	s, stream := guarded(t, "")
 	js, err := jetstream.New(connect(t, s.URL()).Conn, jetstream.WithDefaultTimeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for ; n < 2000 && err == nil; n++ {
 		name := fmt.Sprint("idle-", n)
@@ -258,9 +214,7 @@ func TestGuestsDoNothingElse(t *testing.T) {
 	s, stream := guarded(t, "")
 	guest := connect(t, s.URL())
 	before, err := stream.Info(t.Context(), jetstream.WithSubjectFilter(">"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, subject := range []string{
 		event, "svc.acme.dlq", "svc.acme.other", "$JS.API.STREAM.PURGE.svc", "$JS.API.STREAM.DELETE.svc", "$JS.API.STREAM.UPDATE.svc",
 		"$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.MSG.DELETE.svc", "$JS.API.STREAM.MSG.GET.svc", "$JS.API.DIRECT.GET.svc", "$JS.API.STREAM.SNAPSHOT.svc",
@@ -268,9 +222,7 @@ func TestGuestsDoNothingElse(t *testing.T) {
 		"$JS.API.CONSUMER.LEADER.STEPDOWN.svc." + own, "$JS.ACK.svc." + own + ".1.1.1.1.0", "$JS.API.SERVER.REMOVE", "$SYS.REQ.SERVER.PING", "_INBOX_timer-service.x",
 		"_INBOX_relay.x", "_R_.x",
 	} {
-		if err := guest.Publish(subject, []byte("{}")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, guest.Publish(subject, []byte("{}")))
 		if !guest.wasDenied(t, subject) {
 			t.Errorf("a guest may publish to %s", subject)
 		}
@@ -287,17 +239,11 @@ func TestGuestsDoNothingElse(t *testing.T) {
 	create := func(kind, name string, config map[string]any) *jetstream.APIError {
 		t.Helper()
 		body, err := json.Marshal(map[string]any{"stream_name": "svc", "config": config})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m, err := guest.Request("$JS.API.CONSUMER."+kind+".svc"+name, body, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var answer struct{ Error *jetstream.APIError }
-		if err := json.Unmarshal(m.Data, &answer); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(m.Data, &answer))
 		return answer.Error
 	}
 	type config = map[string]any
@@ -325,25 +271,19 @@ func TestGuestsDoNothingElse(t *testing.T) {
 	}
 	for _, reply := range []string{event, "svc.acme.dlq", commands, "$JS.API.STREAM.PURGE.svc", "_INBOX_timer-service.x"} {
 		for subject, body := range map[string]string{"$JS.API.CONSUMER.MSG.NEXT.svc.evil": `{"batch":1}`, "$JS.API.STREAM.INFO.svc": "", "$JS.API.INFO": ""} {
-			if err := guest.PublishRequest(subject, reply, []byte(body)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, guest.PublishRequest(subject, reply, []byte(body)))
 		}
 	}
 	if _, err := guest.Request("$JS.API.STREAM.INFO.svc", nil, time.Minute); err != nil { // after all before
 		t.Fatal(err)
 	}
 	after, err := stream.Info(t.Context(), jetstream.WithSubjectFilter(">"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	delete(after.State.Subjects, commands) // which guests may publish to, also in this way
 	if diff := cmp.Diff(before.State.Subjects, after.State.Subjects); diff != "" {
 		t.Errorf("the stream holds (-before +after):\n%s", diff)
 	}
-	if err := guest.PublishRequest(commands, event, []byte("a command whose ack were an event")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, guest.PublishRequest(commands, event, []byte("a command whose ack were an event")))
 	if _, err := guest.Request("$JS.API.STREAM.INFO.svc", nil, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -386,9 +326,7 @@ func TestCredentials(t *testing.T) {
 				t.Errorf("connect: %v", err)
 			}
 			if !test.refused {
-				if err := conn.Publish(event, nil); err != nil {
-					t.Fatal(err)
-				}
+				must(t, conn.Publish(event, nil))
 				if conn.Flush(); !errors.Is(conn.LastError(), natsgo.ErrPermissionViolation) {
 					t.Errorf("with %s events may be published: %v", test.what, conn.LastError())
 				}

@@ -20,16 +20,12 @@ var quiet = slog.New(slog.DiscardHandler)
 func TestAPortThatIsTakenIsReplacedByAFreeOneOfTheLoopback(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	taken := l.Addr().(*net.TCPAddr).Port
 	for _, port := range []int{taken, 0} {
 		s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), Port: port}, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer s.Shutdown()
 		if host, got := s.Address(); host != "127.0.0.1" || got == taken {
 			t.Errorf("asked for %d, got %s", port, s.URL())
@@ -50,18 +46,12 @@ func TestAServerKeepsItsMessagesToItself(t *testing.T) {
 	for n, lazily := range []bool{false, true, false} {
 		opt.SyncLazily = lazily
 		s, err := embedded.Start(opt, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer s.Shutdown()
 		js, err := jetstream.New(connect(t, "", natsgo.InProcessServer(s)).Conn, jetstream.WithDefaultTimeout(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		stream, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if kept := stream.CachedInfo().State.Msgs; kept != uint64(n) {
 			t.Errorf("%d messages are kept, want %d", kept, n)
 		}
@@ -81,13 +71,18 @@ func TestAServerKeepsItsMessagesToItself(t *testing.T) {
 func TestAServerNeedsAFolder(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	for _, dir := range []string{"", file} {
 		if s, err := embedded.Start(embedded.Options{StoreDir: dir, DontListen: true}, quiet); err == nil {
 			s.Shutdown()
 			t.Errorf("a server with its data in %q", dir)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
