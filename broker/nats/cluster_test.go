@@ -3,7 +3,6 @@ package nats_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -163,59 +162,6 @@ func TestNodesThatWereNotNamedAreTried(t *testing.T) {
 		return try(b, commands, message.NewMessage("id", []byte("after"))) == nil
 	})
 	expect(t, messages, "after")
-}
-
-// TestClusterThatLosesItsNodesLosesNothing stops one node after the other, each
-// the leader of something once, while commands come in.
-func TestClusterThatLosesItsNodesLosesNothing(t *testing.T) {
-	longtest.Skip(t, "starts and stops the servers of a cluster")
-	t.Parallel()
-	c := newCluster(t)
-	js := c.stream()
-	opt := nats.Options{URL: c.URL(), Verify: true}
-	b, producer := ready(t, opt), ready(t, opt)
-	messages := subscribe(t, b, role, commands)
-
-	const n = 600
-	var producing sync.WaitGroup
-	producing.Go(func() {
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for i := 0; i < n; <-tick.C {
-			m := message.NewMessage(fmt.Sprint(i), fmt.Append(nil, i))
-			if try(producer, commands, m) == nil {
-				i++ // after an error the same message is sent again, with the same id
-			}
-		}
-	})
-	defer producing.Wait()
-	seen := make(map[string]bool)
-	take := func(until int) {
-		t.Helper()
-		for len(seen) < until {
-			select {
-			case msg := <-messages:
-				seen[string(msg.Payload)] = true
-				msg.Ack()
-			case <-time.After(90 * time.Second):
-				t.Fatalf("%d of %d came", len(seen), n)
-			}
-		}
-	}
-	for i := range natsd.Size {
-		take((i*2 + 1) * n / 7)
-		c.kill(i)
-		take((i*2 + 2) * n / 7)
-		c.start(i)
-		c.healed(js)
-	}
-	take(n)
-	for i := range n {
-		if !seen[fmt.Sprint(i)] {
-			t.Errorf("message %d was lost", i)
-		}
-	}
-	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 }
 
 // TestReplayFromAClusterThatLosesItsNodes stops the server that leads the stream, as soon
