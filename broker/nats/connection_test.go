@@ -2,11 +2,18 @@ package nats_test
 
 import (
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 )
@@ -65,4 +72,107 @@ func TestURLThatIsNoneIsAnErrorWithoutItsPassword(t *testing.T) {
 			t.Errorf("Run: %v", err)
 		}
 	}
+}
+
+// TestCatchUpWaitsForWhatWasLostWithTheConnection has messages lost on their way
+// when the connection is cut. They come again after the ack wait.
+func TestCatchUpWaitsForWhatWasLostWithTheConnection(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := serve(t)
+		p := between(t, e)
+		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})
+		producer := ready(t, nats.Options{Server: e})
+		commands := b.Routing().Subscription()
+		messages := subscribe(t, b, "reader", commands)
+		send := func() {
+			m := broker.Message{Topic: commands, Message: message.NewMessage(uuid.NewString(), nil)}
+			must(t, broker.Join(producer.Publisher().Publish(t.Context(), m)))
+		}
+		var acked atomic.Int64
+		go func() {
+			for msg := range messages {
+				acked.Add(1)
+				msg.Ack()
+			}
+		}()
+		must(t, b.CatchUp(t.Context(), "reader"))
+		for round, lost := range []int64{0, 10, 0} {
+			time.Sleep(time.Minute)
+			before := acked.Load()
+			p.Drop(proxy.ToClient)
+			for range lost {
+				send()
+			}
+			synctest.Wait()
+			p.Refuse()
+			p.Reset()
+			time.Sleep(100 * time.Millisecond)
+			p.Pass()
+			for _, away := b.Interruptions(); away != nil; _, away = b.Interruptions() {
+				time.Sleep(time.Millisecond)
+			}
+			began := time.Now()
+			send()
+			if err := b.CatchUp(t.Context(), "reader"); err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			if got := acked.Load() - before; got < lost+1 {
+				t.Errorf("round %d: %d of %d were acked when CatchUp returned", round, got, lost+1)
+			}
+			if took := time.Since(began); lost == 0 && took > time.Second {
+				t.Errorf("round %d: took %v, though nothing was lost", round, took)
+			}
+		}
+	})
+}
+
+// A server disables JetStream when it can't write to its disk, and goes on otherwise.
+func TestServerWithoutItsJetStreamIsNoticedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := guarded(t, &server.Options{DontListen: true})
+		p := between(t, s)
+		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})
+		messages := subscribe(t, b, role, commands)
+		send(t, b, commands, "one")
+		expect(t, messages, "one")
+		config := s.JetStreamConfig()
+		config.StoreDir = strings.TrimSuffix(config.StoreDir, "/jetstream") // to which the server adds it again
+		must(t, s.DisableJetStream())
+		began := time.Now()
+		until(t, "a broker that is not ready", func() bool { return b.Ready(t.Context()) != nil })
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("not ready after %v, want at most two seconds", took)
+		}
+		// A request that comes while JetStream starts is a data race in the server.
+		p.Delay(proxy.ToServer, time.Second)
+		synctest.Wait()
+		must(t, s.EnableJetStream(config))
+		p.Delay(proxy.ToServer, 0)
+		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+		send(t, b, commands, "two")
+		expect(t, messages, "two")
+	})
+}
+
+// TestMessagesWaitForTheAcksOfOthers publishes more at once than may be unacked, to a server
+// whose acks take long.
+func TestMessagesWaitForTheAcksOfOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := between(t, syncing(t))
+		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})
+		p.Delay(proxy.ToServer, time.Second)
+		var calls sync.WaitGroup
+		for range 12 {
+			calls.Go(func() {
+				all := make([]broker.Message, 1000)
+				for i := range all {
+					all[i] = broker.Message{Topic: topic, Message: message.NewMessage(uuid.NewString(), []byte("body"))}
+				}
+				if err := broker.Join(b.Publisher().Publish(t.Context(), all...)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+	})
 }
