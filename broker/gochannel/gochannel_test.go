@@ -2,10 +2,13 @@ package gochannel_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -38,4 +41,29 @@ func TestSubscriberThatIsClosedKeepsNoMessages(t *testing.T) {
 	if err := s.(message.SubscribeInitializer).SubscribeInitialize("topic"); !errors.Is(err, gochannel.ErrClosed) {
 		t.Errorf("SubscribeInitialize after Close: %v", err)
 	}
+}
+
+func TestOldestDeadLettersAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, gochannel.Options{DeadLetters: 3})
+		for i := range 5 {
+			deadLetter := message.NewMessage(fmt.Sprint(i), []byte{byte(i)})
+			if err := broker.NewWatermillPublisher(b.Publisher()).Publish(b.Routing().DeadLettersOf("acme"), deadLetter); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			var seen []string
+			if err := b.VisitDeadLetters(t.Context(), "", "", broker.EachDeadLetter(t.Context(), func(deadLetter *message.Message) (bool, error) {
+				seen = append(seen, fmt.Sprint(deadLetter.UUID, deadLetter.Payload))
+				deadLetter.Payload[0] = 99 // changes nothing for others
+				return false, nil
+			})); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{"2[2]", "3[3]", "4[4]"}, seen); diff != "" {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,7 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/kafka"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
 
 func TestSettingThatIsChangedWhileItRunsIsReported(t *testing.T) {
@@ -57,6 +60,30 @@ func TestLogsSayHowFullTheFullestDiskIs(t *testing.T) {
 			if l.Bytes != 170 || l.MaxBytes != 200 {
 				t.Errorf("%s has %d of %d bytes, want those of the fullest disk: 170 of 200", l.Name, l.Bytes, l.MaxBytes)
 			}
+		}
+	})
+}
+
+// TestServerThatPausesIsNotAway has a server answer nothing for five seconds.
+func TestServerThatPausesIsNotAway(t *testing.T) {
+	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
+		log := new(logbuf.Buffer)
+		b := kafka.New(opt, slog.New(slog.NewTextHandler(log, nil)))
+		stop := brokertest.Start(t, b)
+		defer stop()
+		brokertest.AwaitReady(t, b)
+		paused := false
+		c.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+			c.DropControl()
+			paused = true
+			time.Sleep(5 * time.Second)
+			return nil, nil, false
+		})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		publish(t, b, "timer.commands", "after")
+		if strings.Contains(log.String(), "not connected") || !paused {
+			t.Errorf("paused %v, and taken for an outage:\n%s", paused, log)
 		}
 	})
 }

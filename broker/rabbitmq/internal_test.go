@@ -6,9 +6,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -145,5 +149,74 @@ func TestAMessageWithoutAnIDSaysSo(t *testing.T) {
 		if noID := msg.Metadata.Get(broker.MetaNoID); msg.UUID == "" || (noID == "true") != (tt.want == "") || tt.want != "" && (msg.UUID != tt.want || noID != "") {
 			t.Errorf("%v: id %q, %q", tt.in, msg.UUID, noID)
 		}
+	}
+}
+
+// TestHeadersWaitInTheNetwork sends headers without bodies until the filter reads no more.
+func TestHeadersWaitInTheNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deliver := frame(1, []byte{0, 60, 0, 60})
+		header := frame(frameHeader, append(append(make([]byte, 12), 0x80, 0), make([]byte, 100_000)...))
+		const n = 2 * maxHeld / 100_000
+		v := newFlow()
+		s := newFilter(bytes.NewReader(bytes.Repeat(slices.Concat(deliver, header), n)), v)
+		var out atomic.Int64
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			p := make([]byte, 64<<10)
+			for {
+				some, err := s.Read(p)
+				out.Add(int64(some))
+				if err != nil {
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		if got := out.Load(); got < maxHeld-maxHeld/4 || got > maxHeld+maxHeld/4 {
+			t.Errorf("%d bytes were read, want about %d", got, maxHeld)
+		}
+		for len(v.counted) > 0 { // nothing is added while all wait
+			v.release()
+			synctest.Wait()
+		}
+		<-ended
+		if !v.bytes.TryAcquire(maxHeld) {
+			t.Error("bytes are held when all is handled")
+		}
+	})
+}
+
+// TestWritesMayTakeLongButNotBeStuck has a server read a large message part by part, each
+// just in time. Then it reads no more.
+func TestWritesMayTakeLongButNotBeStuck(t *testing.T) {
+	t.Parallel()
+	const parts = 10
+	for name, reads := range map[string]int{"a slow server": parts, "a server that reads no more": parts - 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, server := net.Pipe()
+				defer server.Close()
+				n := newNetwork(client, nil)
+				if _, err := n.Write(bytes.Repeat([]byte("x"), parts*writePart)); err != nil {
+					t.Fatal(err)
+				}
+				for range reads {
+					time.Sleep(writeTimeout - time.Millisecond)
+					if _, err := io.CopyN(io.Discard, server, writePart); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(writeTimeout + time.Millisecond)
+				_, err := n.Write([]byte("x"))
+				if failed := err != nil; failed != (reads < parts) {
+					t.Errorf("the next write: %v", err)
+				}
+				server.Close() // so that Close has nothing to wait for
+				n.Close()
+			})
+		})
 	}
 }

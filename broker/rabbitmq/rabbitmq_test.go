@@ -2,15 +2,25 @@ package rabbitmq_test
 
 import (
 	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
 	"testing"
 
-	"github.com/event-service-agent/timer-service/internal/longtest"
-
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/internal/longtest"
+	"github.com/event-service-agent/timer-service/internal/proxy"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 var features = brokertest.Features{Durable: true, MaxBytes: 1<<20 + 1}
@@ -75,4 +85,162 @@ func BenchmarkBroker(b *testing.B) {
 		r.opt.URL = r.direct
 		return brokertest.Server{Broker: func() broker.Broker { return r.broker(r.opt) }}
 	})
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+var (
+	until      = brokertest.Await
+	awaitReady = brokertest.AwaitReady
+	publish    = brokertest.Publish
+	next       = brokertest.Next
+	expect     = brokertest.Expect
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(parallelRunner{m}) }
+
+// parallelRunner runs more tests at once than there are processors.
+type parallelRunner struct{ *testing.M }
+
+func (m parallelRunner) Run() int { return longtest.Waiting(m.M) }
+
+// external returns the URL of a server that the tests did not start.
+func external(t testing.TB) string {
+	t.Helper()
+	address := os.Getenv("TIMER_TEST_RABBITMQ")
+	if address == "" && os.Getenv("TIMER_TEST_REQUIRE") != "" {
+		t.Fatal("TIMER_TEST_RABBITMQ is not set")
+	}
+	if address == "" {
+		t.Skip("SKIPPED: set TIMER_TEST_RABBITMQ to the URL of a RabbitMQ server, such as amqp://guest:guest@127.0.0.1:5672/, to test against it")
+	}
+	return address
+}
+
+// A rabbit is a server behind a proxy, and names there that no other test uses.
+type rabbit struct {
+	testing.TB
+	proxy  *proxy.Proxy
+	opt    rabbitmq.Options
+	raw    *amqp.Channel // not through the proxy
+	direct string        // the server's URL
+
+	mu       sync.Mutex
+	declared map[string]bool // queues, to be removed
+}
+
+// open opens the server that the tests did not start. It removes at the end the objects of the
+// brokers of the test declared.
+func open(t testing.TB) *rabbit {
+	t.Helper()
+	return openAt(t, external(t))
+}
+
+// openAt opens a server by its URL.
+func openAt(t testing.TB, direct string) *rabbit {
+	t.Helper()
+	u, err := url.Parse(direct)
+	if err != nil {
+		t.Fatal("TIMER_TEST_RABBITMQ is not a URL")
+	}
+	address := u.Host
+	if u.Port() == "" {
+		address += ":5672"
+	}
+	p := proxy.New(proxy.TCP(address))
+	u.Host, err = p.Listen()
+	must(t, err)
+	t.Cleanup(func() { p.Close() })
+	prefix := "test-" + name()
+	r := &rabbit{TB: t, proxy: p, direct: direct, declared: make(map[string]bool), opt: rabbitmq.Options{
+		URL:      u.String(),
+		Exchange: prefix + ".direct",
+		Routing: broker.Routing{
+			Commands:    prefix + ".commands",
+			Events:      prefix + ".{tenant}.q",
+			DeadLetters: prefix + ".{tenant}.dlq",
+		},
+	}}
+	conn, err := amqp.Dial(direct)
+	must(t, err)
+	r.raw, err = conn.Channel()
+	must(t, err)
+	t.Cleanup(func() {
+		defer conn.Close()
+		ch, err := conn.Channel() // a test may have broken the other one
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for queue := range r.declared {
+			if _, err := ch.QueueDelete(queue, false, false, false); err != nil {
+				t.Errorf("remove queue %s: %v", queue, err)
+			}
+		}
+		for _, exchange := range []string{r.opt.Exchange, r.opt.Exchange + ".commands"} {
+			if err := ch.ExchangeDelete(exchange, false, false); err != nil {
+				t.Errorf("remove exchange %s: %v", exchange, err)
+			}
+		}
+	})
+	return r
+}
+
+func name() string { return strings.ReplaceAll(uuid.NewString(), "-", "")[:16] }
+
+// broker returns a broker that is not run yet.
+func (r *rabbit) broker(opt rabbitmq.Options) *rabbitmq.Broker { return r.logging(opt, quiet) }
+
+// logging returns a broker that is not run yet, and logs.
+func (r *rabbit) logging(opt rabbitmq.Options, log *slog.Logger) *rabbitmq.Broker {
+	b := rabbitmq.New(opt, log)
+	b.OnQueue(func(queue string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.declared[queue] = true
+	})
+	return b
+}
+
+// run runs a broker until the test ends, or until stop is called.
+func (r *rabbit) run(opt rabbitmq.Options) (b *rabbitmq.Broker, stop func()) {
+	r.Helper()
+	b = r.broker(opt)
+	return b, brokertest.Start(r, b)
+}
+
+// start runs a broker like run, and waits until it is ready.
+func (r *rabbit) start(opt rabbitmq.Options) (b *rabbitmq.Broker, stop func()) {
+	r.Helper()
+	b, stop = r.run(opt)
+	awaitReady(r, b)
+	return b, stop
+}
+
+// ready runs a broker until the test ends, and waits until it is ready.
+func (r *rabbit) ready(opt rabbitmq.Options) *rabbitmq.Broker {
+	r.Helper()
+	b, _ := r.start(opt)
+	return b
+}
+
+// topic is one for events.
+func (r *rabbit) topic() string { return r.opt.Routing.EventsOf("acme") }
+
+// subscribe subscribes a role until the test ends.
+func subscribe(t testing.TB, b *rabbitmq.Broker, role, topic string) <-chan *message.Message {
+	t.Helper()
+	messages, _ := brokertest.Subscribe(t, b, role, topic)
+	return messages
+}
+
+func tenant(i int) timer.TenantID { return timer.TenantID(fmt.Sprint("tenant-", i)) }
+
+func text(body string) *message.Message { return message.NewMessage(uuid.NewString(), []byte(body)) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
