@@ -103,11 +103,6 @@ func repeats(t testing.TB, version string) bool {
 	return major < 2 || major == 2 && (minor < 10 || minor == 10 && patch < 18)
 }
 
-func BenchmarkBrokerOnAnotherServer(b *testing.B) {
-	external(b)
-	brokertest.Bench(b, features, openExternal)
-}
-
 // openProcess starts a server as a process of its own, which Stop kills.
 func openProcess(t testing.TB, path string) brokertest.Server {
 	t.Helper()

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math/rand/v2"
@@ -21,16 +20,6 @@ func Bench(b *testing.B, open func(testing.TB) Store) {
 		b.Run(fmt.Sprint("fire/batch=", batch), func(b *testing.B) { benchFire(b, open(b), batch, 1) })
 	}
 	b.Run("fire/batch=100/tenants=500", func(b *testing.B) { benchFire(b, open(b), 100, 500) })
-	for _, batch := range []int{1, 100} {
-		b.Run(fmt.Sprint("inbox/put/batch=", batch), func(b *testing.B) { benchPutInbox(b, open(b), batch) })
-	}
-	b.Run("inbox/take", func(b *testing.B) { benchTakeInbox(b, open(b)) })
-	b.Run("inbox/counts", func(b *testing.B) {
-		benchReadInbox(b, open(b), func(i timer.Inbox) error { _, err := i.InboxCounts(b.Context(), ""); return err })
-	})
-	b.Run("inbox/next", func(b *testing.B) {
-		benchReadInbox(b, open(b), func(i timer.Inbox) error { _, err := i.NextInbox(b.Context()); return err })
-	})
 	most := 1_000_000
 	if testing.Short() {
 		most = 20_000
@@ -132,63 +121,6 @@ func benchFire(tb *testing.B, store Store, batch, tenants int) {
 		}))
 	}
 	b.rate(fired, "timers")
-}
-
-func benchPutInbox(tb *testing.B, store Store, batch int) {
-	b := &bench{B: tb, store: store}
-	messages := waitingMessages(batch)
-	for b.Loop() {
-		b.must(b.store.Inbox().PutInbox(b.Context(), messages...))
-	}
-	b.rate(b.N*batch, "messages")
-}
-
-// waitingMessages returns messages of a tenant with the size of a command.
-func waitingMessages(n int) []timer.InboxMessage {
-	messages := manyWaiting("great", n)
-	for i := range messages {
-		messages[i].Body = bytes.Repeat([]byte("x"), 500)
-	}
-	return messages
-}
-
-// fillInbox puts a hundred thousand messages of a tenant, and three of each of a thousand others.
-func (b *bench) fillInbox() {
-	for range 100 {
-		b.must(b.store.Inbox().PutInbox(b.Context(), waitingMessages(1000)...))
-	}
-	for i := range 1000 {
-		b.must(b.store.Inbox().PutInbox(b.Context(), manyWaiting(timer.TenantID(fmt.Sprint("small-", i)), 3)...))
-	}
-}
-
-// benchTakeInbox takes messages and deletes them, as the handlers do.
-func benchTakeInbox(tb *testing.B, store Store) {
-	b := &bench{B: tb, store: store}
-	taken, left := 0, 0
-	for b.Loop() {
-		if left < 256 {
-			b.StopTimer()
-			b.fillInbox()
-			left += 103_000
-			b.StartTimer()
-		}
-		messages, err := b.store.Inbox().TakeInbox(b.Context(), noon, nextTake, 256, 64, nil)
-		b.must(err)
-		b.must(b.store.Inbox().DeleteInbox(b.Context(), seqs(messages)...))
-		taken += len(messages)
-		left -= len(messages)
-	}
-	b.rate(taken, "messages")
-}
-
-// benchReadInbox reads an inbox with many messages.
-func benchReadInbox(tb *testing.B, store Store, read func(timer.Inbox) error) {
-	b := &bench{B: tb, store: store}
-	b.fillInbox()
-	for b.Loop() {
-		b.must(read(b.store.Inbox()))
-	}
 }
 
 // BenchReferenced measures commands on a store with the foreign key, without and
