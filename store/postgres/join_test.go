@@ -306,13 +306,6 @@ func TestReferenced(t *testing.T) {
 	})
 }
 
-func BenchmarkReferenced(b *testing.B) {
-	storetest.BenchReferenced(b, func(t testing.TB, calls []timer.ServiceCallID) storetest.Store {
-		s, _ := referenced(t, postgres.Options{}, calls)
-		return s
-	})
-}
-
 // referenced returns a store on a database with the foreign key, and with service
 // calls of acme.
 func referenced(t testing.TB, opt postgres.Options, calls []timer.ServiceCallID) (*postgres.Store, *sql.DB) {

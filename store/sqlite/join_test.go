@@ -206,12 +206,6 @@ func TestReferenced(t *testing.T) {
 	})
 }
 
-func BenchmarkReferenced(b *testing.B) {
-	storetest.BenchReferenced(b, func(t testing.TB, calls []timer.ServiceCallID) storetest.Store {
-		return referenced(t, filepath.Join(t.TempDir(), "host.db"), calls)
-	})
-}
-
 // referenced returns a store on a database with the foreign key, and with service
 // calls of acme.
 func referenced(t testing.TB, file string, calls []timer.ServiceCallID) *sqlite.Store {

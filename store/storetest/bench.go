@@ -3,8 +3,6 @@ package storetest
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -121,36 +119,4 @@ func benchFire(tb *testing.B, store Store, batch, tenants int) {
 		}))
 	}
 	b.rate(fired, "timers")
-}
-
-// BenchReferenced measures commands on a store with the foreign key, without and
-// with one in each thousand that has no service call. Open is that of
-// [Referenced].
-func BenchReferenced(b *testing.B, open func(tb testing.TB, calls []timer.ServiceCallID) Store) {
-	const batch, batches = 1000, 40
-	for _, bad := range []int{0, 1} {
-		b.Run(fmt.Sprintf("schedule/batch=%d/refused=%d", batch, bad), func(b *testing.B) {
-			for b.Loop() {
-				b.StopTimer()
-				calls := existing(batch * batches)
-				store := open(b, calls)
-				rand.New(rand.NewPCG(1, 2)).Shuffle(len(calls), func(i, j int) { calls[i], calls[j] = calls[j], calls[i] })
-				b.StartTimer()
-				for some := range slices.Chunk(calls, batch) {
-					commands := make([]timer.ScheduleTimer, batch)
-					for i, call := range some {
-						commands[i] = single(call)
-					}
-					for i := range bad {
-						commands[(i+batch)/2].ServiceCallID = "none"
-					}
-					if _, err := store.Schedule(b.Context(), noon, commands...); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-			b.ReportMetric(float64(b.N*batch*batches)/b.Elapsed().Seconds(), "timers/s")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
 }
