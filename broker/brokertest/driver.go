@@ -2,6 +2,9 @@ package brokertest
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -41,10 +44,19 @@ func AwaitReady(t testing.TB, b broker.Broker) {
 	Await(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 }
 
+// AwaitNotReady waits until a broker is not ready, for a reason that says all this.
+func AwaitNotReady(t testing.TB, b broker.Broker, says ...string) {
+	t.Helper()
+	Await(t, fmt.Sprintf("a broker that is not ready, and says %q", says), func() bool {
+		err := b.Ready(t.Context())
+		return err != nil && !slices.ContainsFunc(says, func(s string) bool { return !strings.Contains(err.Error(), s) })
+	})
+}
+
 // Await polls until something has happened.
 func Await(t testing.TB, what string, happened func() bool) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond) // some ask a server, and wait long in a bubble
 	defer tick.Stop()
 	late := time.After(timeout)
 	for !happened() {

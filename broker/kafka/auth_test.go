@@ -48,10 +48,7 @@ func fails(t *testing.T, opt kafka.Options, why string) {
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { ended <- b.Run(ctx) }()
-	until(t, "a reason: "+why, func() bool {
-		err := b.Ready(ctx)
-		return err != nil && strings.Contains(err.Error(), why)
-	})
+	awaitNotReady(t, b, why)
 	publishing := broker.NewWatermillPublisher(b.Publisher()).Publish(opt.Routing.EventsOf("acme"))
 	_, provisioning := b.Provision(ctx, true)
 	if provisioning == nil {
@@ -135,7 +132,7 @@ func TestCertificatesThatWereReplacedAreUsed(t *testing.T) {
 	c.stop()
 	c.opts = append(c.opts, replace())
 	c.start()
-	until(t, "a connection with the new certificates", func() bool { return b.Ready(t.Context()) == nil })
+	awaitReady(t, b)
 	publish(t, b, r.EventsOf("acme"), "after")
 	expect(t, messages, "after")
 }

@@ -122,9 +122,11 @@ func BenchmarkBroker(b *testing.B) {
 }
 
 var (
-	until   = brokertest.Await
-	publish = brokertest.Publish
-	expect  = brokertest.Expect
+	until         = brokertest.Await
+	awaitReady    = brokertest.AwaitReady
+	awaitNotReady = brokertest.AwaitNotReady
+	publish       = brokertest.Publish
+	expect        = brokertest.Expect
 )
 
 // run runs a broker until the test ends, or until stop is called.
@@ -138,7 +140,7 @@ func run(t testing.TB, opt kafka.Options) (b *kafka.Broker, stop func()) {
 func start(t testing.TB, opt kafka.Options) (b *kafka.Broker, stop func()) {
 	t.Helper()
 	b, stop = run(t, opt)
-	brokertest.AwaitReady(t, b)
+	awaitReady(t, b)
 	return b, stop
 }
 

@@ -186,7 +186,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	}
 	stop()
 	denied, _ := run(t, as("stranger", false))
-	until(t, "a reason", func() bool { return denied.Ready(t.Context()) != nil })
+	awaitNotReady(t, denied)
 }
 
 // TestTopicsByTenantKeepTenantsApart runs a service with topics by tenant. Its users have what

@@ -53,10 +53,7 @@ func TestWithVerifyNothingIsMade(t *testing.T) {
 	r.Events = r.Commands + ".events"
 	deadLetters := r.DeadLettersOf("acme")
 	b, _ := run(t, kafka.Options{URL: c.url(), Routing: r, Verify: true})
-	until(t, "the names of the topics that are missing", func() bool {
-		err := b.Ready(t.Context())
-		return err != nil && strings.Contains(err.Error(), "topic "+r.Commands+", topic "+r.Events+" does not exist")
-	})
+	awaitNotReady(t, b, "topic "+r.Commands+", topic "+r.Events+" does not exist")
 	messages, _ := subscribe(t, b, r.Commands)
 	m := message.NewMessage("1", []byte("dead letter"))
 	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(deadLetters, m); err == nil || !strings.Contains(err.Error(), deadLetters) {
@@ -65,7 +62,7 @@ func TestWithVerifyNothingIsMade(t *testing.T) {
 	if _, err := kafka.New(kafka.Options{URL: c.url(), Routing: r}, quiet).Provision(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	awaitReady(t, b)
 	publish(t, b, r.Commands, "hello")
 	expect(t, messages, "hello")
 	details, err := kadm.NewClient(client(t, c)).ListTopics(t.Context())

@@ -83,7 +83,7 @@ func recovers(t *testing.T, opt nats.Options, reason string, repair func(), secr
 		}
 	}
 	repair()
-	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+	awaitReady(t, b)
 	publish(t, b, "it works")
 	safe(log.String())
 	if !strings.Contains(log.String(), reason) {

@@ -157,7 +157,7 @@ func TestNodesThatWereNotNamedAreTried(t *testing.T) {
 	b := ready(t, nats.Options{URL: c.URLs()[0]})
 	messages := subscribe(t, b, role, commands)
 	c.kill(0)
-	until(t, "a connection with another node", func() bool { return b.Ready(t.Context()) == nil })
+	awaitReady(t, b)
 	until(t, "a command that is stored", func() bool {
 		return try(b, commands, message.NewMessage("id", []byte("after"))) == nil
 	})

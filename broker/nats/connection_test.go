@@ -52,7 +52,7 @@ func TestHalfOpenConnectionIsFound(t *testing.T) {
 			t.Errorf("publish: %v after %v", err, took)
 		}
 		p.Pass()
-		until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
+		awaitReady(t, b)
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("the connection was found dead after %v", took)
 		}
@@ -139,7 +139,7 @@ func TestServerWithoutItsJetStreamIsNoticedAtOnce(t *testing.T) {
 		config.StoreDir = strings.TrimSuffix(config.StoreDir, "/jetstream") // to which the server adds it again
 		must(t, s.DisableJetStream())
 		began := time.Now()
-		until(t, "a broker that is not ready", func() bool { return b.Ready(t.Context()) != nil })
+		awaitNotReady(t, b)
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("not ready after %v, want at most two seconds", took)
 		}
@@ -148,7 +148,7 @@ func TestServerWithoutItsJetStreamIsNoticedAtOnce(t *testing.T) {
 		synctest.Wait()
 		must(t, s.EnableJetStream(config))
 		p.Delay(proxy.ToServer, 0)
-		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+		awaitReady(t, b)
 		send(t, b, commands, "two")
 		expect(t, messages, "two")
 	})

@@ -46,10 +46,7 @@ func TestDomainThatIsNotThereIsNamed(t *testing.T) {
 	t.Parallel()
 	_, leafURL := leaf(t)
 	b := run(t, nats.Options{URL: leafURL, Domain: "moon"})
-	until(t, "word of the domain", func() bool {
-		err := b.Ready(t.Context())
-		return err != nil && strings.Contains(err.Error(), "$JS.moon.API")
-	})
+	awaitNotReady(t, b, "$JS.moon.API")
 	if err := try(b, topic, message.NewMessage("id", nil)); err == nil {
 		t.Error("publish without a stream works")
 	}

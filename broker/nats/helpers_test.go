@@ -27,6 +27,13 @@ var (
 	answers   = jetstream.WithDefaultTimeout(time.Minute)
 )
 
+var (
+	until         = brokertest.Await
+	awaitReady    = brokertest.AwaitReady
+	awaitNotReady = brokertest.AwaitNotReady
+	expect        = brokertest.Expect
+)
+
 // bubble runs a test that reconnects in a bubble of testing/synctest. The client
 // library keeps the timer of a reconnect for its next use (timer.go,
 // nats.go v1.55.0), and a timer of a bubble is fatal elsewhere. Two collections
@@ -76,26 +83,11 @@ func provision(t testing.TB, e *embedded.Server) {
 	}
 }
 
-// until polls until something has happened.
-func until(t testing.TB, what string, happened func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond) // some ask a server, and wait long in a bubble
-	defer tick.Stop()
-	late := time.After(time.Minute)
-	for !happened() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
-
 // ready runs a broker until the test ends, and waits until it is ready.
 func ready(t testing.TB, opt nats.Options) *nats.Broker {
 	t.Helper()
 	b := run(t, opt)
-	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	awaitReady(t, b)
 	return b
 }
 
@@ -115,12 +107,6 @@ func try(b broker.Broker, subject string, messages ...*message.Message) error {
 func publish(t testing.TB, b *nats.Broker, bodies ...string) {
 	t.Helper()
 	brokertest.Publish(t, b, topic, bodies...)
-}
-
-// expect acks the next message, which must have the body.
-func expect(t testing.TB, messages <-chan *message.Message, body string) {
-	t.Helper()
-	brokertest.Expect(t, messages, body)
 }
 
 // client returns a connection that knows nothing of ours.

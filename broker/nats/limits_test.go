@@ -88,13 +88,10 @@ func TestEachLimitThatStopsPublishesIsRed(t *testing.T) {
 			if used := float64(was.Bytes) / float64(max(was.MaxBytes, 1)); !test.unknown && (used < 0.9 || was.Limit != test.limit) {
 				t.Errorf("before it was full: %.2f of %q, want most of %q", used, was.Limit, test.limit)
 			}
-			until(t, "a broker that is not ready, by the "+test.limit, func() bool {
-				err = b.Ready(t.Context())
-				return err != nil && strings.Contains(err.Error(), test.limit)
-			})
+			awaitNotReady(t, b, test.limit)
 			must(t, stream.Purge(t.Context()))
 			until(t, "a publish that is taken", func() bool { return try(b, topic, message.NewMessage(uuid.NewString(), nil)) == nil })
-			until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+			awaitReady(t, b)
 		})
 	}
 }
@@ -107,7 +104,7 @@ func TestAccountThatIsNotShownIsNoFailure(t *testing.T) {
 	opt := user(provisioned(t, 1<<20, `"$JS.API.INFO"`), "service")
 	opt.Verify = true
 	b := runLogging(t, opt, slog.New(slog.NewTextHandler(&log, nil)))
-	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	awaitReady(t, b)
 	h, _ := b.History()
 	for range 2 {
 		if logs, err := h.Logs(t.Context(), role); err != nil || len(logs) != 3 || logs[0].MaxBytes != 1<<20 || logs[0].Limit != "max_bytes of stream svc" {

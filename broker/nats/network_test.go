@@ -42,7 +42,7 @@ func TestServerThatComesBackWithAnOlderState(t *testing.T) {
 	backup := t.TempDir()
 	must(t, os.CopyFS(backup, os.DirFS(dir)))
 	start()
-	until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
+	awaitReady(t, b)
 	publish(t, b, "two", "three")
 	expectAll(t, messages, "two", "three")
 
@@ -50,7 +50,7 @@ func TestServerThatComesBackWithAnOlderState(t *testing.T) {
 	must(t, os.RemoveAll(dir))
 	must(t, os.CopyFS(dir, os.DirFS(backup)))
 	start()
-	until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
+	awaitReady(t, b)
 	publish(t, b, "other two", "other three")
 	expectAll(t, messages, "other two", "other three")
 }

@@ -337,10 +337,7 @@ func TestWhatIsDeniedIsAnErrorAtOnce(t *testing.T) {
 	t.Parallel()
 	url := provisioned(t, 0)
 	b := run(t, user(url, "acme")) // not as a client: it looks up the stream
-	until(t, "an error that names what is denied", func() bool {
-		err := b.Ready(t.Context())
-		return err != nil && strings.Contains(err.Error(), "$JS.API.STREAM.INFO.svc")
-	})
+	awaitNotReady(t, b, "$JS.API.STREAM.INFO.svc")
 	tenant := user(url, "acme")
 	tenant.Client, tenant.Inbox = true, "_INBOX_acme"
 	c := ready(t, tenant)

@@ -124,10 +124,7 @@ func TestVerifyMakesNothingAndTellsWhatIsMissing(t *testing.T) {
 		messages := subscribe(t, b, role, commands)
 		missing := func(what string) {
 			t.Helper()
-			until(t, "word of the "+what, func() bool {
-				err := b.Ready(t.Context())
-				return err != nil && strings.Contains(err.Error(), what) && strings.Contains(err.Error(), "timer-service provision")
-			})
+			awaitNotReady(t, b, what, "timer-service provision")
 		}
 		missing("stream svc")
 		time.Sleep(time.Minute)
@@ -141,16 +138,13 @@ func TestVerifyMakesNothingAndTellsWhatIsMissing(t *testing.T) {
 		if _, err := js.CreateConsumer(t.Context(), "svc", limited); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "word of the limit", func() bool {
-			err := b.Ready(t.Context())
-			return err != nil && strings.Contains(err.Error(), "max_deliver is 5")
-		})
+		awaitNotReady(t, b, "max_deliver is 5")
 		limited.MaxDeliver = -1
 		if _, err := js.UpdateConsumer(t.Context(), "svc", limited); err != nil {
 			t.Fatal(err)
 		}
 		expect(t, messages, "one")
-		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+		awaitReady(t, b)
 
 		must(t, js.DeleteStream(t.Context(), "svc"))
 		missing("svc")

@@ -116,7 +116,7 @@ func TestFullStreamIsRed(t *testing.T) {
 	if bytes, age := limits(); bytes != 4<<20 || age != 5*day {
 		t.Fatalf("the limits are %d and %v, and not what is configured now", bytes, age)
 	}
-	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	awaitReady(t, b)
 	if err := try(b, topic, message.NewMessage("id", nil)); err != nil {
 		t.Error(err)
 	}

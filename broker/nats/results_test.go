@@ -122,9 +122,9 @@ func TestPublishIsSettledWhenItsContextEnds(t *testing.T) {
 				t.Errorf("%d messages took %v", n, took)
 			}
 		}
-		until(t, "a connection that is found dead", func() bool { return b.Ready(t.Context()) != nil })
+		awaitNotReady(t, b)
 		p.Pass()
-		until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
+		awaitReady(t, b)
 		publish(t, b, "again")
 	})
 }
@@ -143,7 +143,7 @@ func logging(t *testing.T, opt nats.Options) (*nats.Broker, *logbuf.Buffer) {
 	t.Helper()
 	log := new(logbuf.Buffer)
 	b := runLogging(t, opt, slog.New(slog.NewTextHandler(log, nil)))
-	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	awaitReady(t, b)
 	return b, log
 }
 
@@ -158,10 +158,7 @@ func TestAcksThatAreDeniedAreReportedOnce(t *testing.T) {
 	for range n {
 		(<-messages).Ack()
 	}
-	until(t, "word of the permission", func() bool {
-		err := b.Ready(t.Context())
-		return err != nil && strings.Contains(err.Error(), "$JS.ACK")
-	})
+	awaitNotReady(t, b, "$JS.ACK")
 	if lines := strings.Count(log.String(), "Permissions Violation"); lines > 10 {
 		t.Errorf("%d lines about it", lines)
 	}

@@ -139,12 +139,9 @@ func TestConsumerThatIsEditedWhileItIsUsedIsReported(t *testing.T) {
 		send(t, b, commands, "one")
 		expect(t, messages, "one")
 		edit(t, js, func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 3 })
-		until(t, "word of the limit", func() bool {
-			err := b.Ready(t.Context())
-			return err != nil && strings.Contains(err.Error(), "max_deliver is 3")
-		})
+		awaitNotReady(t, b, "max_deliver is 3")
 		edit(t, js, func(c *jetstream.ConsumerConfig) { c.MaxDeliver = -1 })
-		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+		awaitReady(t, b)
 		send(t, b, commands, "two")
 		expect(t, messages, "two")
 	})
@@ -176,6 +173,6 @@ func TestConsumerThatIsPausedIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, messages, "two")
-		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+		awaitReady(t, b)
 	})
 }

@@ -212,7 +212,7 @@ func TestOtherStreamsAreNotTrimmed(t *testing.T) {
 	f := &filler{publisher: broker.NewWatermillPublisher(b.Publisher())}
 	for f.publish() == nil {
 	}
-	until(t, "a broker that has seen it", func() bool { return b.Ready(t.Context()) != nil })
+	awaitNotReady(t, b)
 	if n := len(kept(t, stream, commands)); n < f.sent {
 		t.Errorf("%d of %d commands are left", n, f.sent)
 	}
@@ -235,7 +235,7 @@ func TestFullStreamIsReadAndHasRoomThen(t *testing.T) {
 	for range sent {
 		(<-in).Ack()
 	}
-	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	awaitReady(t, b)
 	if err := publisher.Publish(commands, message.NewMessage("after", make([]byte, 10_000))); err != nil {
 		t.Error(err)
 	}

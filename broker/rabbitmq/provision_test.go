@@ -48,10 +48,7 @@ func TestProvisionMakesWhatIsMissingAndTellsBefore(t *testing.T) {
 			t.Errorf("dry %v (-want +got):\n%s", dry, diff)
 		}
 		if dry {
-			until(t, "a service that says what is missing", func() bool {
-				err := service.Ready(t.Context())
-				return err != nil && strings.Contains(err.Error(), r.opt.Exchange+" is missing")
-			})
+			awaitNotReady(t, service, r.opt.Exchange+" is missing")
 		}
 	}
 	r.remove()
@@ -84,10 +81,7 @@ func TestVerifiedBrokerMakesNoQueue(t *testing.T) {
 		t.Errorf("publish without a queue: %v, want an error that names it", err)
 	}
 	messages := subscribe(t, b, "timer-service", r.topic())
-	until(t, "a broker that says what is missing", func() bool {
-		err := b.Ready(t.Context())
-		return err != nil && strings.Contains(err.Error(), "queue "+r.topic()+" is missing")
-	})
+	awaitNotReady(t, b, "queue "+r.topic()+" is missing")
 	r.queue(r.topic(), nil)
 	publish(t, b, r.topic(), "event")
 	expect(t, messages, "event")

@@ -90,11 +90,12 @@ func BenchmarkBroker(b *testing.B) {
 var quiet = slog.New(slog.DiscardHandler)
 
 var (
-	until      = brokertest.Await
-	awaitReady = brokertest.AwaitReady
-	publish    = brokertest.Publish
-	next       = brokertest.Next
-	expect     = brokertest.Expect
+	until         = brokertest.Await
+	awaitReady    = brokertest.AwaitReady
+	awaitNotReady = brokertest.AwaitNotReady
+	publish       = brokertest.Publish
+	next          = brokertest.Next
+	expect        = brokertest.Expect
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(parallelRunner{m}) }

@@ -112,7 +112,7 @@ func TestReplacedCertificatesAreReadAgain(t *testing.T) {
 		}
 		replace()
 		r.proxy.Reset()
-		until(t, "a broker that is not ready", func() bool { return b.Ready(t.Context()) != nil })
+		awaitNotReady(t, b)
 		awaitReady(t, b)
 	}
 }
