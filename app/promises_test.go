@@ -88,6 +88,11 @@ var promises = []struct {
 		"store/sqlite OneOwnerAFile", "store/sqlite HostsFileHasOneName", "app InstancesThatBringEventsElsewhere", "app TwoThatStartAtOnce", "app RollingDeploymentOfHandlers",
 		"store/postgres UnclaimedEventsHaveNoHandlerAnywhere",
 	}},
+	{"I23", "With the credentials of a tenant, as the documentation gives them on each broker and over HTTP, nothing of another tenant or of the service can be changed, forged, read, stopped or delayed by more than a second.", []string{
+		"verify/poison HostileTenantOnNATS", "verify/poison HostileTenantOnKafka", "verify/poison HostileTenantOnRabbitMQ", "broker/nats ForeignMessageWithOurIDHidesNothing",
+		"broker/kafka TopicsByTenantKeepTenantsApart", "broker/rabbitmq TenantsNeitherForgeNorRead", "broker/rabbitmq ProducersCommandTheirTenantAlone",
+		"admin TenantTokensAreOfOneTenant", "admin TenantHasItsShareOnly",
+	}},
 	{"Stop", "A stop takes at most `drain_timeout` and five seconds.", []string{"service StopWhileAnyBrokerHangs", "handlers StopEndsAllWaits", "handlers StopOfAStoreThatHangs", "outbox StopEndsInTime"}},
 }
 

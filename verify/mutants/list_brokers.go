@@ -13,7 +13,7 @@ var brokers = []mutant{
 		test{"./broker/kafka", "^TestFaultsLoseNothing$|^TestPartitionThatFailsFailsAlone$", ""},
 	},
 	{
-		"I1", "NATS: a producer that claims the id of an event on another subject hides the event",
+		"I23", "NATS: a producer that claims the id of an event on another subject hides the event",
 		[]change{in("broker/nats", "publisher.verifyDuplicates", swap("m.Subject != d.Subject", `m.Subject == ""`))},
 		test{"./broker/nats", "^TestForeignMessageWithOurIDHidesNothing$", ""},
 	},
