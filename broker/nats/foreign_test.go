@@ -116,8 +116,8 @@ func TestForeignMessageWithOurIDHidesNothing(t *testing.T) {
 				m := message.NewMessage(fmt.Sprintf("event-%d-%d", i, j), fmt.Appendf(nil, "event %d", j))
 				batch, missing[string(m.Payload)] = append(batch, m), true
 			}
-			for j, subject := range []string{"timer.commands", topic} {
-				taken := &natsgo.Msg{Subject: subject, Data: []byte("evil")}
+			// One has the id of an event and its body, on another subject; the other one the subject.
+			for j, taken := range []*natsgo.Msg{{Subject: "timer.commands", Data: batch[0].Payload}, {Subject: topic, Data: []byte("evil")}} {
 				if _, err := js.PublishMsg(t.Context(), taken, jetstream.WithMsgID(batch[j*n/2].UUID)); err != nil {
 					t.Fatal(err)
 				}
