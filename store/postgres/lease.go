@@ -91,10 +91,11 @@ func (s *Store) renumber(ctx context.Context) error {
 	err := s.transact(ctx, func(ctx context.Context, t *transaction) error {
 		var next, highest int64
 		t.later(step{text: sqlLock, args: []any{int32(lockNumbers)}})
-		if err := t.rows(ctx, sqlNumber, []any{s.appending.Load()}, store.Scan(&next)); err != nil {
+		// In this order: what others append in between has numbers below the next one.
+		if err := t.rows(ctx, sqlNumbered, nil, store.Scan(&highest)); err != nil {
 			return err
 		}
-		if err := t.rows(ctx, sqlNumbered, []any{next}, store.Scan(&highest)); err != nil {
+		if err := t.rows(ctx, sqlNumber, []any{s.appending.Load()}, store.Scan(&next)); err != nil {
 			return err
 		}
 		if next > highest {

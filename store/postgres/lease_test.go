@@ -1,12 +1,16 @@
 package postgres_test
 
 import (
+	"bytes"
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -386,6 +390,38 @@ func TestNumbersGoOnBehindRowsThatWereMoved(t *testing.T) {
 	left, err := lead.Deferred(t.Context(), noon, "", 100, 100)
 	if err != nil || len(left) != len(old) {
 		t.Errorf("%d deferred events are left, %v, want %d", len(left), err, len(old))
+	}
+}
+
+// TestNumbersNeverGoBack has an instance start again and again while others append events. What
+// they append meanwhile must not look like rows that were moved here.
+func TestNumbersNeverGoBack(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	appending, stop := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	for i := range 2 {
+		s := open(t, place, relaxed)
+		defer own(t, s).Release()
+		for j := range 2 {
+			busy.Go(func() {
+				for n := 0; appending.Err() == nil; n++ {
+					emit(t, s, timer.ServiceCallID(fmt.Sprint(i, j, n)))
+				}
+			})
+		}
+	}
+	var log bytes.Buffer
+	starting := open(t, place, postgres.Options{Durability: postgres.Relaxed, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 50 {
+		own(t, starting).Release()
+	}
+	stop()
+	busy.Wait()
+	var twice int
+	must(t, starting.DB().QueryRow(`SELECT count(*) - count(DISTINCT seq) FROM timer_outbox`).Scan(&twice))
+	if twice > 0 || log.Len() > 0 {
+		t.Errorf("%d events have the number of another one, log:\n%s", twice, &log)
 	}
 }
 

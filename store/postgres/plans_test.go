@@ -104,7 +104,7 @@ var plans = map[string]plan{
 	"hasten":              {[]any{int32(0), noon}, []string{byRetry}},
 	"abandoned":           {nil, []string{byNumber, byDeferred}},
 	"number":              {[]any{int32(0)}, nil},
-	"numbered":            {[]any{int64(7)}, []string{byNumber, byDeferred, byParked}},
+	"numbered":            {nil, []string{byNumber, byDeferred, byParked}},
 	"park":                {[]any{int32(0), int64(1), "refused", noon}, []string{byNumber}},
 	"park_deferred":       {[]any{int32(0), int64(1), "refused", noon}, []string{byDeferred}},
 	"delivery":            {[]any{"id", int64(100)}, []string{byNumber, byDeferred, "timer_outbox_parked_pkey"}},

@@ -4,7 +4,7 @@ SELECT coalesce(greatest(
        (SELECT max(last.seq)
           FROM generate_series(0, 255) AS shards (shard)
          CROSS JOIN LATERAL (
-               SELECT o.seq FROM timer_outbox AS o WHERE o.shard = shards.shard::smallint AND o.seq <> $1 ORDER BY o.shard DESC, o.seq DESC LIMIT 1) AS last),
+               SELECT o.seq FROM timer_outbox AS o WHERE o.shard = shards.shard::smallint ORDER BY o.shard DESC, o.seq DESC LIMIT 1) AS last),
        (SELECT max(last.seq)
           FROM generate_series(-1, 255) AS shards (shard)
          CROSS JOIN LATERAL (
