@@ -261,6 +261,13 @@ func (a *Application) RefuseAbsent(groups []*Group, existing []int64) (left []*G
 // Groups sorts commands by key, and drops the results of earlier tries.
 func (a *Application) Groups(first, end int) []*Group {
 	clear(a.Results[first:end])
+	return a.byKey(first, end)
+}
+
+// Keys returns the keys of commands as [Keys] does, and leaves their results.
+func (a *Application) Keys(first, end int) string { return Keys(a.byKey(first, end)) }
+
+func (a *Application) byKey(first, end int) []*Group {
 	order := make([]int, 0, end-first)
 	for i := first; i < end; i++ {
 		order = append(order, i)

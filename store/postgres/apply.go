@@ -24,26 +24,22 @@ const applyTries = 20
 // the poller is not faster when the lock ends.
 func (s *Store) apply(ctx context.Context, a *store.Application) ([]timer.Result, error) {
 	return a.Apply(func(first, end int) error {
-		keys := func() []any { return []any{store.Keys(a.Groups(first, end))} }
-		awaited, kept := s.awaited.Load(), true
 		err := s.repeat(func() error {
 			return s.writing(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
-				if awaited > 0 {
-					t.later(step{text: sqlAwaited, args: keys(), each: store.Scan(&kept)})
-				}
-				t.later(step{text: sqlLockBriefly})
+				var kept bool // some timers from firing, by any instance
+				t.later(step{text: sqlLockBriefly, each: store.Scan(&kept)})
 				err := t.apply(ctx, a, first, end)
 				failpoint.Here("applied")
+				if kept {
+					t.later(step{text: sqlAwaited, args: []any{a.Keys(first, end)}})
+				}
 				return err
 			})
 		})
 		if errors.Is(err, timer.ErrLocked) {
 			err = errors.Join(err, s.writing(ctx, "keep timers from firing", func(ctx context.Context, t *transaction) error {
-				return t.now(ctx, step{text: sqlAwait, args: keys()})
+				return t.now(ctx, step{text: sqlAwait, args: []any{a.Keys(first, end)}})
 			}))
-			s.awaited.Add(1)
-		} else if !kept {
-			s.awaited.CompareAndSwap(awaited, 0)
 		}
 		return err
 	}, func(steps func() error) error { return steps() })

@@ -162,6 +162,35 @@ func TestLockedKeyFailsAlone(t *testing.T) {
 	}
 }
 
+// TestAnotherInstanceAppliesWhatWaitsForALock has an instance die whose commands met a lock. Their
+// timers fire when another one has applied them.
+func TestAnotherInstanceAppliesWhatWaitsForALock(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	died, lives := open(t, place, relaxed), open(t, place, relaxed)
+	scheduled(t, died, "locked", "shares the commit")
+	canceled(t, lives, "other") // so that it runs before
+	host, err := died.DB().BeginTx(t.Context(), nil)
+	must(t, err)
+	_, err = host.ExecContext(t.Context(), `SELECT FROM timer_schedules WHERE service_call_id = 'locked' FOR UPDATE`)
+	must(t, err)
+	if _, err := died.Schedule(t.Context(), noon, schedule("locked"), schedule("shares the commit")); !errors.Is(err, timer.ErrLocked) {
+		t.Errorf("%v, want %v", err, timer.ErrLocked)
+	}
+	must(t, host.Rollback())
+	if calls := reach(t, lives, 10); len(calls) > 0 {
+		t.Errorf("%v fired before their commands were applied", calls)
+	}
+	results, err := lives.Cancel(t.Context(), noon, cancel("locked"))
+	if err != nil || results[0].Outcome != timer.DidCancel {
+		t.Errorf("%v, %v, want that it is canceled", results, err)
+	}
+	scheduled(t, lives, "shares the commit")
+	if calls := reach(t, lives, 10); len(calls) != 1 {
+		t.Errorf("%v fired, want the other one", calls)
+	}
+}
+
 // TestAbortedTransactionTakesNothing has a statement of the caller fail before.
 func TestAbortedTransactionTakesNothing(t *testing.T) {
 	t.Parallel()

@@ -73,8 +73,9 @@ var plans = map[string]plan{
 	"schedule_again":      {[]any{jsonRows}, []string{byPlace}},
 	"cancel_again":        {[]any{jsonRows}, []string{byPlace}},
 	"fired":               {[]any{jsonRows}, []string{byPlace}},
+	"lock_briefly":        {nil, []string{byAwaitedUntil}},
 	"await":               {[]any{jsonRows}, []string{byAwaitedUntil}},
-	"awaited":             {[]any{jsonRows}, []string{byAwaitedUntil, byAwaited}},
+	"awaited":             {[]any{jsonRows}, []string{byAwaited}},
 	"status":              {[]any{jsonRows}, []string{byKey}},
 	"append":              {[]any{texts, bytes, texts, longs, int32(0)}, nil},
 	"correlated":          {[]any{"request-7", int64(100)}, []string{"idx_timer_schedules_correlation_id"}},
@@ -149,7 +150,7 @@ var plans = map[string]plan{
 var whole = []string{"attach", "broker", "decide", "decisions", "fired_outbox", "firing", "forget_outbox", "known", "identity", "join", "pause", "registered_before", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
-var notOurs = []string{"alone", "check", "checksums", "compatible", "exists", "instances", "leave", "lock", "lock_briefly", "lock_soon", "lock_tables", "migratable", "node", "nodes", "now", "others", "own", "parents", "product", "timeouts", "reference", "renumber", "server", "settings", "tables", "take_over", "try_lock", "version"}
+var notOurs = []string{"alone", "check", "checksums", "compatible", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "migratable", "node", "nodes", "now", "others", "own", "parents", "product", "timeouts", "reference", "renumber", "server", "settings", "tables", "take_over", "try_lock", "version"}
 
 // TestPlans explains every statement on a populated database, before and after it
 // knows statistics, and with statistics of a time when it was empty: the server

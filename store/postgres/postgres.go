@@ -96,7 +96,6 @@ type Store struct {
 	hosted sync.Map // running transactions of Transact: *sql.Tx to sender
 
 	watermark  watermark
-	awaited    atomic.Int64 // how often commands have kept timers from firing; 0 if none does now
 	backlogged atomic.Bool  // the last batch was full, and more timers were due
 	walked     atomic.Value // a string: the tenant where the last round of fair batches ended
 

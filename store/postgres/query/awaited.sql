@@ -1,7 +1,4 @@
--- Let the timers of the keys in the JSON array $1 fire again. Return whether any were kept from
--- firing before.
-  WITH applied AS (
-       DELETE FROM timer_awaited AS t
-        USING json_to_recordset($1::json) AS c (tenant_id text, service_call_id text)
-        WHERE t.tenant_id = c.tenant_id AND t.service_call_id = c.service_call_id)
-SELECT EXISTS (SELECT 1 FROM timer_awaited WHERE until > now())
+-- Let the timers of the keys in the JSON array $1 fire again.
+DELETE FROM timer_awaited AS t
+ USING json_to_recordset($1::json) AS c (tenant_id text, service_call_id text)
+ WHERE t.tenant_id = c.tenant_id AND t.service_call_id = c.service_call_id
