@@ -19,45 +19,6 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-func TestForwardsInOrderAndDeletesAfterTheAck(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *table, p *model) {
-		f := forward(t, l, p, outbox.Options{Batch: 3})
-		for range 10 {
-			l.add(f, "a", "b", "a", "a")
-		}
-		if err := f.Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		var a, b []string
-		for i := 1; i <= 40; i++ {
-			if i%4 == 2 {
-				b = append(b, fmt.Sprint("id-", i))
-			} else {
-				a = append(a, fmt.Sprint("id-", i))
-			}
-		}
-		if diff := cmp.Diff(map[string][]string{"a": a, "b": b}, p.ids); diff != "" {
-			t.Errorf("published (-want +got):\n%s", diff)
-		}
-		if len(l.deleted) != 40 {
-			t.Errorf("deleted %d rows, want each of 40 once", len(l.deleted))
-		}
-	})
-}
-
-func TestWithoutAWakeForwardsAtTheInterval(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *table, p *model) {
-		began := time.Now()
-		forward(t, l, p, outbox.Options{Interval: 5 * time.Second})
-		synctest.Wait()
-		l.append("a") // and the wake is lost
-		wait(6 * time.Second)
-		if got := p.at("id-1").Sub(began); got != 5*time.Second {
-			t.Errorf("forwarded after %v, want 5s", got)
-		}
-	})
-}
-
 // TestReadsOnceAnEvent counts reads of the outbox: one at the start, then one for
 // each event that comes alone.
 func TestReadsOnceAnEvent(t *testing.T) {
@@ -83,22 +44,6 @@ func TestAnIdleOutboxIsReadOnceAnInterval(t *testing.T) {
 		wait(100*time.Second + time.Second/2)
 		if reads, most := l.calls("head"), 1+101; reads > most {
 			t.Errorf("%d reads in 100 intervals, want at most %d", reads, most)
-		}
-	})
-}
-
-// TestRowsOfAFlushIntervalAreDeletedTogether has events come one by one.
-func TestRowsOfAFlushIntervalAreDeletedTogether(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *table, p *model) {
-		f := forward(t, l, p, outbox.Options{Interval: time.Hour})
-		synctest.Wait()
-		for range 1000 {
-			l.add(f, "a")
-			time.Sleep(time.Millisecond)
-		}
-		wait(100 * time.Millisecond)
-		if deletes := l.calls("delete"); len(l.left()) > 0 || deletes < 10 || deletes > 50 {
-			t.Errorf("%d deletes for 1000 events in a second, want from 10 to 50; left %v", deletes, l.left())
 		}
 	})
 }

@@ -3,11 +3,9 @@ package outbox_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,41 +61,6 @@ func TestDeliversEachRowOnceAndDeletesThemTogether(t *testing.T) {
 			if len(calls) != 1 {
 				t.Errorf("row %d was handled %d times", seq, len(calls))
 			}
-		}
-	})
-}
-
-func TestSlowAndFailingHandlersHoldUpNobody(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *table, p *model) {
-		h := newHandled()
-		var at, most atomic.Int64
-		f := forward(t, l, p, outbox.Options{Batch: 50, Handlers: []outbox.Handler{{Concurrency: 4, Timeout: time.Hour, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
-			defer at.Add(-1)
-			most.Store(max(most.Load(), at.Add(1)))
-			h.note(row)
-			switch string(row.Message.Payload) {
-			case "slow":
-				time.Sleep(time.Minute)
-			case "fails":
-				return false, errors.New("no")
-			}
-			time.Sleep(time.Millisecond)
-			return false, nil
-		}}}})
-		l.append("slow", "slow", "slow", "fails")
-		for range 200 {
-			l.append("good")
-		}
-		f.Appended(204)
-		time.Sleep(time.Second) // 200 rows of 1 ms, one after the other
-		synctest.Wait()
-		for seq := int64(5); seq <= 204; seq++ {
-			if len(h.of(seq)) != 1 {
-				t.Fatalf("row %d was handled %d times within a second", seq, len(h.of(seq)))
-			}
-		}
-		if most.Load() != 4 {
-			t.Errorf("%d handlers at once, want at most 4, and 4 of them", most.Load())
 		}
 	})
 }
@@ -162,21 +125,6 @@ func TestHandlerIsTriedAgainLessAndLessOften(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestWhatNoRetryCanHelpIsParkedAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *table, p *model) {
-		h := newHandled()
-		f := forward(t, l, p, outbox.Options{Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
-			h.note(row)
-			return false, fmt.Errorf("%w: no such order", timer.ErrInvalid)
-		}}}})
-		l.add(f, "a")
-		wait(time.Hour)
-		if diff := cmp.Diff(map[int64]string{1: "invalid: no such order"}, l.parked); diff != "" || len(h.of(1)) != 1 {
-			t.Errorf("%d calls, parked (-want +got):\n%s", len(h.of(1)), diff)
-		}
-	})
 }
 
 func TestWhatHandleHasDeletedIsNotDeletedAgain(t *testing.T) {

@@ -160,32 +160,6 @@ func onShards(t *testing.T, shards int, test func(t *testing.T, b *board, i *ins
 	})
 }
 
-func TestEachInstanceForwardsItsOwnShard(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(4)
-		first := newInstance(t, b)
-		synctest.Wait()
-		second := newInstance(t, b)
-		synctest.Wait()
-		for shard, i := range []*instance{first, second} {
-			id := fmt.Sprint("event-", shard)
-			b.shards[shard].append(id)
-			began := time.Now()
-			i.Appended(1)
-			synctest.Wait()
-			if at := i.at(id); at != began {
-				t.Errorf("%s was forwarded at %v, want at once", id, at)
-			}
-		}
-		first.stop()
-		second.stop()
-		if len(b.leases) > 0 {
-			t.Errorf("after the stop %d shards have an owner", len(b.leases))
-		}
-	})
-}
-
 // TestOthersForwardAnAbandonedShard has rows in an abandoned shard.
 func TestOthersForwardAnAbandonedShard(t *testing.T) {
 	onShards(t, 4, func(t *testing.T, b *board, i *instance) {
