@@ -11,51 +11,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
-	"github.com/event-service-agent/timer-service/timer"
 )
-
-// debugLines returns the attributes of the lines with a message.
-func debugLines(log *logbuf.Buffer, message string) (lines []string) {
-	for line := range strings.Lines(log.String()) {
-		if _, attrs, found := strings.Cut(line, `msg="`+message+`" `); found {
-			lines = append(lines, strings.TrimSpace(attrs))
-		}
-	}
-	return lines
-}
-
-func TestEachCommandIsALineAtDebug(t *testing.T) {
-	t.Parallel()
-	var log logbuf.Buffer
-	d := newHarness()
-	d.log = slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
-	d.run(t, routing)
-	c := command
-	c.CorrelationID, c.Data = "req-7", `"secret"`
-	d.deliver(string(envelope.Schedule(c)))
-	d.deliver(string(envelope.Cancel(timer.CancelTimer{Key: c.Key, Version: timer.Version{TimestampMS: noon.UnixMilli(), CommandID: "c-2"}})), "correlationId", "req-8")
-	many := timer.ScheduleTimers{TenantID: c.TenantID, Version: c.Version, Commands: []timer.ScheduleTimer{c, c}}
-	many.Commands[1].ServiceCallID = "order-2"
-	d.deliver(string(envelope.ScheduleMany(many)))
-	d.deliver(`{"id":"c-3","tenantId":"acme","correlationId":"req-9","type":"X","payload":{"serviceCallId":"order-3","data":"secret"}}`)
-
-	want := []string{
-		"type=ScheduleTimer outcome=scheduled tenant_id=acme service_call_id=order-1 correlation_id=req-7 message_id=c-1",
-		"type=CancelTimer outcome=canceled tenant_id=acme service_call_id=order-1 correlation_id=req-8 message_id=c-2",
-		"type=ScheduleTimers outcome=scheduled tenant_id=acme service_call_id=order-1 correlation_id=req-7 message_id=c-1",
-		"type=ScheduleTimers outcome=scheduled tenant_id=acme service_call_id=order-2 correlation_id=req-7 message_id=c-1",
-	}
-	if got := debugLines(&log, "command handled"); strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-	refused := debugLines(&log, "message refused")
-	if len(refused) != 1 || !strings.HasPrefix(refused[0], "tenant_id=acme service_call_id=order-3 correlation_id=req-9 message_id=c-3 reason=unknown_type dead_letter_id=") {
-		t.Errorf("refused: %q", refused)
-	}
-	if strings.Contains(log.String(), "secret") {
-		t.Errorf("data are in the log: %s", log.String())
-	}
-}
 
 func TestRefusalsAreWarnings(t *testing.T) {
 	t.Parallel()

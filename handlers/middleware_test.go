@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -16,39 +15,6 @@ import (
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-// TestMiddlewareOfAHostSeesEveryMessage has one that notes each message and what
-// became of it, whatever that is.
-func TestMiddlewareOfAHostSeesEveryMessage(t *testing.T) {
-	underQuota(t, quota.Limits{Accept: quota.Rate{PerSecond: 0.001, Burst: 2}}, func(t *testing.T, d *harness) {
-		var seen []string
-		d.middleware = []message.HandlerMiddleware{func(next message.HandlerFunc) message.HandlerFunc {
-			return func(msg *message.Message) ([]*message.Message, error) {
-				subscribed := message.SubscribeTopicFromCtx(msg.Context())
-				produced, err := next(msg)
-				d.mu.Lock()
-				defer d.mu.Unlock()
-				seen = append(seen, fmt.Sprint(msg.UUID, " ", subscribed, " ", err))
-				return produced, err
-			}
-		}}
-		d.run(t, routing)
-		cancel := timer.CancelTimer{Key: command.Key, Version: timer.Version{TimestampMS: noon.UnixMilli() + 2, CommandID: "c-2"}}
-		for _, body := range []string{
-			order("acme", 0), many("acme", 1), order("acme", 2) /* over its quota */, string(envelope.Cancel(cancel)), "invalid", `{"type":"Other"}`,
-		} {
-			d.deliver(body)
-		}
-		synctest.Wait()
-		var want []string
-		for range 6 {
-			want = append(want, "original-id timer.commands <nil>")
-		}
-		if diff := cmp.Diff(want, seen); diff != "" {
-			t.Errorf("seen (-want +got):\n%s", diff)
-		}
-	})
-}
 
 // TestMiddlewareOfAHostMayChangeAMessage has one that takes a seal off each body, and calls
 // the others a second time.

@@ -137,34 +137,6 @@ func TestOverQuotaWaitsInTheInbox(t *testing.T) {
 	})
 }
 
-func TestOverQuotaBecomesADeadLetterByPolicy(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := rate2
-		l.Policy, l.Live = quota.DeadLetter, 3
-		d := limited(t, l)
-		d.run(t, routing)
-		for i := range 3 {
-			if !d.deliver(order("acme", i)) {
-				t.Errorf("command %d was not acked", i)
-			}
-		}
-		time.Sleep(10 * time.Second)
-		for i := range 2 {
-			d.deliver(order("acme", 3+i))
-		}
-		if len(d.applied) != 3 || len(d.dead) != 2 || d.counted("invalid") != 2 {
-			t.Fatalf("%d applied, %d dead letters, counted %v; want 3 and 2", len(d.applied), len(d.dead), d.results)
-		}
-		for i, want := range []string{"accept_rate: ", "live_timers: "} {
-			m := d.dead[i].Metadata
-			if m.Get(envelope.HeaderDeadLetterReason) != "over_quota" || !strings.HasPrefix(m.Get(envelope.HeaderDeadLetterDetail), want) || d.topics[i] != "svc.acme.dlq" {
-				t.Errorf("dead letter %d to %s: %v, want %s", i, d.topics[i], m, want)
-			}
-		}
-	})
-}
-
 func TestTimersThatWaitCanBeMovedAndCanceledAtTheLimit(t *testing.T) {
 	underQuota(t, quota.Limits{Live: 2}, func(t *testing.T, d *harness) {
 		d.run(t, routing)
@@ -215,28 +187,6 @@ func TestCancelsAreNotLimited(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestHorizonOfATenant(t *testing.T) {
-	t.Parallel()
-	d := limited(t, quota.Limits{Horizon: time.Hour})
-	d.run(t, routing)
-	late := command
-	late.DueAt = noon.Add(time.Hour + time.Second)
-	d.deliver(string(envelope.Schedule(late)))
-	late.TenantID = "beta" // has the horizon of the service
-	d.deliver(string(envelope.Schedule(late)))
-	late.DueAt = noon.Add(25 * time.Hour)
-	d.deliver(string(envelope.Schedule(late)))
-	if len(d.dead) != 2 || len(d.applied) != 1 || d.topics[0] != "svc.acme.dlq" || d.topics[1] != "svc.beta.dlq" {
-		t.Fatalf("dead letters to %v, %d applied", d.topics, len(d.applied))
-	}
-	for i, want := range []string{"the horizon of 1h", "the horizon of 24h"} {
-		m := d.dead[i].Metadata
-		if m.Get(envelope.HeaderDeadLetterReason) != "beyond_horizon" || !strings.HasSuffix(m.Get(envelope.HeaderDeadLetterDetail), want) {
-			t.Errorf("dead letter %d: %v, want %s", i, m, want)
-		}
-	}
 }
 
 // TestATokenIsTakenOnceACommand has the store fail in all ways, for commands that
@@ -364,7 +314,7 @@ func TestReplayThatAQuotaRefusesDoesNotCount(t *testing.T) {
 			t.Fatal("not acked")
 		}
 		got, want := d.dead[i].Metadata, []string{"0", "0", "0", "2"}[i]
-		if got.Get(envelope.HeaderDeadLetterReason) != string(timer.ReasonOverQuota) || got.Get(envelope.HeaderDeadLetterReplays) != want {
+		if got.Get(envelope.HeaderDeadLetterReason) != string(timer.ReasonOverQuota) || !strings.HasPrefix(got.Get(envelope.HeaderDeadLetterDetail), "live_timers: ") || got.Get(envelope.HeaderDeadLetterReplays) != want {
 			t.Errorf("after %q replays: %v, want %s of them", replays, got, want)
 		}
 	}

@@ -128,44 +128,6 @@ func TestStopEndsAllWaits(t *testing.T) {
 	})
 }
 
-// TestStopLetsTheTimeOfABubblePass has the goroutine of the router that ends the
-// subscription come late, when the router closes, while a message waits for its next try.
-func TestStopLetsTheTimeOfABubblePass(t *testing.T) {
-	inBubble(t, func(t *testing.T, d *harness) {
-		d.log = lateHandler{slog.DiscardHandler}
-		d.apply = func(any) error { return errors.New("the database is busy") }
-		_, stop, ended := d.start(t, routing)
-		msg := d.send([]byte(order("acme", 1)))
-		synctest.Wait()
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		select {
-		case <-msg.Acked():
-		case <-msg.Nacked():
-		default:
-			t.Error("the message was neither acked nor nacked")
-		}
-		time.Sleep(time.Millisecond) // until the late goroutine has ended
-	})
-}
-
-// A lateHandler takes a moment for the line that a subscription has ended, which the
-// router logs before it takes its lock.
-type lateHandler struct{ slog.Handler }
-
-func (lateHandler) Enabled(context.Context, slog.Level) bool { return true }
-
-func (l lateHandler) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "Subscriber stopped" {
-		time.Sleep(time.Millisecond)
-	}
-	return nil
-}
-
-func (l lateHandler) WithAttrs([]slog.Attr) slog.Handler { return l }
-
 // TestStopOfAStoreThatHangs ends although a commit does not.
 func TestStopOfAStoreThatHangs(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *harness) {
