@@ -94,15 +94,6 @@ func TestClockThatIsSetBackDelaysNoPoll(t *testing.T) {
 	})
 }
 
-func TestWithoutAWakeFiresAtTheInterval(t *testing.T) {
-	inBubble(t, func(b *bench) {
-		b.poll(poller.Options{Interval: 5 * time.Second})
-		synctest.Wait()
-		b.schedule("1", time.Second) // by another instance
-		b.fires(5 * time.Second)
-	})
-}
-
 // TestTimersThatAreCloseFireTogether has timers fire alone, within the precision after another one,
 // and in more than a batch.
 func TestTimersThatAreCloseFireTogether(t *testing.T) {
@@ -116,14 +107,6 @@ func TestTimersThatAreCloseFireTogether(t *testing.T) {
 		b.fires(at, at+precision, at+precision, at+precision, at+2*precision, at+100*time.Millisecond)
 		b.due("acme", 25, 2*time.Second, 0)
 		b.fires(slices.Repeat([]time.Duration{2 * time.Second}, 25)...)
-	})
-}
-
-func TestMoreThanABatchGoesWithoutPause(t *testing.T) {
-	inBubble(t, func(b *bench) {
-		b.due("acme", 25, time.Second, 0)
-		b.poll(poller.Options{Batch: 10})
-		b.fires(slices.Repeat([]time.Duration{time.Second}, 25)...)
 	})
 }
 

@@ -119,19 +119,3 @@ func TestAQuotaThatIsRaisedCountsAtOnce(t *testing.T) {
 		}
 	})
 }
-
-// TestWithQuotasThatNobodyReachesNothingChanges fires at the due times, and polls
-// as often as without.
-func TestWithQuotasThatNobodyReachesNothingChanges(t *testing.T) {
-	inBubble(t, func(b *bench) {
-		b.due("acme", 20, time.Second, time.Second)
-		b.poll(poller.Options{Interval: time.Hour, Quotas: b.rates(map[timer.TenantID]float64{"acme": 10})})
-		for i := range 20 {
-			b.fires(time.Duration(i+1) * time.Second)
-		}
-		synctest.Wait()
-		if b.polls.Load() > 42 {
-			b.Errorf("looked %d times, want twice a timer", b.polls.Load())
-		}
-	})
-}
