@@ -39,17 +39,8 @@ func must(t testing.TB, err error) {
 // watched returns a monitor that has seen checks once.
 func watched(t *testing.T, checks ...app.Check) *admin.Monitor {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
 	m := admin.NewMonitor(func(context.Context) []app.Check { return checks }, quiet)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = m.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		stop()
-		<-ended
-	})
+	during(t, m.Run)
 	for m.Health().At.IsZero() {
 		runtime.Gosched()
 	}
@@ -272,9 +263,7 @@ func TestListensElsewhereOnlyIfItMay(t *testing.T) {
 	log := new(logbuf.Buffer)
 	s := admin.New(slog.New(slog.NewTextHandler(log, nil)), admin.Options{Addr: addr, AnyPort: true, Prefix: "/timers", Monitor: watched(t)})
 	must(t, s.Listen(t.Context()))
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
+	during(t, s.Run)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Address()+"/readyz", nil)
 	must(t, err)
 	answer, err := http.DefaultClient.Do(r)
@@ -283,9 +272,5 @@ func TestListensElsewhereOnlyIfItMay(t *testing.T) {
 	}
 	if err == nil {
 		_ = answer.Body.Close()
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("Run: %v", err)
 	}
 }

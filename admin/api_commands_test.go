@@ -1,13 +1,16 @@
 package admin_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,18 +36,34 @@ func channel(t testing.TB) *gochannel.Broker {
 	return b
 }
 
-// during runs a part until the test ends.
-func during(t testing.TB, run func(context.Context) error) {
+// during runs a part until stop is called, or the test ends.
+func during(t testing.TB, run func(context.Context) error) (stop func()) {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
-	t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// stream sends a request whose answer does not end, and returns its lines, once it begins.
+func stream(t *testing.T, url, token, kind string) *bufio.Scanner {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	must(t, err)
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil || answer.StatusCode != 200 || answer.Header.Get("Content-Type") != kind {
+		t.Fatal(answer, err)
+	}
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	return bufio.NewScanner(answer.Body)
 }
 
 // eventually polls until something has happened.

@@ -31,20 +31,13 @@ type heardEvent struct {
 // heartbeats.
 func listen(t *testing.T, address, query, token string) <-chan heardEvent {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/v1/events"+query, nil)
-	must(t, err)
-	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil || answer.StatusCode != 200 || answer.Header.Get("Content-Type") != "text/event-stream" {
-		t.Fatal(answer, err)
-	}
-	t.Cleanup(func() { _ = answer.Body.Close() })
+	lines := stream(t, address+"/v1/events"+query, token, "text/event-stream")
 	events := make(chan heardEvent, 100)
 	connected, once := make(chan struct{}), new(sync.Once)
 	go func() {
 		defer close(events)
 		var one heardEvent
-		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		for lines.Scan() {
 			switch name, value, _ := strings.Cut(lines.Text(), ": "); name {
 			case "event":
 				one.name = value
@@ -75,9 +68,7 @@ func TestEventsTellWhatHappens(t *testing.T) {
 	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:0", Token: "full", Monitor: watched(t), Timers: store, Broker: b, Events: events})
 	useTokens(t, s, tenantTokens)
 	must(t, s.Listen(t.Context()))
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
+	stop := during(t, s.Run)
 	all, filtered, only, tenant := listen(t, s.Address(), "", "full"), listen(t, s.Address(), "?tenant=globex", "full"), listen(t, s.Address(), "?only=published&only=canceled", "full"), listen(t, s.Address(), "", "acme")
 
 	during(t, a.Run)
@@ -131,9 +122,6 @@ func TestEventsTellWhatHappens(t *testing.T) {
 		t.Errorf("HEAD: %d", code)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 	for name, from := range map[string]<-chan heardEvent{"all": all, "filtered": filtered, "only": only, "tenant": tenant} {
 		var last heardEvent
 		for e := range from {

@@ -24,15 +24,7 @@ import (
 // listens.
 func tailMessages(t *testing.T, address, target, token string) *bufio.Scanner {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/v1/messages/"+target, nil)
-	must(t, err)
-	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil || answer.StatusCode != 200 || answer.Header.Get("Content-Type") != "application/jsonl" {
-		t.Fatal(answer, err)
-	}
-	t.Cleanup(func() { _ = answer.Body.Close() })
-	return bufio.NewScanner(answer.Body)
+	return stream(t, address+"/v1/messages/"+target, token, "application/jsonl")
 }
 
 // TestMessagesAreThoseOfWhoMaySeeThem also where all tenants share a topic.
@@ -46,10 +38,7 @@ func TestMessagesAreThoseOfWhoMaySeeThem(t *testing.T) {
 	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:0", Token: "full", Monitor: watched(t), Timers: seeded(t), Broker: b})
 	useTokens(t, s, tenantTokens)
 	must(t, s.Listen(t.Context()))
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-
+	stop := during(t, s.Run)
 	tails := map[string]*bufio.Scanner{
 		"globex order-2|_ |acme order-1": tailMessages(t, s.Address(), "commands", "full"),
 		"acme order-1":                   tailMessages(t, s.Address(), "commands", "acme"),
@@ -88,9 +77,6 @@ func TestMessagesAreThoseOfWhoMaySeeThem(t *testing.T) {
 		t.Errorf("the dead letter: %s", dead.Text())
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 	for want, lines := range tails {
 		if lines.Scan() || lines.Err() != nil {
 			t.Errorf("%s, after the server has stopped: %q, %v", want, lines.Text(), lines.Err())

@@ -200,11 +200,7 @@ func TestProblems(t *testing.T) {
 		has  string
 	}{
 		"/v1/tenants/acme/timers/none":                        {404, "no such timer"},
-		"/v1/tenants/_acme/timers/order-1":                    {422, "path.tenant"},
 		"/v1/tenants/acme/timers/a%2Fb":                       {422, "path.call"},
-		"/v1/tenants/acme%2Ftimers/timers/b":                  {422, "path.tenant"},
-		"/v1/tenants/acme/timers/%00":                         {422, "path.call"},
-		"/v1/tenants/acme/timers/a%0A":                        {422, "path.call"},
 		"/v1/tenants/%2e%2e/timers/order-1":                   {422, "path.tenant"},
 		"/v1/tenants/" + strings.Repeat("a", 65) + "/timers":  {422, "path.tenant"},
 		"/v1/tenants/acme/timers/order-1/more":                {404, "no such path"},
