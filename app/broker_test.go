@@ -81,27 +81,6 @@ func TestCleanStopDeliversNothingTwice(t *testing.T) {
 	})
 }
 
-// TestCancellationsWaitForTheStore has timers canceled while the store is down,
-// and due before it is up again.
-func TestCancellationsWaitForTheStore(t *testing.T) {
-	onBrokers(t, func(b *bench) {
-		var down atomic.Bool
-		b.run(b.app(&fault.Store{Full: b.store, Decide: while(&down)}, app.Options{}))
-		due := time.Now().Add(2 * time.Minute)
-		for _, call := range calls(5) {
-			b.schedule(string(call), due)
-		}
-		synctest.Wait()
-		down.Store(true)
-		for _, call := range calls(5) {
-			b.cancel(string(call))
-		}
-		time.Sleep(10 * time.Minute)
-		down.Store(false)
-		b.quietFor(time.Hour)
-	})
-}
-
 // while returns a decision that has every call fail, or the calls of some operations, while so is true.
 func while(so *atomic.Bool, ops ...string) fault.Decide {
 	return func(op string) fault.Kind {
