@@ -181,34 +181,14 @@ func TestScheduleStopsWaitingWhenInterrupted(t *testing.T) {
 	}
 }
 
-func TestCancelCancelsManyTimers(t *testing.T) {
+func TestManyTimersAreMovedAndCanceled(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
-	for _, call := range []string{"order-1.a", "order-1.b", "order-10"} {
-		do(t, environ, "schedule", "acme", call, "--in", "1h", "--correlation", "req-"+call).wants(t, exitOK)
-	}
-	for _, call := range []string{"order-1.a", "order-1.b", "order-10"} {
-		await(t, environ, call, "Scheduled")
-	}
-	do(t, environ, "cancel", "acme", "--prefix", "order-1.", "--dry-run").wants(t, exitOK).prints(t, "counted    2 timers of acme\n", "order-1.a  due 20")
-	do(t, environ, "cancel", "acme", "--prefix", "order-1.", "-o", "json").wants(t, exitOK).prints(t, `"result":"published"`, `"timers":2`)
-	do(t, environ, "cancel", "acme", "--correlated", "req-order-10").wants(t, exitOK).prints(t, "published  1 timers of acme  id ")
-	for _, call := range []string{"order-1.a", "order-1.b", "order-10"} {
-		await(t, environ, call, "Canceled")
-	}
-	do(t, environ, "list", "acme", "--state", "Scheduled").wants(t, exitOK).says(t, "no timers")
-	for _, args := range [][]string{{}, {"x", "--prefix", "y"}, {"--prefix", "x", "--correlated", "y"}, {"x", "--dry-run"}, {"--prefix", "x", "--wait"}} {
-		do(t, environ, append([]string{"cancel", "acme"}, args...)...).wants(t, exitUsage)
-	}
-}
-
-func TestRescheduleMovesManyTimers(t *testing.T) {
-	t.Parallel()
-	environ := serving(t)
-	for _, call := range []string{"order-1.a", "order-1.b", "order-10"} {
+	calls := []string{"order-1.a", "order-1.b", "order-10", "order-2.a", "order-2.b", "order-20"}
+	for _, call := range calls {
 		do(t, environ, "schedule", "acme", call, "--in", "1h", "--expires-in", "3h", "--correlation", "req-"+call).wants(t, exitOK)
 	}
-	for _, call := range []string{"order-1.a", "order-1.b", "order-10"} {
+	for _, call := range calls {
 		await(t, environ, call, "Scheduled")
 	}
 	do(t, environ, "reschedule", "acme", "--prefix", "order-1.", "--to", "2090-01-31T12:00:00Z", "--dry-run").wants(t, exitOK).
@@ -219,8 +199,19 @@ func TestRescheduleMovesManyTimers(t *testing.T) {
 	do(t, environ, "reschedule", "acme", "order-1.a", "order-1.b", "--in", "0s").wants(t, exitOK).prints(t, "published  2 timers of acme  id ")
 	await(t, environ, "order-1.a", "Reached")
 	await(t, environ, "order-1.b", "Reached")
-	for _, args := range [][]string{{"x"}, {"--prefix", "x"}, {"--prefix", "x", "--correlated", "y", "--in", "1h"}, {"x", "--prefix", "y", "--in", "1h"}, {"x", "--in", "1h", "--by", "1h"}, {"x", "--to", "2090-01-31T12:00:00Z", "--by", "1h"}} {
-		do(t, environ, append([]string{"reschedule", "acme"}, args...)...).wants(t, exitUsage)
+	do(t, environ, "cancel", "acme", "--prefix", "order-2.", "--dry-run").wants(t, exitOK).prints(t, "counted    2 timers of acme\n", "order-2.a  due 20")
+	do(t, environ, "cancel", "acme", "--prefix", "order-2.", "-o", "json").wants(t, exitOK).prints(t, `"result":"published"`, `"timers":2`)
+	do(t, environ, "cancel", "acme", "--correlated", "req-order-20").wants(t, exitOK).prints(t, "published  1 timers of acme  id ")
+	for _, call := range calls[3:] {
+		await(t, environ, call, "Canceled")
+	}
+	do(t, environ, "list", "acme", "--state", "Scheduled").wants(t, exitOK).says(t, "no timers")
+	for _, line := range []string{
+		"cancel acme", "cancel acme x --prefix y", "cancel acme --prefix x --correlated y", "cancel acme x --dry-run", "cancel acme --prefix x --wait",
+		"reschedule acme x", "reschedule acme --prefix x", "reschedule acme --prefix x --correlated y --in 1h", "reschedule acme x --prefix y --in 1h",
+		"reschedule acme x --in 1h --by 1h", "reschedule acme x --to 2090-01-31T12:00:00Z --by 1h",
+	} {
+		do(t, environ, strings.Fields(line)...).wants(t, exitUsage)
 	}
 }
 
