@@ -18,7 +18,7 @@ import (
 func TestFoldChangesNoCount(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	a, b := own(t, url), own(t, url)
+	a, b := openAt(t, url, relaxed), openAt(t, url, relaxed)
 	counted := func() (timer.Stats, []timer.TenantCounts) {
 		t.Helper()
 		tenants, err := a.Tenants(t.Context(), "", 100)
@@ -76,8 +76,7 @@ func TestFoldChangesNoCount(t *testing.T) {
 		text    string
 		tenants int // that are left
 	}{{`DELETE FROM timer_schedules WHERE tenant_id = 'tenant-1'`, 2}, {`TRUNCATE timer_schedules`, 0}, {`TRUNCATE timer_schedules`, 0}} {
-		_, err := a.db.ExecContext(t.Context(), c.text)
-		must(t, err)
+		run(t, a, c.text)
 		foldBoth(c.text)
 		if n := many(t, a, `SELECT count(*) FROM timer_counts WHERE tenant_id <> ''`); n != c.tenants {
 			t.Errorf("%s: %d tenants have counts, want %d", c.text, n, c.tenants)
@@ -88,19 +87,14 @@ func TestFoldChangesNoCount(t *testing.T) {
 // TestIdleStoreWritesNothing has the database refuse every row of a count.
 func TestIdleStoreWritesNothing(t *testing.T) {
 	t.Parallel()
-	s := own(t, pgtest.URL(t))
+	s := openAt(t, pgtest.URL(t), relaxed)
 	_, err := s.Schedule(t.Context(), noon, timer.ScheduleTimer{
 		Key: timer.Key{TenantID: "acme", ServiceCallID: "call-1"}, Version: timer.Version{CommandID: "c"}, DueAt: noon,
 	})
 	must(t, err)
 	foldAny(t, s)
-	for _, text := range []string{
-		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'written'; END $$`,
-		`CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON timer_counts FOR EACH STATEMENT EXECUTE FUNCTION refuse()`,
-	} {
-		_, err := s.db.ExecContext(t.Context(), text)
-		must(t, err)
-	}
+	run(t, s, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'written'; END $$`)
+	run(t, s, `CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON timer_counts FOR EACH STATEMENT EXECUTE FUNCTION refuse()`)
 	foldAny(t, s)
 	if _, err := s.fold(t.Context()); err == nil {
 		t.Error("this test would not see it")
@@ -111,15 +105,10 @@ func TestIdleStoreWritesNothing(t *testing.T) {
 // service goes on, and its log says so.
 func TestWatchReportsCountsThatCannotBeFolded(t *testing.T) {
 	t.Parallel()
-	s := own(t, pgtest.URL(t))
-	for _, text := range []string{
-		`INSERT INTO timer_counts (tenant_id, scheduled) VALUES ('acme', 1)`,
-		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$`,
-		`CREATE TRIGGER refuse BEFORE DELETE ON timer_counts EXECUTE FUNCTION refuse()`,
-	} {
-		_, err := s.db.ExecContext(t.Context(), text)
-		must(t, err)
-	}
+	s := openAt(t, pgtest.URL(t), relaxed)
+	run(t, s, `INSERT INTO timer_counts (tenant_id, scheduled) VALUES ('acme', 1)`)
+	run(t, s, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$`)
+	run(t, s, `CREATE TRIGGER refuse BEFORE DELETE ON timer_counts EXECUTE FUNCTION refuse()`)
 	ctx, stop := context.WithCancel(t.Context())
 	said := stopWriter{to: "not now", stop: stop}
 	s.opt.Log = slog.New(slog.NewTextHandler(&said, nil))
@@ -158,9 +147,11 @@ func foldAny(t *testing.T, s *Store) {
 	must(t, err)
 }
 
-func own(t *testing.T, url string) *Store {
+var relaxed = Options{Durability: Relaxed}
+
+func openAt(t *testing.T, url string, opt Options) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), url, Options{Durability: Relaxed})
+	s, err := Open(t.Context(), url, opt)
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s
@@ -171,6 +162,12 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func run(t *testing.T, s *Store, text string, args ...any) {
+	t.Helper()
+	_, err := s.db.ExecContext(t.Context(), text, args...)
+	must(t, err)
 }
 
 func many(t *testing.T, s *Store, query string) (n int) {

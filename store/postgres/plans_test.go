@@ -158,9 +158,7 @@ var notOurs = []string{"alone", "check", "checksums", "compatible", "exists", "i
 // statement that is prepared, for any.
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), pgtest.URL(t), Options{Durability: Relaxed})
-	must(t, err)
-	defer s.Close()
+	s := openAt(t, pgtest.URL(t), relaxed)
 	files, err := queries.ReadDir("query")
 	must(t, err)
 	names := slices.Sorted(maps.Keys(plans))
@@ -194,9 +192,7 @@ func TestPlans(t *testing.T) {
 
 func analyze(t *testing.T, s *Store) {
 	t.Helper()
-	if _, err := s.db.ExecContext(t.Context(), `ANALYZE timer_schedules, timer_outbox, timer_outbox_deferred, timer_outbox_parked, timer_counts, timer_inbox, timer_numbers, timer_firing, timer_decisions`); err != nil {
-		t.Fatal(err)
-	}
+	run(t, s, `ANALYZE timer_schedules, timer_outbox, timer_outbox_deferred, timer_outbox_parked, timer_counts, timer_inbox, timer_numbers, timer_firing, timer_decisions`)
 }
 
 // textOf returns a statement by the name of its file, or, with _deferred behind the name,
@@ -301,14 +297,10 @@ func (n node) readsTable() bool {
 // are not.
 func TestClaimOfATenantReadsNothingThatWaits(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), pgtest.URL(t), Options{Durability: Relaxed})
-	must(t, err)
-	defer s.Close()
-	if _, err := s.db.ExecContext(t.Context(), `
+	s := openAt(t, pgtest.URL(t), relaxed)
+	run(t, s, `
 		INSERT INTO timer_schedules (tenant_id, service_call_id, command_at, command_id, due_at, registered_at, state)
-		SELECT 'tenant-1', n, 0, 'command', $1::timestamptz + n * interval '1 minute', $1, 'Scheduled' FROM generate_series(-1, 20000) AS n`, noon); err != nil {
-		t.Fatal(err)
-	}
+		SELECT 'tenant-1', n, 0, 'command', $1::timestamptz + n * interval '1 minute', $1, 'Scheduled' FROM generate_series(-1, 20000) AS n`, noon)
 	if rows, blocks := explained(t, s, "reach_shares", noon, []string{"tenant-1"}, []int64{10}, noon.Add(-time.Hour)); rows != 2 || blocks > 60 {
 		t.Errorf("claimed %d timers and read %d blocks, want 2, and no more than 60", rows, blocks)
 	}
@@ -318,15 +310,11 @@ func TestClaimOfATenantReadsNothingThatWaits(t *testing.T) {
 // of one tenant, and three of each of a thousand others.
 func TestATenantWithManyMessagesDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), pgtest.URL(t), Options{Durability: Relaxed})
-	must(t, err)
-	defer s.Close()
-	if _, err := s.db.ExecContext(t.Context(), `
+	s := openAt(t, pgtest.URL(t), relaxed)
+	run(t, s, `
 		INSERT INTO timer_inbox (tenant_id, topic, position, message_id, headers, body, bytes, arrived_at, reason, retry_at)
 		SELECT CASE WHEN n < 100000 THEN 'great' ELSE 'tenant-' || n % 1000 END, 'commands', '', n, '{}', 'body', 6, $1, 'failed', $1
-		  FROM generate_series(0, 102999) AS n`, noon); err != nil {
-		t.Fatal(err)
-	}
+		  FROM generate_series(0, 102999) AS n`, noon)
 	for _, c := range []struct {
 		name         string
 		args         []any
@@ -366,7 +354,7 @@ func explained(t *testing.T, s *Store, name string, args ...any) (rows, blocks i
 func TestASnapshotSlowsNoTimer(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	s, other := own(t, url), own(t, url)
+	s, other := openAt(t, url, relaxed), openAt(t, url, relaxed)
 	held, err := other.db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 	must(t, err)
 	defer func() { must(t, held.Rollback()) }()

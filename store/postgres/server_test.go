@@ -44,14 +44,10 @@ func TestOldServerIsRefused(t *testing.T) {
 func TestServerThatLosesCommitsIsRefused(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Database(t)
-	s, err := Open(t.Context(), url, Options{})
-	must(t, err)
-	defer s.Close()
+	s := openAt(t, url, Options{})
 	config, err := parse(url)
 	must(t, err)
-	if _, err := s.db.ExecContext(t.Context(), `ALTER DATABASE `+config.Database+` SET synchronous_commit = off`); err != nil {
-		t.Fatal(err)
-	}
+	run(t, s, `ALTER DATABASE `+config.Database+` SET synchronous_commit = off`)
 	s.db.SetMaxIdleConns(-1) // it reconnects
 	const want = "synchronous_commit = off"
 	_, opened := Open(t.Context(), url, Options{})
@@ -60,9 +56,7 @@ func TestServerThatLosesCommitsIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want ErrFatal and %q", what, err, want)
 		}
 	}
-	loose, err := Open(t.Context(), url, Options{Durability: Relaxed})
-	must(t, err)
-	loose.Close()
+	openAt(t, url, relaxed)
 	if err := judge(oldest, "15.0", "on", "off", Strict); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "fsync = off") {
 		t.Errorf("fsync: %v", err)
 	}
@@ -76,11 +70,9 @@ func TestDurabilityOfTransactions(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	for durability, want := range map[Durability]string{Strict: "on", Relaxed: "off"} {
-		s, err := Open(t.Context(), url, Options{Durability: durability})
-		must(t, err)
-		defer s.Close()
+		s := openAt(t, url, Options{Durability: durability})
 		var got string
-		err = s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
+		err := s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
 			return tx.rows(ctx, `SELECT current_setting('synchronous_commit')`, nil, store.Scan(&got))
 		})
 		if err != nil || got != want {
@@ -96,16 +88,14 @@ func TestDurabilityOfTransactions(t *testing.T) {
 // standby and left its connections as they were.
 func TestNoConnectionToAStandbyIsKept(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), pgtest.URL(t), Options{})
-	must(t, err)
-	defer s.Close()
+	s := openAt(t, pgtest.URL(t), Options{})
 	s.db.SetMaxOpenConns(1)
 	process := func() (pid int64) {
 		must(t, readTx(t.Context(), s.db, step{text: `SELECT pg_backend_pid()::bigint`, each: store.Scan(&pid)}))
 		return pid
 	}
 	before := process()
-	err = s.writing(t.Context(), "write", func(_ context.Context, tx *transaction) error {
+	err := s.writing(t.Context(), "write", func(_ context.Context, tx *transaction) error {
 		tx.later(step{text: `SET TRANSACTION READ ONLY`})
 		tx.later(step{text: `INSERT INTO timer_counts (tenant_id) VALUES ('acme')`})
 		return nil
@@ -206,9 +196,7 @@ func TestNodesFitIntoAName(t *testing.T) {
 // TestALeaseGivesTheNameBack: a host's connection has its own name again afterwards.
 func TestALeaseGivesTheNameBack(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), pgtest.URL(t), Options{Durability: Relaxed, Version: "v7"})
-	must(t, err)
-	defer s.Close()
+	s := openAt(t, pgtest.URL(t), Options{Durability: Relaxed, Version: "v7"})
 	names := func() (n int) {
 		must(t, s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1`, nodeName(s.node)).Scan(&n))
 		return n
