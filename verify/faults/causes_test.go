@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver
+
 	"github.com/event-service-agent/timer-service/internal/proxy"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/verify/crash"
@@ -26,6 +28,7 @@ var causes = map[string]cause{
 	"RabbitMQ with dead connections":                {part: "broker", set: rabbitFault(silence)},
 	"PostgreSQL away":                               {part: "store", set: postgresFault(refuse)},
 	"PostgreSQL with dead connections":              {part: "store", set: postgresFault(silence)},
+	"PostgreSQL that is set read-only":              {part: "store", set: postgresReadOnly},
 	"SQLite on a full file system":                  {part: "store", quick: true, set: diskFull},
 	"SQLite on a file system that became read-only": {part: "store", set: diskReadOnly},
 	"SQLite locked by another process":              {part: "store", quick: true, set: fileLocked},
@@ -60,6 +63,26 @@ func postgresFault(how func(*proxy.Proxy) (harm, repair func(*service))) func(*t
 		f := fault{environ: []string{"TIMER_BROKER=gochannel", setting}}
 		f.harm, f.repair = how(p)
 		return f
+	}
+}
+
+// postgresReadOnly has the server take no writes, as a person sets an old primary after a failover.
+func postgresReadOnly(t *testing.T) fault {
+	t.Helper()
+	_, setting := newPostgres(t)
+	db, err := sql.Open("pgx", strings.TrimPrefix(setting, "TIMER_DB_URL="))
+	check(t, err)
+	t.Cleanup(func() { db.Close() })
+	set := func(how string) {
+		for _, text := range []string{`ALTER SYSTEM ` + how, `SELECT pg_reload_conf()`} {
+			_, err := db.ExecContext(context.WithoutCancel(t.Context()), text)
+			check(t, err)
+		}
+	}
+	return fault{
+		environ: []string{"TIMER_BROKER=gochannel", setting},
+		harm:    func(*service) { set(`SET default_transaction_read_only = on`) },
+		repair:  func(*service) { set(`RESET default_transaction_read_only`) },
 	}
 }
 

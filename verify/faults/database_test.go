@@ -1,15 +1,11 @@
 package faults_test
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver
 
 	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/proxy"
@@ -74,45 +70,5 @@ func TestFrozenInstanceDelaysNobody(t *testing.T) {
 		t.Errorf("timers were late up to %v ms, want at most %v", late.MaxMS, atMost)
 	}
 	other.stop()
-	w.service.stop()
-}
-
-// TestServerIsSetReadOnly sets a server read-only, as a person does with an old primary after a
-// failover, and takes that back. Nothing is accepted and nothing fires meanwhile.
-func TestServerIsSetReadOnly(t *testing.T) {
-	t.Parallel()
-	takesLong(t)
-	_, setting := newPostgres(t)
-	w := open(t, setting)
-	_, url, _ := strings.Cut(setting, "=")
-	db, err := sql.Open("pgx", url)
-	check(t, err)
-	defer db.Close()
-	fired := func() (n int) {
-		check(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM timer_schedules WHERE state = 'Reached'`).Scan(&n))
-		return n
-	}
-	set := func(how string) {
-		t.Helper()
-		_, err := db.ExecContext(t.Context(), `ALTER SYSTEM `+how)
-		check(t, err)
-		_, err = db.ExecContext(t.Context(), `SELECT pg_reload_conf()`)
-		check(t, err)
-	}
-	harmed := time.Now()
-	set(`SET default_transaction_read_only = on`)
-	took, _ := w.service.awaitRed("store")
-	w.service.says("the database is set read-only", harmed, seenIn)
-	began, before := time.Now(), fired()
-	awaitTime(t, began, 10*time.Second)
-	ended := time.Now()
-	if n := fired() - before; n > 0 {
-		t.Errorf("%d timers fired", n)
-	}
-	w.nothingAcked(began, ended)
-	set(`RESET default_transaction_read_only`)
-	w.goesOn(100)
-	t.Logf("red after %v", took)
-	w.settle(90 * time.Second)
 	w.service.stop()
 }
