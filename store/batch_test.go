@@ -174,10 +174,6 @@ func (s *slowStore) sizes(want ...int) {
 	}
 }
 
-func TestCommandAloneIsNotDelayed(t *testing.T) {
-	onSlow(t, func(s *slowStore) { s.call(s.Context(), "a", nil, commitTime) })
-}
-
 // TestWaitingCommandsShareACommit has each caller check its own outcomes.
 func TestWaitingCommandsShareACommit(t *testing.T) {
 	onSlow(t, func(s *slowStore) {

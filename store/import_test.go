@@ -171,12 +171,6 @@ type movable interface {
 // collations than byte by byte.
 func live(t *testing.T, s *sqlite.Store) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	var commands []timer.ScheduleTimer
 	for i, tenant := range []timer.TenantID{"a", "A", "b", "B", "a-", "a_", "a0", "aA", "0"} {
 		for n := range 100 {
@@ -193,15 +187,15 @@ func live(t *testing.T, s *sqlite.Store) {
 		}
 	}
 	_, err := s.Schedule(t.Context(), noon.Add(-time.Hour), commands...)
-	must(err)
+	must(t, err)
 	for _, c := range commands[90:110] {
 		_, err := s.Cancel(t.Context(), noon, timer.CancelTimer{Key: c.Key, Version: timer.Version{TimestampMS: 100, CommandID: "cancel"}})
-		must(err)
+		must(t, err)
 		c.ServiceCallID += "-tombstone"
 		_, err = s.Cancel(t.Context(), noon, timer.CancelTimer{Key: c.Key, Version: timer.Version{TimestampMS: 1<<53 - 1, CommandID: "cancel"}})
-		must(err)
+		must(t, err)
 	}
-	must(s.Update(t.Context(), func(tx timer.Tx) error {
+	must(t, s.Update(t.Context(), func(tx timer.Tx) error {
 		_, err := tx.Reach(t.Context(), noon.Add(20*time.Millisecond), 400, nil)
 		return err
 	}))
