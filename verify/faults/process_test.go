@@ -35,13 +35,9 @@ func serve(t *testing.T, environ ...string) *service {
 func (s *service) start() {
 	s.T.Helper()
 	bin, err := build()
-	if err != nil {
-		s.Fatal(err)
-	}
+	check(s, err)
 	p, err := crash.Start(context.WithoutCancel(s.Context()), bin, s.TempDir(), s.environ, io.Discard, time.Now)
-	if err != nil {
-		s.Fatal(err)
-	}
+	check(s, err)
 	s.Process = p
 	s.Cleanup(func() {
 		_ = p.Kill() // fails only if it has ended
@@ -49,9 +45,7 @@ func (s *service) start() {
 			s.Logf("the service wrote last:\n%s", p.Last(40))
 		}
 	})
-	if err := p.Await(s.Context(), time.Minute); err != nil {
-		s.Fatal(err)
-	}
+	check(s, p.Await(s.Context(), time.Minute))
 	s.url, _, _ = strings.Cut(strings.TrimSpace(strings.TrimPrefix(s.says("http ", time.Time{}, time.Minute).Text, "http")), ",")
 }
 
