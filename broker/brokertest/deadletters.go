@@ -145,12 +145,10 @@ func visitBegins(w *world) {
 	}
 	for _, want := range [][]string{{"3", "4"}, {"4"}} { // the second time behind the one that is gone
 		var seen []*message.Message
-		if err := w.VisitDeadLetters(w.Context(), t, from, broker.EachDeadLetter(w.Context(), func(m *message.Message) (bool, error) {
+		Must(w, w.VisitDeadLetters(w.Context(), t, from, broker.EachDeadLetter(w.Context(), func(m *message.Message) (bool, error) {
 			seen = append(seen, m)
 			return string(m.Payload) == "3", nil
-		})); err != nil {
-			w.Fatal(err)
-		}
+		})))
 		wantBodies(w, "from "+from, seen, want...)
 	}
 	wantBodies(w, "what is left", w.visit(w.node, t, keep), "1", "2", "4")

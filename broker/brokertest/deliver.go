@@ -173,9 +173,7 @@ func contexts(w *world) {
 	s := w.Subscriber("reader")
 	defer s.Close()
 	messages, err := s.Subscribe(context.WithValue(context.Background(), contextKey{}, "value"), topic)
-	if err != nil {
-		w.Fatal(err)
-	}
+	Must(w, err)
 	w.publish(w, topic, many(3)...)
 	acked, nacked, open := Next(w, messages), Next(w, messages), Next(w, messages)
 	for _, msg := range []*message.Message{acked, nacked, open} {
@@ -217,9 +215,7 @@ func tails(w *world) {
 	w.publish(w, topic, plain("before"))
 	tail := w.Tail()
 	messages, err := tail.Subscribe(context.Background(), topic)
-	if err != nil {
-		w.Fatal(err)
-	}
+	Must(w, err)
 	var want, got []string
 	for i := range 100 {
 		want = append(want, fmt.Sprint(i))
@@ -290,9 +286,7 @@ func cancels(w *world) {
 	defer s.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	messages, err := s.Subscribe(ctx, topic)
-	if err != nil {
-		w.Fatal(err)
-	}
+	Must(w, err)
 	w.publish(w, topic, many(2)...)
 	first, second := Next(w, messages), Next(w, messages)
 	cancel()
@@ -302,9 +296,7 @@ func cancels(w *world) {
 	w.publish(w, topic, keyed("call-2", "2"))
 	first.Ack()
 	again, err := s.Subscribe(context.Background(), topic)
-	if err != nil {
-		w.Fatal(err)
-	}
+	Must(w, err)
 	if msg := Next(w, again); string(msg.Payload) != "2" {
 		w.Errorf("got %q, want the one published meanwhile", msg.Payload)
 	} else {

@@ -107,3 +107,11 @@ func Expect(t testing.TB, messages <-chan *message.Message, body string) *messag
 	msg.Ack()
 	return msg
 }
+
+// Must fails the test if there is an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

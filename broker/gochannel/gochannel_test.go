@@ -18,6 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var must = brokertest.Must
+
 var features = brokertest.Features{Positions: true, FakeTime: true, AllTenants: true}
 
 func open(testing.TB) brokertest.Server {
@@ -35,9 +37,7 @@ func BenchmarkBroker(b *testing.B) { brokertest.Bench(b, features, open) }
 func TestSubscriberThatIsClosedKeepsNoMessages(t *testing.T) {
 	t.Parallel()
 	s := open(t).Broker().Subscriber("role")
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	if err := s.(message.SubscribeInitializer).SubscribeInitialize("topic"); !errors.Is(err, gochannel.ErrClosed) {
 		t.Errorf("SubscribeInitialize after Close: %v", err)
 	}
@@ -48,19 +48,15 @@ func TestOldestDeadLettersAreDropped(t *testing.T) {
 		b := start(t, gochannel.Options{DeadLetters: 3})
 		for i := range 5 {
 			deadLetter := message.NewMessage(fmt.Sprint(i), []byte{byte(i)})
-			if err := broker.NewWatermillPublisher(b.Publisher()).Publish(b.Routing().DeadLettersOf("acme"), deadLetter); err != nil {
-				t.Fatal(err)
-			}
+			must(t, broker.NewWatermillPublisher(b.Publisher()).Publish(b.Routing().DeadLettersOf("acme"), deadLetter))
 		}
 		for range 2 {
 			var seen []string
-			if err := b.VisitDeadLetters(t.Context(), "", "", broker.EachDeadLetter(t.Context(), func(deadLetter *message.Message) (bool, error) {
+			must(t, b.VisitDeadLetters(t.Context(), "", "", broker.EachDeadLetter(t.Context(), func(deadLetter *message.Message) (bool, error) {
 				seen = append(seen, fmt.Sprint(deadLetter.UUID, deadLetter.Payload))
 				deadLetter.Payload[0] = 99 // changes nothing for others
 				return false, nil
-			})); err != nil {
-				t.Fatal(err)
-			}
+			})))
 			if diff := cmp.Diff([]string{"2[2]", "3[3]", "4[4]"}, seen); diff != "" {
 				t.Errorf("kept (-want +got):\n%s", diff)
 			}

@@ -35,9 +35,7 @@ func start(t *testing.T, opt gochannel.Options) *gochannel.Broker {
 func subscribe(t *testing.T, s message.Subscriber) <-chan *message.Message {
 	t.Helper()
 	messages, err := s.Subscribe(context.Background(), "topic")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return messages
 }
 
@@ -71,13 +69,9 @@ func TestPublishWaitsForConsumersThatAreBehind(t *testing.T) {
 func TestNothingIsKeptForARoleThatNeverSubscribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, gochannel.Options{})
-		if err := publish(b, 0, 5); err != nil {
-			t.Fatal(err)
-		}
+		must(t, publish(b, 0, 5))
 		messages := subscribe(t, b.Subscriber("late"))
-		if err := publish(b, 5, 6); err != nil {
-			t.Fatal(err)
-		}
+		must(t, publish(b, 5, 6))
 		if msg := <-messages; msg.UUID != "5" {
 			t.Errorf("got %s", msg.UUID)
 		}
@@ -89,9 +83,7 @@ func TestTheLastCloseDiscards(t *testing.T) {
 		b := start(t, gochannel.Options{Pending: 5})
 		first, second := b.Subscriber("role"), b.Subscriber("role")
 		messages := subscribe(t, first)
-		if err := publish(b, 0, 5); err != nil {
-			t.Fatal(err)
-		}
+		must(t, publish(b, 0, 5))
 		for range 2 {
 			<-messages // and it is never acked
 		}

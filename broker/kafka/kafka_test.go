@@ -122,6 +122,7 @@ func BenchmarkBroker(b *testing.B) {
 }
 
 var (
+	must          = brokertest.Must
 	until         = brokertest.Await
 	awaitReady    = brokertest.AwaitReady
 	awaitNotReady = brokertest.AwaitNotReady
@@ -155,11 +156,4 @@ func ready(t testing.TB, opt kafka.Options) *kafka.Broker {
 func subscribe(t testing.TB, b *kafka.Broker, topic string) (<-chan *message.Message, message.Subscriber) {
 	t.Helper()
 	return brokertest.Subscribe(t, b, "reader", topic)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

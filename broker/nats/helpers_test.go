@@ -28,6 +28,7 @@ var (
 )
 
 var (
+	must          = brokertest.Must
 	until         = brokertest.Await
 	awaitReady    = brokertest.AwaitReady
 	awaitNotReady = brokertest.AwaitNotReady
@@ -139,11 +140,4 @@ func running(ctx context.Context, b broker.Broker) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(ctx) }()
 	return ended
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -90,6 +90,7 @@ func BenchmarkBroker(b *testing.B) {
 var quiet = slog.New(slog.DiscardHandler)
 
 var (
+	must          = brokertest.Must
 	until         = brokertest.Await
 	awaitReady    = brokertest.AwaitReady
 	awaitNotReady = brokertest.AwaitNotReady
@@ -238,10 +239,3 @@ func subscribe(t testing.TB, b *rabbitmq.Broker, role, topic string) <-chan *mes
 func tenant(i int) timer.TenantID { return timer.TenantID(fmt.Sprint("tenant-", i)) }
 
 func text(body string) *message.Message { return message.NewMessage(uuid.NewString(), []byte(body)) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
