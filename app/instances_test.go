@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -63,6 +64,76 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("not within a minute: %s", what)
 		case <-time.After(10 * time.Millisecond):
 		}
+	}
+}
+
+// TestInstancesHandleEachEventOnce runs three programs on one PostgreSQL, each of which
+// books timers of two kinds in transactions: two of them handle the one kind, the third the
+// other kind. The first one stops on the way: the second takes over its events. When
+// that stops too its events wait until there is one again.
+func TestInstancesHandleEachEventOnce(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := openPostgres(t, url, "")
+	_, err := db.DB().ExecContext(t.Context(), `CREATE TABLE handled (call TEXT NOT NULL)`)
+	must(t, err)
+	count := func(query string) (n int) {
+		must(t, db.DB().QueryRowContext(t.Context(), query).Scan(&n))
+		return n
+	}
+	handled := func() int { return count(`SELECT count(*) FROM handled`) }
+	const each = 50
+	booked := 0
+	start := func(process, prefix string, stopsAt int) (book, stop func()) {
+		a, err := app.New(instance{openPostgres(t, url, ""), process}, nil, quiet, app.Options{BatchSize: 7, PollingInterval: 200 * time.Millisecond})
+		must(t, err)
+		timers, seen, enough := a.Timers(), 0, make(chan struct{})
+		timers.OnDueTx(prefix, func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
+			if seen++; seen == stopsAt { // with one at once
+				close(enough)
+			}
+			if !strings.HasPrefix(string(e.ServiceCallID), prefix) {
+				t.Errorf("%s has %s", process, e.Key)
+			}
+			_, err := tx.ExecContext(ctx, `INSERT INTO handled (call) VALUES ($1)`, string(e.ServiceCallID))
+			return err
+		}, app.OnDueOptions{Concurrency: 1})
+		stop = running(t, process, a.Run)
+		<-a.Running()
+		go func() {
+			select {
+			case <-enough:
+				stop()
+			case <-t.Context().Done():
+			}
+		}()
+		return func() {
+			t.Helper()
+			for n := range each {
+				must(t, timers.Tx(t.Context(), func(tx *sql.Tx) error {
+					return errors.Join(timers.ScheduleTx(t.Context(), tx, in(fmt.Sprint("order-", booked, "-", n), 0)), timers.ScheduleTx(t.Context(), tx, in(fmt.Sprint("invoice-", booked, "-", n), 10*time.Millisecond)))
+				}))
+			}
+			booked += each
+		}, stop
+	}
+	bookFirst, _ := start("first", "order-", 10)
+	bookSecond, stopSecond := start("second", "order-", 0)
+	bookThird, _ := start("third", "invoice-", 0)
+	bookFirst()
+	bookSecond()
+	bookThird()
+	eventually(t, "all are handled", func() bool { return handled() == 2*booked && count(`SELECT count(*) FROM timer_outbox`) == 0 })
+	stopSecond()
+	bookThird()
+	eventually(t, "the events that none wants are kept", func() bool {
+		kept, err := db.Unclaimed(t.Context(), 1000)
+		return err == nil && len(kept) == each && handled() == 2*booked-each
+	})
+	start("fourth", "order-", 0)
+	eventually(t, "all are handled", func() bool { return handled() == 2*booked })
+	if n := count(`SELECT count(DISTINCT call) FROM handled`); n != 2*booked {
+		t.Errorf("%d rows of %d events", handled(), n)
 	}
 }
 
