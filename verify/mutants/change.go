@@ -143,35 +143,6 @@ func never(name string) operator {
 	}}
 }
 
-// value gives a constant or variable another one where it is declared.
-func value(name, to string) operator {
-	return operator{name + " = " + to, func(_ *source, scope ast.Node) (found []splice) {
-		add := func(lhs, rhs ast.Expr) {
-			if id, ok := lhs.(*ast.Ident); ok && id.Name == name {
-				found = append(found, splice{rhs.Pos(), rhs.End(), to})
-			}
-		}
-		ast.Inspect(scope, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.ValueSpec:
-				for i, id := range n.Names {
-					if i < len(n.Values) {
-						add(id, n.Values[i])
-					}
-				}
-			case *ast.AssignStmt:
-				if n.Tok == token.DEFINE && len(n.Lhs) == len(n.Rhs) {
-					for i := range n.Lhs {
-						add(n.Lhs[i], n.Rhs[i])
-					}
-				}
-			}
-			return true
-		})
-		return found
-	}}
-}
-
 // first does something at the beginning of the function.
 func first(statement string) operator {
 	return operator{"first " + statement, func(_ *source, scope ast.Node) []splice {
@@ -179,30 +150,6 @@ func first(statement string) operator {
 			return []splice{{f.Body.Lbrace + 1, f.Body.Lbrace + 1, " " + statement + ";"}}
 		}
 		return nil
-	}}
-}
-
-// before does something before each statement that calls a function.
-func before(call, statement string) operator {
-	return operator{statement + " before " + call, func(_ *source, scope ast.Node) (found []splice) {
-		ast.Inspect(scope, func(n ast.Node) bool {
-			stmt, ok := n.(ast.Stmt)
-			if !ok {
-				return true
-			}
-			var c *ast.CallExpr
-			switch s := stmt.(type) {
-			case *ast.ExprStmt:
-				c, _ = s.X.(*ast.CallExpr)
-			case *ast.AssignStmt:
-				c, _ = s.Rhs[0].(*ast.CallExpr)
-			}
-			if c != nil && calls(c, call) {
-				found = append(found, splice{stmt.Pos(), stmt.Pos(), statement + "; "})
-			}
-			return true
-		})
-		return found
 	}}
 }
 

@@ -43,7 +43,7 @@ var databases = []mutant{
 	},
 	{
 		"I11", "a loss of power takes what was acked",
-		[]change{in("store/sqlite", "writerPragmas", value("synchronous", `"normal"`))},
+		[]change{in("store/sqlite", "writerPragmas", swap(`"full"`, `"normal"`))},
 		test{"./store/sqlite", "^TestDSN$", ""},
 	},
 	{
