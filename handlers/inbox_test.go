@@ -80,6 +80,33 @@ func TestACommandThatWaitedIsCanceledBehindItsCommit(t *testing.T) {
 	})
 }
 
+// TestACommandThatWaitedIsScheduledAsItWasMoved meanwhile, and not at first for its own time: that
+// may be past, and the timer could fire before it is moved.
+func TestACommandThatWaitedIsScheduledAsItWasMoved(t *testing.T) {
+	underQuota(t, rate2, func(t *testing.T, d *harness) {
+		d.ticks = true
+		m := timer.RescheduleTimers{TenantID: "acme", Version: command.Version, Of: timer.Selection{Prefix: "order-"}, DueAt: command.DueAt.Add(time.Hour)}
+		m.TimestampMS++
+		d.run(t, routing)
+		for i := range 4 {
+			d.deliver(order("acme", i))
+		}
+		if err := d.inbox.PutInbox(t.Context(), handlers.Applied(m.Command(), noon.Add(time.Minute))); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := len(d.applied); n < 6 { // two at once, and two that waited, each with its move
+			t.Fatalf("applied %+v, want 6 commands", d.applied)
+		}
+		for _, applied := range d.applied[2:] {
+			if c, ok := applied.(timer.ScheduleTimer); !ok || !c.DueAt.Equal(m.DueAt) {
+				t.Errorf("applied %+v, want it due at %v", applied, m.DueAt)
+			}
+		}
+	})
+}
+
 // TestAStopGivesBackWhatIsInFlight, so that the next start does not wait for the end of a claim.
 func TestAStopGivesBackWhatIsInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *harness) {

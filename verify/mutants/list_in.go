@@ -139,7 +139,7 @@ var intakes = []mutant{
 	{
 		"I6", "what was moved while it waited fires at the time that is past",
 		[]change{in("handlers", "Handlers.selectWaiting", swap("after.DueAt", "c.DueAt"))},
-		moved,
+		test{"./handlers", "^TestACommandThatWaitedIsScheduledAsItWasMoved$", ""},
 	},
 	{
 		"I6", "a move that is delivered again moves what came after it",
