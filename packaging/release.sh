@@ -80,11 +80,12 @@ else
 fi
 
 # The chart, as helm package makes it, but for its times. It takes the image that publish.sh pushes.
-cp -rL packaging/helm/timer-service "$work/"
-sed -i "s/^version: .*/version: ${version#v}/; s/^appVersion: .*/appVersion: \"${version#v}\"/" "$work/timer-service/Chart.yaml"
-sed -i 's#^  repository: registry.example/timer-service$#  repository: ghcr.io/event-service-agent/timer-service#' "$work/timer-service/values.yaml"
-grep -q ghcr.io "$work/timer-service/values.yaml"
-tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --format=ustar --mode=u+rw,go=rX --mtime="@$SOURCE_DATE_EPOCH" \
+mkdir "$work/chart"
+cp -rL packaging/helm/timer-service "$work/chart/"
+sed -i "s/^version: .*/version: ${version#v}/; s/^appVersion: .*/appVersion: \"${version#v}\"/" "$work/chart/timer-service/Chart.yaml"
+sed -i 's#^  repository: registry.example/timer-service$#  repository: ghcr.io/event-service-agent/timer-service#' "$work/chart/timer-service/values.yaml"
+grep -q ghcr.io "$work/chart/timer-service/values.yaml"
+tar -C "$work/chart" --sort=name --owner=0 --group=0 --numeric-owner --format=ustar --mode=u+rw,go=rX --mtime="@$SOURCE_DATE_EPOCH" \
   -cf - timer-service/{Chart.yaml,values.yaml,values.schema.json,rules.yml,templates} |
   gzip -9n >"$out/timer-service-${version#v}.tgz"
 (cd "$out" && sha256sum -- * >"$work/SHA256SUMS" && cp "$work/SHA256SUMS" .)
