@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -67,6 +68,26 @@ func (k *sink) judgeEach(commands []timer.ScheduleTimer, in ...window) ([]*Laten
 		all[n] = late[n].lateness()
 	}
 	return all, nil
+}
+
+// judgePeer returns how late that was which a peer delivered, and which was due from then on. It
+// returns an error if anything came early, or again.
+func (k *sink) judgePeer(since time.Time) (*Lateness, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var late histogram
+	for _, a := range k.came {
+		if a.at.Before(a.due) {
+			return nil, errors.New("void: a timer of the peer came early")
+		}
+		if from(since).holds(a.due) {
+			late.add(a.at.Sub(a.due))
+		}
+	}
+	if k.extra > 0 {
+		return nil, fmt.Errorf("void: %d timers of the peer came again", k.extra)
+	}
+	return late.lateness(), nil
 }
 
 const maxLateness = int64(10 * time.Minute / time.Microsecond)

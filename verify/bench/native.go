@@ -89,12 +89,8 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	select {
-	case <-k.complete:
-	case <-time.After(time.Minute):
-		return r, errors.New("void: not all messages came within a minute")
-	case <-ctx.Done():
-		return r, ctx.Err()
+	if err := k.awaitPeer(ctx); err != nil {
+		return r, err
 	}
 	for _, a := range k.came {
 		if a.at.Before(due) {

@@ -59,6 +59,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// steadyTimers is how many timers a steady load has, with those that do not count.
+func (o Options) steadyTimers() int {
+	return int(float64(o.Rate) * (warmUp + o.Duration).Seconds())
+}
+
 // slowestIntake is how many commands a second the service is expected to take
 // at least. A drain in which it was slower says so and is void.
 var slowestIntake = map[crash.Store]time.Duration{crash.SQLite: 6_000, crash.Postgres: 3_000}

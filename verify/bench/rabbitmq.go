@@ -48,7 +48,7 @@ func RabbitMQSteady(ctx context.Context, opt Options) (r Result, err error) {
 	if err := declareDelays(out); err != nil {
 		return r, err
 	}
-	total := int(float64(opt.Rate) * (warmUp + opt.Duration).Seconds())
+	total := opt.steadyTimers()
 	k := newSink(total)
 	in, err := conn.Channel()
 	if err != nil {
@@ -74,25 +74,15 @@ func RabbitMQSteady(ctx context.Context, opt Options) (r Result, err error) {
 	if err := publishAtRate(ctx, out, opt, total); err != nil {
 		return r, err
 	}
-	select {
-	case <-k.complete:
-	case <-time.After(10 * time.Second):
-		return r, errors.New("void: not all messages came within ten seconds")
-	case <-ctx.Done():
-		return r, ctx.Err()
+	if err := k.awaitPeer(ctx); err != nil {
+		return r, err
 	}
 	after, err := usagesOf(server, nil)
-	r = Result{Workload: "RabbitMQ steady", Setup: "a quorum queue with a TTL for each delay", Timers: total, Rate: opt.Rate, CPU: after.since(before, total)}
-	var late histogram
-	for _, a := range k.came {
-		if a.at.Before(a.due) {
-			return r, errors.New("void: a message came early")
-		}
-		if from(began.Add(warmUp + leadMax)).holds(a.due) {
-			late.add(a.at.Sub(a.due))
-		}
+	if err != nil {
+		return r, err
 	}
-	r.Lateness = late.lateness()
+	r = Result{Workload: "RabbitMQ steady", Setup: "a quorum queue with a TTL for each delay", Timers: total, Rate: opt.Rate, CPU: after.since(before, total)}
+	r.Lateness, err = k.judgePeer(began.Add(warmUp + leadMax))
 	return r, err
 }
 

@@ -121,34 +121,13 @@ func (s *riverSystem) job(n int, due time.Time) river.InsertManyParams {
 
 // await waits for all jobs, and then until the client has marked them completed.
 func (s *riverSystem) await(ctx context.Context) error {
-	select {
-	case <-s.sink.complete:
-	case <-time.After(time.Minute):
-		return errors.New("void: not all jobs were worked within a minute")
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := s.sink.awaitPeer(ctx); err != nil {
+		return err
 	}
 	return pause.Until(ctx, func() (done bool, err error) {
 		err = s.pool.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM river_job WHERE state <> 'completed')").Scan(&done)
 		return done, err
 	})
-}
-
-// judge returns how late the jobs were that were due from then on.
-func (s *riverSystem) judge(since time.Time) (*Lateness, error) {
-	var late histogram
-	for _, a := range s.sink.came {
-		if a.at.Before(a.due) {
-			return nil, errors.New("void: a job came early")
-		}
-		if from(since).holds(a.due) {
-			late.add(a.at.Sub(a.due))
-		}
-	}
-	if s.sink.extra > 0 {
-		return nil, fmt.Errorf("void: %d jobs came again", s.sink.extra)
-	}
-	return late.lateness(), nil
 }
 
 func (s *riverSystem) result(workload string) Result {
@@ -209,7 +188,7 @@ func River(ctx context.Context, opt Options) (r Result, err error) {
 	r.Timers = opt.Timers
 	r.Accepted, r.Delivered = rate(opt.Timers, accepted.Sub(began)), rate(opt.Timers, s.sink.last().Sub(due))
 	r.IntakeCPU, r.FiringCPU = between.since(before, opt.Timers), after.since(between, opt.Timers)
-	r.Lateness, err = s.judge(due)
+	r.Lateness, err = s.sink.judgePeer(due)
 	return r, err
 }
 
@@ -217,7 +196,7 @@ func River(ctx context.Context, opt Options) (r Result, err error) {
 func RiverSteady(ctx context.Context, opt Options) (r Result, err error) {
 	opt.Store = crash.Postgres
 	opt = opt.withDefaults()
-	total := int(float64(opt.Rate) * (warmUp + opt.Duration).Seconds())
+	total := opt.steadyTimers()
 	s, err := openRiver(ctx, opt, total)
 	defer func() { err = errors.Join(err, s.shut()) }()
 	if err != nil {
@@ -240,7 +219,7 @@ func RiverSteady(ctx context.Context, opt Options) (r Result, err error) {
 	}
 	r = s.result("river steady")
 	r.Timers, r.Rate, r.CPU = total, opt.Rate, after.since(before, total)
-	r.Lateness, err = s.judge(began.Add(warmUp + riverLead + leadMax))
+	r.Lateness, err = s.sink.judgePeer(began.Add(warmUp + riverLead + leadMax))
 	return r, err
 }
 

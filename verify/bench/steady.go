@@ -31,7 +31,7 @@ func Steady(ctx context.Context, opt Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	total := int(float64(opt.Rate) * (warmUp + opt.Duration).Seconds())
+	total := opt.steadyTimers()
 	k := newSink(total)
 	if err := k.listen(ctx, s); err != nil {
 		return r, err
