@@ -53,11 +53,15 @@ func awaitAbandoned(t *testing.T, s *postgres.Store) outbox.Lease {
 
 func emit(t *testing.T, s *postgres.Store, call timer.ServiceCallID) {
 	t.Helper()
-	must(t, s.Update(t.Context(), func(tx timer.Tx) error {
+	must(t, appendEvent(t, s, call))
+}
+
+func appendEvent(t *testing.T, s *postgres.Store, call timer.ServiceCallID) error {
+	return s.Update(t.Context(), func(tx timer.Tx) error {
 		return tx.Emit(t.Context(), timer.DueTimeReached{
 			Key: timer.Key{TenantID: "acme", ServiceCallID: call}, CommandID: "command", DueAt: noon, ReachedAt: noon,
 		})
-	}))
+	})
 }
 
 func length(t *testing.T, table outbox.Table) int {
@@ -406,7 +410,10 @@ func TestNumbersNeverGoBack(t *testing.T) {
 		for j := range 2 {
 			busy.Go(func() {
 				for n := 0; appending.Err() == nil; n++ {
-					emit(t, s, timer.ServiceCallID(fmt.Sprint(i, j, n)))
+					if err := appendEvent(t, s, timer.ServiceCallID(fmt.Sprint(i, j, n))); err != nil {
+						t.Error(err)
+						return
+					}
 				}
 			})
 		}
