@@ -92,9 +92,7 @@ func TestQueueThatIsFullRepeatsNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	r.ready(r.opt)
-	client := r.opt
-	client.Client = true
-	b := r.ready(client)
+	b := r.client()
 	r.queue(r.failing(), amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
 	for j := range others {
 		r.queue(r.opt.Routing.EventsOf(tenant(j)), nil)
@@ -137,9 +135,7 @@ func TestQueuesOfManyTenantsAreForgotten(t *testing.T) {
 	if declared, _ := rabbitmq.Remembered(b); declared > rabbitmq.MaxDeclared {
 		t.Errorf("%d queues are remembered, want at most %d", declared, rabbitmq.MaxDeclared)
 	}
-	client := r.opt
-	client.Client = true
-	b = r.ready(client)
+	b = r.client()
 	for i := range others {
 		missing := broker.Message{Topic: r.opt.Routing.EventsOf(tenant(others + i)), Message: text("lost")}
 		if err := b.Publisher().Publish(t.Context(), missing)[0]; err == nil {

@@ -22,9 +22,7 @@ func TestMessageThatNoQueueTakesIsAnErrorThatNamesTheQueue(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	b := r.ready(r.opt)
-	client := r.opt
-	client.Client = true
-	c := r.ready(client)
+	c := r.client()
 	for _, batch := range []int{1, 50} {
 		var all []*message.Message
 		for i := range batch {
@@ -88,9 +86,7 @@ func TestTailWhoseCallerIsGoneLeavesNoQueue(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	b := r.ready(r.opt)
-	client := r.opt
-	client.Client = true
-	c := r.ready(client)
+	c := r.client()
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
 	tail := b.Tail()

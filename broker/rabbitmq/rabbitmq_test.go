@@ -219,6 +219,13 @@ func (r *rabbit) start(opt rabbitmq.Options) (b *rabbitmq.Broker, stop func()) {
 	return b, stop
 }
 
+// client returns a broker of a program that only publishes commands and reads events.
+func (r *rabbit) client() *rabbitmq.Broker {
+	opt := r.opt
+	opt.Client = true
+	return r.ready(opt)
+}
+
 // ready runs a broker until the test ends, and waits until it is ready.
 func (r *rabbit) ready(opt rabbitmq.Options) *rabbitmq.Broker {
 	r.Helper()
