@@ -39,7 +39,7 @@ func TestMeasures(t *testing.T) {
 		{"drain on Kafka", bench.Drain, bench.Options{Timers: 2000, Lead: 10 * time.Second, Broker: crash.KafkaHere()}},
 		{"drain on RabbitMQ", bench.Drain, bench.Options{Timers: 2000, Lead: 10 * time.Second, Broker: crash.RabbitMQ}},
 		{"drain of two instances with timers that wait", bench.Drain, bench.Options{Timers: 2000, Lead: 10 * time.Second, Store: crash.Postgres, Instances: 2, Pending: 5000}},
-		{"steady", bench.Steady, bench.Options{Rate: 200, Duration: 2 * time.Second}},
+		{"steady over a network", bench.Steady, bench.Options{Rate: 200, Duration: 2 * time.Second, RoundTrip: 20 * time.Millisecond}},
 		{"fairness", bench.Fairness, bench.Options{Timers: 2000, Tenants: 100, Lead: 15 * time.Second}},
 		{"native", bench.Native, bench.Options{Timers: 500, Lead: 2 * time.Second}},
 		{"river", bench.River, bench.Options{Timers: 500}},
@@ -56,6 +56,9 @@ func TestMeasures(t *testing.T) {
 			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if trip := float64(opt.RoundTrip.Milliseconds()) / 2; trip > 0 && r.Lateness.P50 < trip {
+				t.Errorf("half of the events were less late than their way takes: %v ms", r.Lateness.P50)
 			}
 			if r.Timers <= 0 || r.Delivered <= 0 && r.Lateness == nil {
 				t.Errorf("measured %+v", r)

@@ -23,6 +23,7 @@ type Options struct {
 	Broker    crash.Kind    // which broker is started; default [crash.NATS]
 	Kafka     string        // URL of a Kafka that is used instead, see [crash.UseKafka]
 	Embedded  bool          // the broker lives inside the service
+	RoundTrip time.Duration // of the network between the service and its database and broker; default that of this machine
 	Settings  []string      // more of the service, such as TIMER_BATCH_SIZE=1000
 	Bin       string        // the service; built if empty
 	Progress  io.Writer     // a line now and then; default none
@@ -71,6 +72,8 @@ var slowestIntake = map[crash.Store]time.Duration{crash.SQLite: 6_000, crash.Pos
 // check returns an error if options exclude each other.
 func (o Options) check() error {
 	switch {
+	case o.RoundTrip > 0 && o.Broker == crash.Kafka:
+		return errors.New("no network can be put before Kafka, which names its address by itself")
 	case o.Instances > 1 && o.Store == crash.SQLite:
 		return errors.New("only instances on PostgreSQL share a database")
 	case o.Instances > 1 && o.Embedded:

@@ -93,5 +93,8 @@ func (o Options) setup() string {
 	if o.Instances > 1 {
 		parts = append(parts, fmt.Sprint(o.Instances, " instances"))
 	}
+	if o.RoundTrip > 0 {
+		parts = append(parts, fmt.Sprint("round trips of ", o.RoundTrip))
+	}
 	return strings.Join(append(parts, o.Settings...), ", ")
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/proxy"
 	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/verify/crash"
 )
@@ -63,7 +66,8 @@ func open(ctx context.Context, opt Options, fill ...load) (s *system, err error)
 			}
 		}
 	}
-	settings := []string{"TIMER_BROKER=" + opt.Broker.Setting(), "TIMER_DURABILITY=" + string(config.Strict), "TIMER_NATS_PORT=0", s.store.setting()}
+	settings := []string{"TIMER_BROKER=" + opt.Broker.Setting(), "TIMER_DURABILITY=" + string(config.Strict), "TIMER_NATS_PORT=0"}
+	near := []string{s.store.setting()} // what is where, as those see it who are near to it
 	if !opt.Embedded {
 		var url string
 		if url = opt.Kafka; url != "" {
@@ -75,13 +79,37 @@ func open(ctx context.Context, opt Options, fill ...load) (s *system, err error)
 			return s, err
 		}
 		s.close = append(s.close, s.broker.Kill)
-		settings = append(settings, "TIMER_BROKER_URL="+url)
+		near = append(near, "TIMER_BROKER_URL="+url)
 	}
-	settings = append(settings, opt.Settings...)
-	if err := s.start(ctx, settings); err != nil {
+	far, err := s.away(near)
+	if err != nil {
 		return s, err
 	}
-	return s, s.connect(ctx, settings)
+	if err := s.start(ctx, slices.Concat(settings, far, opt.Settings)); err != nil {
+		return s, err
+	}
+	return s, s.connect(ctx, slices.Concat(settings, near, opt.Settings))
+}
+
+// away puts a network between the service and the servers that settings name, if it was asked
+// for, and returns the settings of the service.
+func (s *system) away(settings []string) (far []string, err error) {
+	for _, setting := range settings {
+		name, value, _ := strings.Cut(setting, "=")
+		u, err := url.Parse(value)
+		if err == nil && u.Host != "" && s.opt.RoundTrip > 0 {
+			p := proxy.New(proxy.TCP(u.Host))
+			s.close = append(s.close, p.Close)
+			p.Delay(proxy.ToServer, s.opt.RoundTrip/2)
+			p.Delay(proxy.ToClient, s.opt.RoundTrip/2)
+			if u.Host, err = p.Listen(); err != nil {
+				return nil, err
+			}
+			value = u.String()
+		}
+		far = append(far, name+"="+value)
+	}
+	return far, nil
 }
 
 // startBroker starts one on a free port, and returns its URL.

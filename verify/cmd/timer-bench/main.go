@@ -39,6 +39,7 @@ type cli struct {
 	Runs      int           `default:"1" help:"Repeat so often, one after the other."`
 	Pending   []int         `default:"0" help:"Timers that wait in the database meanwhile."`
 	Kafka     string        `placeholder:"URL" help:"Use this Kafka, which is for tests, instead of NATS: the topics of the service are deleted at first."`
+	RoundTrip time.Duration `help:"Of a network between the service and its database and broker, such as 1ms. Its CPU counts as the client's."`
 	Set       []string      `placeholder:"NAME=VALUE" help:"A setting of the service, such as TIMER_BATCH_SIZE=1000."`
 }
 
@@ -68,7 +69,7 @@ func (c *cli) run(ctx context.Context, verb string) error {
 	if c.Runs < 1 || slices.Min(c.Pending) < 0 || c.Compare.Rate < 0 || c.Compare.Confidence <= 0 || c.Compare.Confidence >= 1 {
 		return command.WithCode(command.Usage, errors.New("--runs must be above zero, --pending and --rate not below, --confidence between zero and one"))
 	}
-	opt := bench.Options{Settings: c.Set, Progress: os.Stderr}
+	opt := bench.Options{Settings: c.Set, RoundTrip: c.RoundTrip, Progress: os.Stderr}
 	if c.Kafka != "" {
 		opt.Broker, opt.Kafka = crash.Kafka, c.Kafka
 	}
