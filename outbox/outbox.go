@@ -274,6 +274,8 @@ type Forwarder struct {
 
 	own   atomic.Pointer[sender] // of the table or the own shard; nil while it owns none
 	owned sync.Once
+
+	takenOver sync.Map // senders of abandoned shards
 }
 
 var errOver = errors.New("the shard of the outbox is lost")
@@ -350,11 +352,23 @@ func (f *Forwarder) Appended(rows int) {
 // Wake makes the forwarder look for rows now, including rows that are due again by its
 // clock, and delete the acked ones. It never blocks.
 func (f *Forwarder) Wake() {
-	if s := f.own.Load(); s != nil {
+	for _, s := range f.senders() {
 		s.wakeUp()
 		notify(s.retry)
 		notify(s.flush)
 	}
+}
+
+// senders returns the sender of the own table or shard, and those of abandoned shards.
+func (f *Forwarder) senders() (all []*sender) {
+	if s := f.own.Load(); s != nil {
+		all = append(all, s)
+	}
+	f.takenOver.Range(func(s, _ any) bool {
+		all = append(all, s.(*sender))
+		return true
+	})
+	return all
 }
 
 // Waiting returns how many of the rows that it was notified of it has not read yet. It

@@ -178,6 +178,8 @@ func (f *Forwarder) empty(ctx context.Context, lease Lease, full func() bool) er
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	s := newSender(f, lease)
+	f.takenOver.Store(s, true)
+	defer f.takenOver.Delete(s)
 	var drained sync.WaitGroup
 	defer drained.Wait()
 	drained.Go(func() {

@@ -318,3 +318,35 @@ func TestDrainsItsOwnShard(t *testing.T) {
 		}
 	})
 }
+
+// TestStatusSaysWhatFailsInAnAbandonedShard, while nothing of the own shard does.
+func TestStatusSaysWhatFailsInAnAbandonedShard(t *testing.T) {
+	onShards(t, 2, func(t *testing.T, b *board, i *instance) {
+		i.down()
+		b.shards[1].append("acme/order-1")
+		time.Sleep(time.Minute)
+		if got := i.Status(); !got.Owns || !got.Fails {
+			t.Errorf("after a minute: %+v, want that a destination fails", got)
+		}
+		time.Sleep(10 * time.Minute)
+		if got := i.Status(); got.Failing != 1 || got.Failed == nil || i.Failing("acme") != 1 {
+			t.Errorf("after eleven minutes: %+v, and %d of the tenant", got, i.Failing("acme"))
+		}
+		unmoved := errors.New("no right to change the table")
+		b.shards[1].fail = func(op string) error {
+			if op == "defer" {
+				return unmoved
+			}
+			return nil
+		}
+		time.Sleep(time.Minute)
+		if got := i.Status(); !errors.Is(got.Unmoved, unmoved) {
+			t.Errorf("when its rows can't be deferred: %+v", got)
+		}
+		b.lose(1)
+		synctest.Wait()
+		if got := i.Status(); got != (outbox.Status{Owns: true}) {
+			t.Errorf("when it has lost the shard: %+v", got)
+		}
+	})
+}

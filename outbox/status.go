@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,7 +11,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Status says how a [Forwarder] is.
+// A Status says how a [Forwarder] is. It covers the abandoned shards that the forwarder has taken over,
+// except Owns and Waiting.
 type Status struct {
 	Owns    bool          // it has a table, or a shard of one
 	Waiting int           // see [Forwarder.Waiting]
@@ -24,13 +26,22 @@ type Status struct {
 
 // Status returns how the forwarder is. It never waits.
 func (f *Forwarder) Status() Status {
-	s := f.own.Load()
-	if s == nil {
-		return Status{Longest: f.longest()}
+	status, now := Status{Longest: f.longest()}, f.clock.Now()
+	if s := f.own.Load(); s != nil {
+		status.Owns, status.Waiting = true, s.backlog.waiting()
 	}
-	now := s.clock.Now()
-	failing, failed := s.failing.long(now, "")
-	return Status{Owns: true, Waiting: s.backlog.waiting(), Stuck: s.stuck(), Fails: s.destinations.fail(), Failing: failing, Failed: failed, Longest: f.longest(), Unmoved: s.unmoved.last(now)}
+	var first time.Time // when the first row began to fail
+	for _, s := range f.senders() {
+		status.Stuck = max(status.Stuck, s.stuck())
+		status.Fails = status.Fails || s.destinations.fail()
+		status.Unmoved = cmp.Or(status.Unmoved, s.unmoved.last(now))
+		n, oldest := s.failing.long(now, "")
+		status.Failing += n
+		if n > 0 && (first.IsZero() || oldest.since.Before(first)) {
+			first, status.Failed = oldest.since, oldest.err
+		}
+	}
+	return status
 }
 
 // longest names the call of a handler that has been at work for longest.
@@ -49,12 +60,12 @@ func (f *Forwarder) longest() string {
 // Failing returns how many events of a tenant have failed for ten minutes or longer, in
 // this process.
 func (f *Forwarder) Failing(tenant timer.TenantID) int {
-	s := f.own.Load()
-	if s == nil {
-		return 0
+	all := 0
+	for _, s := range f.senders() {
+		n, _ := s.failing.long(f.clock.Now(), tenant)
+		all += n
 	}
-	n, _ := s.failing.long(s.clock.Now(), tenant)
-	return n
+	return all
 }
 
 // stuck returns how long no read or publish that is under way has come to an end. It leaves
@@ -127,11 +138,10 @@ func keyOf(row Row) timer.Key {
 }
 
 // long returns how many rows of a tenant, or of all tenants if it is empty, have failed for
-// ten minutes or longer, and the error of the first of them.
-func (f *failingRows) long(now time.Time, tenant timer.TenantID) (n int, err error) {
+// ten minutes or longer, and the failure of the first of them.
+func (f *failingRows) long(now time.Time, tenant timer.TenantID) (n int, first failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var first time.Time
 	for seq, row := range f.rows {
 		if now.Sub(row.again) > forgotten {
 			delete(f.rows, seq)
@@ -140,9 +150,9 @@ func (f *failingRows) long(now time.Time, tenant timer.TenantID) (n int, err err
 		if now.Sub(row.since) < longFailing || tenant != "" && row.key.TenantID != tenant {
 			continue
 		}
-		if n++; n == 1 || row.since.Before(first) {
-			first, err = row.since, row.err
+		if n++; n == 1 || row.since.Before(first.since) {
+			first = row
 		}
 	}
-	return n, err
+	return n, first
 }
