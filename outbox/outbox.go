@@ -175,7 +175,7 @@ type Table interface {
 	Claim(ctx context.Context, prefix string, limit int) (claimed int, err error)
 
 	// Hasten makes all deferred rows due now, however long they were to wait, except
-	// Unclaimed and [Snoozed] rows.
+	// Unclaimed and [Snoozed] rows. Of many rows it changes some in each transaction.
 	Hasten(ctx context.Context, now time.Time) error
 
 	// Park takes a row out of the outbox for good and keeps it, with the reason,

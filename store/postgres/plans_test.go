@@ -102,7 +102,7 @@ var plans = map[string]plan{
 	"head":                {[]any{int32(0), int64(0), int64(100)}, []string{byNumber}},
 	"list":                {[]any{"tenant-1", "", "Canceled", &noon, &later, "request-7", int64(101), int64(timer.PageWalk), "\x7f"}, []string{byKey}},
 	"next_due":            {[]any{time.Time{}, noon}, []string{byDue}},
-	"hasten":              {[]any{int32(0), noon}, []string{byRetry}},
+	"hasten":              {[]any{int32(0), noon, int64(100)}, []string{byPlace, byRetry, byRetry, byRetry}},
 	"abandoned":           {nil, []string{byNumber, byDeferred}},
 	"number":              {[]any{int32(0)}, nil},
 	"numbered":            {nil, []string{byNumber, byDeferred, byParked}},

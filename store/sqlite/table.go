@@ -88,10 +88,18 @@ func (s *Store) Claim(ctx context.Context, prefix string, limit int) (claimed in
 	})
 }
 
+// hastenRows is the most rows that one transaction makes due, while which no other writes.
+const hastenRows = 2000
+
 // Hasten makes all deferred rows due now.
 func (s *Store) Hasten(ctx context.Context, now time.Time) error {
-	_, err := s.change(ctx, "hasten events", sqlHasten, now)
-	return err
+	for changed := hastenRows; changed == hastenRows; {
+		var err error
+		if changed, err = s.change(ctx, "hasten events", sqlHasten, now, hastenRows); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Park moves a row out of the outbox.
