@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +51,8 @@ type harness struct {
 	limits  handlers.InboxLimits
 	letters handlers.DeadLetterLimits
 	place   func(topic, position string) (log string, number int64, ok bool)
-	ticks   bool // the clock goes on; otherwise it is noon
+	ticks   bool         // the clock goes on; otherwise it is noon
+	ahead   atomic.Int64 // how far the clock that goes on is ahead
 
 	ignoreOthers bool
 	clockBehind  func(context.Context) bool
@@ -211,7 +213,7 @@ func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, s
 	var clock timer.Clock = timer.ClockFunc(func() time.Time { return noon })
 	if d.ticks {
 		began := time.Now()
-		clock = timer.ClockFunc(func() time.Time { return noon.Add(time.Since(began)) })
+		clock = timer.ClockFunc(func() time.Time { return noon.Add(time.Since(began) + time.Duration(d.ahead.Load())) })
 	}
 	h = handlers.New(s, inbox, r, d, d, clock, slog.New(d.log), handlers.Options{
 		Waiting: d.limits, DeadLetters: d.letters, Place: d.place,

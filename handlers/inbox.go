@@ -45,6 +45,8 @@ type inbox struct {
 	deleted  []int64              // rows that are done
 	deferred []timer.InboxMessage // rows that are handled again
 	more     bool                 // the last call of TakeInbox has found rows
+	wall     time.Time            // when step was called last, by a clock that may be set
+	early    bool                 // rows may wait for a time that a clock which was ahead has set
 	purgeAt  time.Time
 	failures int       // calls of the store in a row
 	retryAt  time.Time // of the last of these
@@ -105,9 +107,15 @@ func (b *inbox) Subscribe(ctx context.Context, _ string) (<-chan *message.Messag
 // Close does nothing: the subscription ends with its context.
 func (b *inbox) Close() error { return nil }
 
-// step handles the rows that are due, and waits for more.
+// step handles the rows that are due, and waits for more, for at most idlePause, since the clock may be
+// set.
 func (b *inbox) step(ctx context.Context, out chan<- *message.Message) {
 	now := b.clock.Now()
+	wall := now.Round(0)
+	if b.wall.IsZero() || b.wall.Sub(wall) > claimTime {
+		b.setBack(now)
+	}
+	b.wall = wall
 	next := b.retryAt
 	if !next.After(now) {
 		b.write(b.handlers.working)
@@ -121,7 +129,7 @@ func (b *inbox) step(ctx context.Context, out chan<- *message.Message) {
 			return
 		}
 	}
-	due := time.NewTimer(max(time.Millisecond, next.Sub(now)))
+	due := time.NewTimer(max(time.Millisecond, min(next.Sub(now), idlePause)))
 	defer due.Stop()
 	select {
 	case <-ctx.Done():
@@ -132,9 +140,20 @@ func (b *inbox) step(ctx context.Context, out chan<- *message.Message) {
 	}
 }
 
+// setBack forgets all times that were set by the clock before it was set back, or before the start.
+func (b *inbox) setBack(now time.Time) {
+	b.early, b.retryAt = true, time.Time{}
+	b.purgeAt = now.Add(purgePause)
+	b.forgetTimes()
+}
+
 // take claims rows that are due.
 func (b *inbox) take(ctx context.Context, now time.Time) {
 	b.takeNext(now.Add(pollPause))
+	if b.early && b.failed(b.inbox.HastenInbox(ctx, now, now.Add(retry.Inbox.Longest))) {
+		return
+	}
+	b.early = false
 	if !now.Before(b.purgeAt) {
 		purged, err := b.inbox.PurgeApplied(ctx, now.Add(-purgeAge), purgeSize)
 		if b.purgeAt = now.Add(purgePause); purged == purgeSize {
@@ -250,9 +269,18 @@ func (r *row) message(ctx context.Context) *message.Message {
 func (r *row) again(now time.Time) timer.InboxMessage {
 	m := r.InboxMessage
 	if m.RetryAt = now; m.Reason == timer.WaitQuota {
-		m.RetryAt = m.ArrivedAt
+		m.RetryAt = inOrder(m, now)
 	}
 	return m
+}
+
+// inOrder returns when a message that exceeds a quota may be taken: at any time, in the order of arrival. A clock
+// that was ahead may have set when it arrived.
+func inOrder(m timer.InboxMessage, now time.Time) time.Time {
+	if m.ArrivedAt.After(now) {
+		return now
+	}
+	return m.ArrivedAt
 }
 
 // allowed says that the limiter has allowed the commands of a row, so that it may be asked

@@ -136,3 +136,46 @@ func TestAStopGivesBackWhatIsInFlight(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestAClockThatIsSetBackHoldsNoMessage has messages that came while the clock was hours ahead: one
+// whose handling failed, and ones over a quota. The clock is set right while the handlers run, or
+// before they start again.
+func TestAClockThatIsSetBackHoldsNoMessage(t *testing.T) {
+	for name, restart := range map[string]bool{"while they run": false, "before they start": true} {
+		t.Run(name, func(t *testing.T) {
+			underQuota(t, rate2, func(t *testing.T, d *harness) {
+				d.ticks = true
+				d.ahead.Store(int64(6 * time.Hour))
+				fails := true
+				d.apply = func(applied any) error {
+					if s, ok := applied.(timer.ScheduleTimer); ok && fails && s.TenantID == "globex" {
+						return errors.New("a bug")
+					}
+					return nil
+				}
+				_, stop, ended := d.start(t, routing)
+				d.deliver(order("globex", 0))
+				for i := range 4 {
+					d.deliver(order("acme", i))
+				}
+				synctest.Wait()
+				if restart {
+					stop()
+					<-ended
+				}
+				fails = false
+				d.ahead.Store(0)
+				if restart {
+					_, stop, ended = d.start(t, routing)
+				}
+				time.Sleep(6 * time.Minute)
+				synctest.Wait()
+				if acme, globex := d.waits(t, "acme"), d.waits(t, "globex"); acme != (waitCounts{}) || globex != (waitCounts{}) {
+					t.Errorf("%+v of acme and %+v of globex wait six minutes after the clock was set right", acme, globex)
+				}
+				stop()
+				<-ended
+			})
+		})
+	}
+}

@@ -113,6 +113,14 @@ func (s *inboxState) takeNext(at time.Time) {
 	s.next = at
 }
 
+// forgetTimes forgets all times that the clock has set.
+func (s *inboxState) forgetTimes() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next, s.counted, s.nackedAt = time.Time{}, time.Time{}, time.Time{}
+	clear(s.gates)
+}
+
 // sooner says that rows may be taken at a time.
 func (s *inboxState) sooner(at time.Time) {
 	s.mu.Lock()

@@ -129,7 +129,7 @@ func (h *Handlers) waitAgain(d *receivedMessage, came *message.Message, failed e
 // exceeds records that the commands of a message exceed a quota. All of the tenant wait in
 // the order of their arrival, unless a message has more timers than fit, and others may fit.
 func (h *Handlers) exceeds(m *timer.InboxMessage, d *receivedMessage) {
-	m.Reason, m.RetryAt, m.LastError = timer.WaitQuota, m.ArrivedAt, visible(d.exceeded.Detail)
+	m.Reason, m.RetryAt, m.LastError = timer.WaitQuota, inOrder(*m, h.clock.Now()), visible(d.exceeded.Detail)
 	if d.exceeded.Live && len(d.schedules) > 1 {
 		m.RetryAt = h.clock.Now().Add(d.exceeded.Delay)
 		return

@@ -28,7 +28,7 @@ type Inbox struct {
 
 // InboxStatements are the statements of an [Inbox], in the words of a database.
 type InboxStatements struct {
-	Due, Delete, Next, Applied, Numbers, Forget, Purgeable string
+	Due, Hasten, Delete, Next, Applied, Numbers, Forget, Purgeable string
 
 	Counts Question
 }
@@ -36,7 +36,7 @@ type InboxStatements struct {
 // InboxStatementsOf returns the statements that a database has, by their names.
 func InboxStatementsOf(query func(name string) string) InboxStatements {
 	return InboxStatements{
-		Due: query("inbox_due"), Delete: query("inbox_delete"), Next: query("inbox_next"), Applied: query("inbox_applied"),
+		Due: query("inbox_due"), Hasten: query("inbox_hasten"), Delete: query("inbox_delete"), Next: query("inbox_next"), Applied: query("inbox_applied"),
 		Numbers: query("inbox_numbers"), Forget: query("inbox_forget"), Purgeable: query("inbox_purgeable"),
 		Counts: Question{query("inbox_counts"), query("inbox_counts_tenant")},
 	}
@@ -102,6 +102,17 @@ func divide(shares []InboxShare, limit int64) []InboxShare {
 		limit -= shares[n].Messages
 	}
 	return shares
+}
+
+// hastenRows is the most messages that one transaction makes due.
+const hastenRows = 2000
+
+// HastenInbox makes messages due at a time that would be later than another one, in as many
+// transactions as that takes.
+func (i *Inbox) HastenInbox(ctx context.Context, due, later time.Time) error {
+	return inSteps(hastenRows, func() (int, error) {
+		return i.Change(ctx, "hasten messages of the inbox", i.SQL.Hasten, timer.RoundDown(due), timer.RoundUp(later), int64(hastenRows))
+	})
 }
 
 // DeleteInbox deletes messages.

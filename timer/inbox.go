@@ -59,6 +59,10 @@ type Inbox interface {
 	// DeferInbox sets RetryAt, Reason, Attempts and LastError of messages that wait, by Seq.
 	DeferInbox(ctx context.Context, messages ...InboxMessage) error
 
+	// HastenInbox makes messages that wait due at a time if they would be later than another
+	// one. A clock that was ahead had set their RetryAt.
+	HastenInbox(ctx context.Context, due, later time.Time) error
+
 	// DeleteInbox deletes messages by Seq, and ignores numbers of messages that are gone.
 	DeleteInbox(ctx context.Context, seqs ...int64) error
 

@@ -210,6 +210,7 @@ func (f *flakySubscriber) Subscribe(ctx context.Context, topic string) (<-chan *
 // An emptyInbox has no messages.
 type emptyInbox struct{ timer.Inbox }
 
+func (emptyInbox) HastenInbox(context.Context, time.Time, time.Time) error   { return nil }
 func (emptyInbox) NextInbox(context.Context) (time.Time, error)              { return time.Time{}, nil }
 func (emptyInbox) PurgeApplied(context.Context, time.Time, int) (int, error) { return 0, nil }
 

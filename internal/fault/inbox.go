@@ -25,6 +25,11 @@ func (i *inbox) TakeInbox(ctx context.Context, now, until time.Time, limit, each
 	})
 }
 
+// HastenInbox fails as "hasten_inbox".
+func (i *inbox) HastenInbox(ctx context.Context, due, later time.Time) error {
+	return i.decide.call("hasten_inbox", func() error { return i.Inbox.HastenInbox(ctx, due, later) })
+}
+
 // DeferInbox fails as "defer_inbox".
 func (i *inbox) DeferInbox(ctx context.Context, messages ...timer.InboxMessage) error {
 	return i.decide.call("defer_inbox", func() error { return i.Inbox.DeferInbox(ctx, messages...) })

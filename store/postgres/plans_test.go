@@ -147,7 +147,7 @@ var plans = map[string]plan{
 }
 
 // whole are statements that read or write all there is, while no caller waits.
-var whole = []string{"attach", "broker", "decide", "decisions", "fired_outbox", "firing", "forget_outbox", "known", "identity", "join", "pause", "registered_before", "unreferenced"}
+var whole = []string{"attach", "broker", "decide", "decisions", "fired_outbox", "firing", "forget_outbox", "inbox_hasten", "known", "identity", "join", "pause", "registered_before", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
 var notOurs = []string{"alone", "check", "checksums", "compatible", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "migratable", "node", "nodes", "now", "others", "own", "parents", "product", "timeouts", "reference", "renumber", "server", "settings", "tables", "take_over", "try_lock", "version"}

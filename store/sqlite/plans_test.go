@@ -165,7 +165,7 @@ var plans = map[string][]string{
 
 // notHot are statements for people, or on a table of one row, which may scan tables
 // that have few rows.
-var notHot = []string{"stats", "inspect", "identity", "firing", "pause", "resume", "decide", "decisions", "decision_published", "registered_before", "known", "hasten", "numbered", "referenced", "renumber", "triggers"}
+var notHot = []string{"stats", "inspect", "identity", "firing", "pause", "resume", "decide", "decisions", "decision_published", "registered_before", "known", "hasten", "inbox_hasten", "numbered", "referenced", "renumber", "triggers"}
 
 const (
 	byKey           = "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)"

@@ -114,6 +114,16 @@ func inboxKeepsAll(s *suite) {
 	s.same("messages", got, []timer.InboxMessage{full, bare})
 }
 
+func inboxHasten(s *suite) {
+	early, late, far := waitingMessage("acme", "early"), waitingMessage("acme", "late"), waitingMessage("globex", "far")
+	early.RetryAt, late.RetryAt, far.RetryAt = noon.Add(time.Minute), noon.Add(time.Minute+time.Millisecond), noon.Add(6*time.Hour)
+	s.putInbox(early, late, far, selection("acme", "log", 1, noon))
+	s.must(s.store.Inbox().HastenInbox(s.Context(), noon, noon.Add(time.Minute)))
+	s.same("due", messageIDs(s.takeInbox(noon, 10, 10)), []string{"late", "far"})
+	s.same("the next time", s.nextInbox(), nextTake)
+	s.same("applied", s.applied("acme"), []string{"log-1"})
+}
+
 func inboxTexts(s *suite) {
 	m := waitingMessage("acme", "bad\x00\xff")
 	m.Position, m.LastError = "\x00", "\xff"

@@ -164,6 +164,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Inbox: of many that take at once each message goes to one", inboxConcurrently},
 		{"Inbox: a message is deferred, and stays as it came", inboxDefer},
 		{"Inbox: a selection that was applied is not deferred", inboxDeferApplied},
+		{"Inbox: messages are due that would wait too long, and no others", inboxHasten},
 		{"Inbox: messages are deleted, once and again, and no number is used again", inboxDelete},
 		{"Inbox: what waits is counted by tenant and reason", inboxCounted},
 		{"Inbox: the next time is the earliest of those that wait", inboxNext},
