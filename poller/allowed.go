@@ -14,21 +14,22 @@ const (
 )
 
 // skippedTenants are the tenants whose timers the database refuses to mark,
-// and the reason.
+// and the reason. Times are of [Options.Elapsed], since the clock may be set back.
 type skippedTenants struct {
-	until map[timer.TenantID]time.Time
+	until map[timer.TenantID]time.Duration
 	err   error // of the last of these tenants
 }
 
 // has reports whether a tenant is skipped.
-func (a *skippedTenants) has(tenant timer.TenantID, now time.Time) bool {
-	return now.Before(a.until[tenant])
+func (a *skippedTenants) has(tenant timer.TenantID, elapsed time.Duration) bool {
+	until, skipped := a.until[tenant]
+	return skipped && elapsed < until
 }
 
 // why returns the error of the skipped tenants, or nil if there are none.
-func (a *skippedTenants) why(now time.Time) error {
+func (a *skippedTenants) why(elapsed time.Duration) error {
 	for tenant, until := range a.until {
-		if !now.Before(until.Add(skipFor)) { // the tenant had its turn since
+		if elapsed >= until+skipFor { // the tenant had its turn since
 			delete(a.until, tenant)
 		}
 	}
@@ -48,9 +49,10 @@ func (p *Poller) allow(now time.Time, only timer.TenantID, paused *bool) timer.A
 	if only == "" && len(p.skipped.until) == 0 && len(p.pauses) == 0 {
 		return quota
 	}
+	elapsed := p.opt.Elapsed()
 	return func(tenant timer.TenantID) int {
 		switch {
-		case only != "" && tenant != only, only == "" && p.skipped.has(tenant, now):
+		case only != "" && tenant != only, only == "" && p.skipped.has(tenant, elapsed):
 			return 0
 		case p.pauses.Of(tenant, now).Paused():
 			*paused = true
@@ -67,7 +69,7 @@ func (p *Poller) allow(now time.Time, only timer.TenantID, paused *bool) timer.A
 // that fail are skipped for a while. If the failure is not about a tenant, fireApart returns
 // the error of the batch.
 func (p *Poller) fireApart(ctx context.Context, failed error) error {
-	now := p.now()
+	now, elapsed := p.now(), p.opt.Elapsed()
 	due := make(map[timer.TenantID]bool)
 	err := p.store.Update(ctx, func(tx timer.Tx) error {
 		_, err := tx.Reach(ctx, now, p.opt.Batch, func(tenant timer.TenantID) int {
@@ -82,7 +84,7 @@ func (p *Poller) fireApart(ctx context.Context, failed error) error {
 	fired := 0
 	refused := make(map[timer.TenantID]error)
 	for tenant := range due {
-		if p.skipped.has(tenant, now) {
+		if p.skipped.has(tenant, elapsed) {
 			continue
 		}
 		one, err := p.fire(ctx, tenant)
@@ -95,7 +97,7 @@ func (p *Poller) fireApart(ctx context.Context, failed error) error {
 		}
 	}
 	for tenant, err := range refused {
-		p.skipped.until[tenant] = now.Add(skipFor)
+		p.skipped.until[tenant] = elapsed + skipFor
 		p.skipped.err = fmt.Errorf("timers of tenant %s: %w", tenant, err)
 		p.log.ErrorContext(ctx, "timers of a tenant can't be marked, will retry", "tenant_id", tenant, "error", err, "retry_in", skipFor)
 	}

@@ -116,3 +116,21 @@ func TestClockThatIsBehindIsReported(t *testing.T) {
 		reported(false)
 	})
 }
+
+// TestClockThatIsSetBackSkipsNoTenantForLonger has it set back after the database refused to mark a
+// timer.
+func TestClockThatIsSetBackSkipsNoTenantForLonger(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.due("refused", 1, -2*time.Hour, 0)
+		_, err := b.store.DB().ExecContext(b.Context(), `CREATE TRIGGER host BEFORE UPDATE OF state ON timer_schedules BEGIN SELECT RAISE(ABORT, 'not these'); END`)
+		must(b, err)
+		b.poll(poller.Options{})
+		b.after(time.Second)
+		_, err = b.store.DB().ExecContext(b.Context(), `DROP TRIGGER host`)
+		must(b, err)
+		b.set(-time.Hour)
+		if n := b.after(11 * time.Second); n != 1 {
+			b.Errorf("%d of 1 fired within 11 s after the cure", n)
+		}
+	})
+}

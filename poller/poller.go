@@ -112,7 +112,7 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 		gate:    gate{wake: make(chan struct{}, 1)},
 		guard:   guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
 		outbox:  backpressure{log: log, full: opt.Full},
-		skipped: skippedTenants{until: make(map[timer.TenantID]time.Time)},
+		skipped: skippedTenants{until: make(map[timer.TenantID]time.Duration)},
 		booked:  expectedDue{times: make(map[int64]bool)},
 	}
 	p.refresh.Store(true)
@@ -142,7 +142,7 @@ func (p *Poller) Run(ctx context.Context) error {
 			retry = minRetry
 		}
 		if err == nil {
-			err = p.skipped.why(p.now())
+			err = p.skipped.why(p.opt.Elapsed())
 		}
 		limit := next.at.Sub(began)
 		p.status.sleep(p.opt.Elapsed(), limit, Status{Err: err, Clock: p.guard.doubts(), Behind: p.guard.behind, Full: !p.outbox.since.IsZero(), Paused: p.pauses, Cleared: p.cleared})
