@@ -50,7 +50,7 @@ func (s *Store) verify(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var now chronicle
-	err := readTx(ctx, s.db, step{text: sqlHistory, each: store.Scan(now.columns()...)})
+	err := readTx(ctx, s.db, step{text: sqlHistory[s.opt.Durability], each: store.Scan(now.columns()...)})
 	if unreadable[codeOf(err)] {
 		now = chronicle{}
 		err = readTx(ctx, s.db, step{text: sqlStarted, each: store.Scan(now.columns()...)})

@@ -234,7 +234,7 @@ func (s *Store) checkAtOnce(ctx context.Context) (locked bool, err error) {
 	h := &s.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	text := sqlCheck
+	text := sqlCheck[s.opt.Durability]
 	if h.last != nil && h.last.timeline == "" {
 		text = sqlCheckStarted
 	}

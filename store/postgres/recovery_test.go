@@ -146,6 +146,29 @@ func TestAnotherServerIsFatal(t *testing.T) {
 	}
 }
 
+// TestACrashOfTheServerIsNoOtherHistory looks at the server while a transaction of somebody has written to
+// its log in memory. A crash takes that away, and with it no commit that was acknowledged: the server must
+// not seem to be behind where it was.
+func TestACrashOfTheServerIsNoOtherHistory(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.URL(t), postgres.Options{})
+	run(t, s.DB(), `CREATE TABLE of_somebody (text text)`)
+	tx, err := s.DB().BeginTx(t.Context(), nil)
+	must(t, err)
+	defer func() { must(t, tx.Rollback()) }()
+	for range 20 { // other tests may have it flushed at once
+		_, err := tx.ExecContext(t.Context(), `INSERT INTO of_somebody SELECT repeat('x', 100) FROM generate_series(1, 1000)`)
+		must(t, err)
+		must(t, postgres.CheckRunning(t.Context(), s))
+		var flushed, position int64
+		must(t, s.DB().QueryRowContext(t.Context(), `SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint`).Scan(&flushed))
+		s.Remember(func(c *postgres.Chronicle) { position = c.Position })
+		if position > flushed {
+			t.Fatalf("it remembers that the server was at %d, which has flushed its log up to %d", position, flushed)
+		}
+	}
+}
+
 // TestNumbersByBoth has two instances write the same numbers at once: none fails.
 func TestNumbersByBoth(t *testing.T) {
 	t.Parallel()

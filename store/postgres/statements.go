@@ -25,11 +25,20 @@ func checkWith(history string) string {
 	return strings.NewReplacer("{server}", sqlServer, "{tables}", sqlTables, "{version}", sqlVersion, "{history}", history).Replace(query("check"))
 }
 
+// historyOf returns history.sql. With Relaxed a crash of the server may take the last commits. Then the
+// position is the one up to which the log is written in memory, so that the loss can be noticed.
+func historyOf(d Durability) string {
+	if d == Strict {
+		return query("history")
+	}
+	return strings.ReplaceAll(query("history"), "pg_current_wal_flush_lsn", "pg_current_wal_insert_lsn")
+}
+
 var (
 	sqlSettings     = query("settings")
 	sqlProduct      = query("product")
 	sqlServer       = query("server")
-	sqlCheck        = checkWith(sqlHistory)
+	sqlCheck        = [...]string{Strict: checkWith(sqlHistory[Strict]), Relaxed: checkWith(sqlHistory[Relaxed])}
 	sqlCheckStarted = checkWith(sqlStarted)
 	sqlLockSoon     = query("lock_soon")
 	sqlLockTables   = query("lock_tables")
@@ -51,7 +60,7 @@ var (
 	sqlIdentity     = query("identity")
 	sqlAdvance      = query("advance")
 	sqlTrimNumbers  = query("trim_numbers")
-	sqlHistory      = query("history")
+	sqlHistory      = [...]string{Strict: historyOf(Strict), Relaxed: historyOf(Relaxed)}
 	sqlStarted      = query("started")
 	sqlAlone        = query("alone")
 	sqlFiredOutbox  = query("fired_outbox")
