@@ -90,8 +90,14 @@ func (c *commandReplay) apply(ctx context.Context, batch []broker.Stored) (lost 
 		}
 		original := asReceived(stored)
 		schedules, command, err := c.decode(ctx, stored)
-		if err != nil {
-			return lost, err
+		if ctx.Err() != nil {
+			return lost, ctx.Err()
+		}
+		if err != nil { // one message must not keep all others waiting
+			if original = c.handlers.Fails(original, err); !c.marks.forgot(original.TenantID, stored.At) {
+				c.waiting = append(c.waiting, original)
+			}
+			continue
 		}
 		if stored.At.Before(c.first) || stored.At.Sub(c.first) > sameTime {
 			if err := flush(); err != nil {
@@ -258,7 +264,7 @@ func asReceived(stored broker.Stored) timer.InboxMessage {
 }
 
 // decode returns the commands of a message. It returns none if they are invalid, or are of a
-// tenant that was forgotten later.
+// tenant that was forgotten later. The error is that of the middleware of the host program.
 func (c *commandReplay) decode(ctx context.Context, stored broker.Stored) (schedules []timer.ScheduleTimer, selection timer.SelectionCommand, err error) {
 	schedules, selection, err = c.handlers.Decode(ctx, stored.Message, stored.At)
 	if err != nil || len(schedules) > 0 && c.marks.forgot(schedules[0].TenantID, stored.At) || c.marks.forgot(selection.TenantID, stored.At) {
@@ -299,8 +305,8 @@ func (r *recovery) verify(ctx context.Context, p reading) error {
 				continue
 			}
 			schedules, command, err := c.decode(ctx, stored)
-			if err != nil {
-				return err
+			if err != nil { // it waits in the inbox later
+				continue
 			}
 			for _, s := range schedules {
 				before, err := status(s.Key)

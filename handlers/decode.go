@@ -164,7 +164,7 @@ func (h *Handlers) Validate(msg *message.Message) error {
 // that applied then: the commands of a ScheduleTimer or ScheduleTimers, or a CancelTimer,
 // CancelTimers or RescheduleTimers, which has an id then. None asks for a receipt. The message passes the
 // middleware of the host program, as it did then. An error that wraps [timer.ErrInvalid] says why the message is
-// invalid. For a message that is not a command and may be ignored, Decode returns neither
+// invalid, and any other one that the middleware failed or panicked. For a message that is not a command and may be ignored, Decode returns neither
 // commands nor an error.
 func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time.Time) (schedules []timer.ScheduleTimer, selection timer.SelectionCommand, err error) {
 	msg.SetContext(ctx)
@@ -184,6 +184,6 @@ func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time
 	for _, m := range slices.Backward(h.opt.Middleware) {
 		decode = m(decode)
 	}
-	_, err = decode(msg)
+	_, err = h.recoverer(decode)(msg)
 	return schedules, selection, err
 }

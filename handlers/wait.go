@@ -3,6 +3,7 @@ package handlers
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -163,6 +164,14 @@ func (h *Handlers) inboxMessage(came *message.Message) timer.InboxMessage {
 	if log, number, ok := h.opt.Place(m.Topic, m.Position); ok {
 		m.Log, m.Number = log, number
 	}
+	return m
+}
+
+// Fails returns a message that a start has read and whose middleware failed, as it waits in the
+// inbox.
+func (h *Handlers) Fails(m timer.InboxMessage, failed error) timer.InboxMessage {
+	m.TenantID = h.tenantOf(new(receivedMessage), (&row{InboxMessage: m}).message(context.Background()))
+	h.fails(&m, failed)
 	return m
 }
 
