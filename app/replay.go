@@ -11,6 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -133,8 +134,11 @@ func (c *commandReplay) apply(ctx context.Context, batch []broker.Stored) (lost 
 		if err != nil {
 			return lost, err
 		}
-		original.TenantID, original.Reason = command.TenantID, timer.WaitApplied
-		c.waiting = append(c.waiting, original)
+		applied := handlers.Applied(command, stored.At) // before what is applied later, which it must not select at the next start
+		applied.Log, applied.Number, applied.Topic, applied.Position = original.Log, original.Number, original.Topic, original.Position
+		if err := c.inbox.PutInbox(ctx, applied); err != nil {
+			return lost, err
+		}
 	}
 	return lost, flush()
 }

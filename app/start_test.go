@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"bytes"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +11,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -40,4 +44,65 @@ func TestMiddlewareThatFailsHoldsUpNoStart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestASelectionThatWaitedIsNoted has a cancellation by a prefix wait in the inbox, since its handling
+// failed, behind a schedule that waits for a quota and that it cancels.
+func TestASelectionThatWaitedIsNoted(t *testing.T) {
+	onServer(t, func(b *server) {
+		var broken atomic.Bool
+		fails := func(next message.HandlerFunc) message.HandlerFunc {
+			return func(m *message.Message) ([]*message.Message, error) {
+				if broken.Load() && strings.Contains(string(m.Payload), `"CancelTimers"`) {
+					return nil, errors.New("a key is missing")
+				}
+				return next(m)
+			}
+		}
+		opt := app.Options{Quotas: limiter(b.bench, "acme", quota.Limits{Live: 1}), Middleware: []message.HandlerMiddleware{fails}}
+		stop := b.on(mine, opt)
+		due := time.Now().Add(time.Hour)
+		b.schedule("first", due)
+		b.rest()
+		b.schedule("order-1", due)
+		b.rest()
+		broken.Store(true)
+		b.cancelMany(timer.Selection{Prefix: "order-"})
+		b.wait(time.Minute)
+		broken.Store(false)
+		b.wait(10 * time.Minute)
+		stop()
+		opt.Quotas = nil
+		b.on(mine, opt)
+		b.fires(2*time.Hour, "first")
+	})
+}
+
+// TestASelectionThatAStartReadsIsNoted has a start read a cancellation by a prefix, whose body only the
+// middleware of a host can open, while a schedule that it cancels waits for a quota.
+func TestASelectionThatAStartReadsIsNoted(t *testing.T) {
+	onServer(t, func(b *server) {
+		opens := func(next message.HandlerFunc) message.HandlerFunc {
+			return func(m *message.Message) ([]*message.Message, error) {
+				m.Payload = bytes.TrimPrefix(m.Payload, []byte("sealed"))
+				return next(m)
+			}
+		}
+		opt := app.Options{Quotas: limiter(b.bench, "acme", quota.Limits{Live: 1}), Middleware: []message.HandlerMiddleware{opens}}
+		stop := b.on(mine, opt)
+		due := time.Now().Add(time.Hour)
+		b.schedule("first", due)
+		b.rest()
+		b.schedule("order-1", due)
+		b.rest()
+		stop()
+		c := timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: timer.Selection{Prefix: "order-"}}
+		b.publish("acme", c.CommandID, append([]byte("sealed"), envelope.CancelMany(c)...))
+		stop = b.on(mine, opt)
+		b.wait(10 * time.Minute)
+		stop()
+		opt.Quotas = nil
+		b.on(mine, opt)
+		b.fires(2*time.Hour, "first")
+	})
 }

@@ -47,7 +47,7 @@ type InboxCount struct {
 // broker for long. All methods are safe for concurrent use, by several instances, too.
 type Inbox interface {
 	// PutInbox adds messages, in one transaction. Their Seq is not used. A message of a Log
-	// and Number that is there is not added again.
+	// and Number that is there is not added again. One with [WaitApplied] replaces one that waits.
 	PutInbox(ctx context.Context, messages ...InboxMessage) error
 
 	// TakeInbox returns messages that wait and whose RetryAt is not after now: at most each

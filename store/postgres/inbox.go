@@ -38,6 +38,11 @@ func (i *inbox) PutInbox(ctx context.Context, messages ...timer.InboxMessage) er
 const doingPut = "put messages into the inbox"
 
 func (t *transaction) putInbox(messages []timer.InboxMessage) {
+	for n := range messages {
+		if m := &messages[n]; m.Reason == timer.WaitApplied && m.Log != "" {
+			t.later(step{text: sqlInboxReplace, args: []any{store.Printable(m.Log), m.Number}})
+		}
+	}
 	for some := range slices.Chunk(messages, inboxRows) {
 		t.later(step{text: sqlInboxPut, args: inboxColumns(some)})
 	}

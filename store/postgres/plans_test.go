@@ -131,6 +131,7 @@ var plans = map[string]plan{
 	"stats":               {nil, []string{byDue, folded, fresh, byNumber, "idx_timer_outbox_deferred_oldest", "timer_outbox_parked_pkey"}},
 	"tenant_counts":       {[]any{"tenant-1", int64(100)}, []string{folded, folded, fresh, fresh}},
 	"inbox_put":           {[]any{texts, texts, longs, texts, texts, texts, texts, bytes, ints, longs, texts, ints, texts, longs}, nil},
+	"inbox_replace":       {[]any{"log", int64(7)}, []string{byInboxNumber}},
 	"inbox_due":           {[]any{noon, "tenant-1", int64(100), int64(10), texts}, []string{byInboxRetry, byInboxRetry}},
 	"inbox_take":          {[]any{noon, texts, longs, later}, []string{byPlace, byInboxRetry}},
 	"inbox_defer":         {[]any{longs, longs, texts, ints, texts}, []string{byMessage}},

@@ -106,6 +106,7 @@ var (
 	sqlHasten       = query("hasten")
 	sqlClaim        = query("claim")
 	sqlInboxPut     = query("inbox_put")
+	sqlInboxReplace = query("inbox_replace")
 	sqlInboxTake    = query("inbox_take")
 	sqlInboxDefer   = query("inbox_defer")
 )

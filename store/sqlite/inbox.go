@@ -35,6 +35,11 @@ func (t *transaction) putInbox(ctx context.Context, messages []timer.InboxMessag
 	args := make([]any, 0, len(messages)*inboxPuts.columns)
 	for n := range messages {
 		r := store.NewInboxRow(&messages[n])
+		if messages[n].Reason == timer.WaitApplied && r.Log != "" {
+			if _, err := t.ExecContext(ctx, sqlInboxReplace, r.Log, r.Number); err != nil {
+				return err
+			}
+		}
 		args = append(args, r.TenantID, orNull(r.Log), inLog(r.Log, r.Number), r.Topic, r.Position, r.MessageID, r.Headers, r.Body,
 			r.Bytes, r.ArrivedAt, r.Reason, r.Attempts, r.LastError, orNull(r.RetryAt))
 	}

@@ -127,6 +127,7 @@ var plans = map[string][]string{
 	"due_tenants":      {nextDues},
 	"tenants":          {"SEARCH timer_counts USING PRIMARY KEY (tenant_id>?)"},
 	"inbox_put":        nil,
+	"inbox_replace":    {"SEARCH timer_inbox USING INDEX idx_timer_inbox_number (log=? AND number=?)"},
 	"inbox_due": {
 		"CO-ROUTINE tenants", "SETUP", "RECURSIVE STEP", "SCAN tenants", "CORRELATED SCALAR SUBQUERY 2",
 		"SEARCH i USING COVERING INDEX idx_timer_inbox_retry (tenant_id>?)", "SCAN tenants", "LIST SUBQUERY 7", eachOf,

@@ -68,6 +68,7 @@ var (
 	sqlWrites         = query("writes")
 	sqlFiredOutbox    = outbox.OnBoth(query("fired_outbox"))
 	sqlInboxPut       = query("inbox_put")
+	sqlInboxReplace   = query("inbox_replace")
 	sqlInboxDueTenant = query("inbox_due_tenant")
 	sqlInboxClaim     = query("inbox_claim")
 	sqlInboxDefer     = query("inbox_defer")

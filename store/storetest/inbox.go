@@ -328,6 +328,20 @@ func inboxSelections(s *suite) {
 	s.same("taken", messageIDs(s.takeInbox(noon, 10, 10)), []string{"waits"})
 }
 
+func inboxReplace(s *suite) {
+	waits, others := waitingMessage("acme", "waits"), waitingMessage("acme", "others")
+	waits.Log, waits.Number, others.Log, others.Number = "log", 1, "log", 2
+	s.putInbox(waits, others)
+	s.putInbox(selection("acme", "log", 1, noon))
+	s.putInbox(selection("acme", "log", 1, noon.Add(time.Hour)), waits) // both are there
+	all, err := s.store.Inbox().AppliedSelections(s.Context(), "acme", 0)
+	s.must(err)
+	if len(all) != 1 || !all[0].ArrivedAt.Equal(noon) {
+		s.Errorf("selections %+v", all)
+	}
+	s.same("what waits", messageIDs(s.takeInbox(noon, 10, 10)), []string{"others"})
+}
+
 func inboxNumbers(s *suite) {
 	waits := waitingMessage("acme", "waits")
 	waits.Log, waits.Number = "log", 8

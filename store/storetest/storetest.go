@@ -169,6 +169,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Inbox: what waits is counted by tenant and reason", inboxCounted},
 		{"Inbox: the next time is the earliest of those that wait", inboxNext},
 		{"Inbox: selections that were applied are kept apart", inboxSelections},
+		{"Inbox: a selection that was applied takes the place of its message", inboxReplace},
 		{"Inbox: numbers of a log are found, with when they first arrived", inboxNumbers},
 		{"Inbox: a tenant is forgotten in steps, but for what arrived later", inboxForget},
 		{"Inbox: selections are purged that a start does not read again", purgeReached},
