@@ -1,9 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker/deadletter"
@@ -12,8 +14,9 @@ import (
 )
 
 const (
-	markTimeout = 3 * time.Second // how long an operator waits for the broker
-	markRetry   = 5 * time.Second // between two tries to publish marks
+	markTimeout  = 3 * time.Second  // how long an operator waits for the broker
+	leaveTimeout = 10 * time.Second // how long the broker may take
+	markRetry    = 5 * time.Second  // between two tries to publish marks
 )
 
 // A markPublisher leaves a mark at the broker for each decision of an operator, from where a
@@ -65,16 +68,21 @@ func (m *markPublisher) publishNow(ctx context.Context) {
 	}
 }
 
-// publish publishes the marks that are missing at the broker.
+// publish publishes the marks that are missing at the broker. One whose topic fails keeps no other
+// waiting for longer than a limit.
 func (m *markPublisher) publish(ctx context.Context) error {
-	decisions, err := m.operator.Decisions(ctx)
-	for _, d := range decisions {
-		if d.Published || err != nil {
-			continue
-		}
-		if err = deadletter.Leave(ctx, m.broker, d); err == nil {
-			err = m.operator.MarkPublished(ctx, d)
+	missing, err := m.operator.Decisions(ctx)
+	if err != nil {
+		return err
+	}
+	missing = slices.DeleteFunc(missing, func(d timer.Decision) bool { return d.Published })
+	leaving, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	results := deadletter.Leave(leaving, m.broker, missing...)
+	for i, d := range missing {
+		if results[i] == nil {
+			results[i] = m.operator.MarkPublished(ctx, d)
 		}
 	}
-	return err
+	return cmp.Or(results...) // the first, since there may be thousands
 }

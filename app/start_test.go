@@ -11,6 +11,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
@@ -104,5 +105,35 @@ func TestASelectionThatAStartReadsIsNoted(t *testing.T) {
 		opt.Quotas = nil
 		b.on(mine, opt)
 		b.fires(2*time.Hour, "first")
+	})
+}
+
+// TestMarksThatAreDeniedHoldUpNoOther has the topic of one tenant take no mark while another tenant
+// is forgotten, whose timer does not come back when the database is lost.
+func TestMarksThatAreDeniedHoldUpNoOther(t *testing.T) {
+	onServer(t, func(b *server) {
+		apart, denied := b.apart, b.broker.Routing().DeadLettersOf("acme")
+		b.apart = func() broker.Broker {
+			return &denyingBroker{apart(), func(to string) bool { return strings.HasPrefix(to, denied) }}
+		}
+		db := b.open(mine)
+		a := b.app(db, app.Options{})
+		stop := b.run(a)
+		b.send(timer.ScheduleTimer{Key: keyOfOther("forgotten"), DueAt: time.Now().Add(time.Hour)})
+		b.rest()
+		must(b, a.Pause(b.Context(), timer.Pause{TenantID: "acme", By: "ann"}))
+		b.wait(time.Minute)
+		if _, err := a.Forget(b.Context(), "other"); err != nil {
+			b.Fatal(err)
+		}
+		b.wait(time.Minute)
+		stop()
+		must(b, db.Close())
+		b.replace("")
+		b.wait(duplicates)
+		b.on(mine, app.Options{})()
+		if got := b.hasOther("forgotten"); got != "" {
+			b.Errorf("the tenant that was forgotten has %q", got)
+		}
 	})
 }

@@ -75,9 +75,28 @@ func DecisionsOf(stored broker.Stored) []timer.Decision {
 	return nil
 }
 
-// Leave publishes the mark of a decision. It does nothing if the broker does not keep messages
-// after their ack, since then no recovery reads the mark.
-func Leave(ctx context.Context, b Broker, d timer.Decision) error {
+// Leave publishes the marks of decisions, and returns the result of each. It does nothing if the
+// broker does not keep messages after their ack, since then no recovery reads the marks.
+func Leave(ctx context.Context, b Broker, decisions ...timer.Decision) []error {
+	if kept, _ := b.History(); kept == nil || len(decisions) == 0 {
+		return make([]error, len(decisions))
+	}
+	marks := make([]broker.Message, len(decisions))
+	for i, d := range decisions {
+		tenant := cmp.Or(d.TenantID, timer.NoTenant)
+		marks[i] = broker.Message{Topic: b.Routing().DeadLettersOf(tenant), Message: markOfDecision(tenant, d)}
+	}
+	results := b.Publisher().Publish(ctx, marks...)
+	for i, err := range results {
+		if err != nil {
+			results[i] = fmt.Errorf("tell the broker, for a recovery: %w", err)
+		}
+	}
+	return results
+}
+
+// markOfDecision returns the message of a mark of a decision.
+func markOfDecision(tenant timer.TenantID, d timer.Decision) *message.Message {
 	mark, headers := MarkResumed, map[string]string{envelope.HeaderMarkAt: envelope.FormatTime(d.At)}
 	switch {
 	case d.Kind == timer.DecidedForgotten:
@@ -89,18 +108,7 @@ func Leave(ctx context.Context, b Broker, d timer.Decision) error {
 			headers[envelope.HeaderMarkUntil] = envelope.FormatTime(d.Pause.Until)
 		}
 	}
-	return leave(ctx, b, cmp.Or(d.TenantID, timer.NoTenant), mark, headers)
-}
-
-// leave publishes a mark with more headers.
-func leave(ctx context.Context, b Broker, tenant timer.TenantID, mark Mark, headers map[string]string) error {
-	if kept, _ := b.History(); kept == nil {
-		return nil
-	}
-	if err := broker.Join(b.Publisher().Publish(ctx, broker.Message{Topic: b.Routing().DeadLettersOf(tenant), Message: markOf(tenant, mark, headers)})); err != nil {
-		return fmt.Errorf("tell the broker, for a recovery: %w", err)
-	}
-	return nil
+	return markOf(tenant, mark, headers)
 }
 
 // markOf returns the message of a mark.

@@ -39,7 +39,7 @@ func TestADecisionIsReadAsItWasLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &model{routing: shared}
-			if err := deadletter.Leave(t.Context(), keeper{s}, tt.left); err != nil || len(s.published) != 1 || s.published[0].topic != tt.topic {
+			if err := deadletter.Leave(t.Context(), keeper{s}, tt.left)[0]; err != nil || len(s.published) != 1 || s.published[0].topic != tt.topic {
 				t.Fatalf("published %+v, %v", s.published, err)
 			}
 			for i := range tt.want {
