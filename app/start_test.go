@@ -3,6 +3,7 @@ package app_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -135,5 +137,27 @@ func TestMarksThatAreDeniedHoldUpNoOther(t *testing.T) {
 		if got := b.hasOther("forgotten"); got != "" {
 			b.Errorf("the tenant that was forgotten has %q", got)
 		}
+	})
+}
+
+// TestARecoveryRefusesNoTimerThatWasAccepted has a tenant that never had more timers than it may have:
+// the first ones have fired when the last one is scheduled, longer ago than a message may wait.
+func TestARecoveryRefusesNoTimerThatWasAccepted(t *testing.T) {
+	onServer(t, func(b *server) {
+		opt := func() app.Options {
+			return app.Options{Quotas: limiter(b.bench, "acme", quota.Limits{Live: 2}), Inbox: handlers.InboxLimits{MaxWait: time.Minute}}
+		}
+		stop := b.on(mine, opt())
+		for i := range 5 {
+			b.schedule(fmt.Sprint("fired-", i), time.Now())
+			b.rest()
+		}
+		b.schedule("later", time.Now().Add(20*time.Minute))
+		b.wait(10 * time.Minute)
+		stop()
+		b.replace("")
+		b.fired(time.Minute)
+		b.on(mine, opt())
+		b.fires(20*time.Minute, "later")
 	})
 }

@@ -175,9 +175,12 @@ func (h *Handlers) Fails(m timer.InboxMessage, failed error) timer.InboxMessage 
 	return m
 }
 
-// waitedTooLong reports whether a message has waited as long as it may.
+// waitedTooLong reports whether a message has waited as long as it may. A start puts messages into
+// the inbox that arrived long ago, some of them only since it has not read the events behind them
+// yet, so each is handled once from there.
 func (h *Handlers) waitedTooLong(m timer.InboxMessage) bool {
-	return h.clock.Now().Sub(m.ArrivedAt) >= h.inbox.limit.MaxWait
+	handled := m.LastError != "" && (m.Reason != timer.WaitFailed || m.Attempts > 1)
+	return handled && h.clock.Now().Sub(m.ArrivedAt) >= h.inbox.limit.MaxWait
 }
 
 // tooLong says why a message that has waited too long becomes a dead letter.
