@@ -3,7 +3,9 @@ package envelope
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -156,13 +158,31 @@ func notPrintable(r rune) bool { return r < ' ' || r > '~' }
 
 func lowerHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
-// EncodeHeaders encodes headers as a JSON object, sorted by name.
+// EncodeHeaders encodes headers as a JSON object, sorted by name. Bytes that are not UTF-8 are
+// replaced. Of names that are the same then, it keeps the first.
 func EncodeHeaders(headers map[string]string) []byte {
+	for name := range headers {
+		if !utf8.ValidString(name) {
+			headers = withValidNames(headers)
+			break
+		}
+	}
 	text, err := json.Marshal(headers, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		panic(err) // strings can always be encoded
+		panic(err) // strings with distinct names can always be encoded
 	}
 	return text
+}
+
+func withValidNames(headers map[string]string) map[string]string {
+	valid := make(map[string]string, len(headers))
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		clean := strings.ToValidUTF8(name, "\uFFFD")
+		if _, taken := valid[clean]; !taken {
+			valid[clean] = headers[name]
+		}
+	}
+	return valid
 }
 
 // DecodeHeaders decodes a JSON object of strings, such as the result of [EncodeHeaders].

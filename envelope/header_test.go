@@ -141,3 +141,15 @@ func TestCorrelationCrossesOverOnlyIfValid(t *testing.T) {
 		}
 	}
 }
+
+// TestHeadersOfAnyBytes has names that differ only in bytes which are not UTF-8, as Kafka, RabbitMQ and NATS
+// carry them.
+func TestHeadersOfAnyBytes(t *testing.T) {
+	t.Parallel()
+	text := envelope.EncodeHeaders(map[string]string{"a": "1", "x\xfe": "2", "x\xff": "3", "x\xff\xff": "4", "\xff": "\xff", "nul\x00": "\x00"})
+	got, err := envelope.DecodeHeaders(string(text))
+	want := map[string]string{"a": "1", "x\uFFFD": "2", "\uFFFD": "\uFFFD", "nul\x00": "\x00"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}

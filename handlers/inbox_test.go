@@ -179,3 +179,22 @@ func TestAClockThatIsSetBackHoldsNoMessage(t *testing.T) {
 		})
 	}
 }
+
+// TestHeadersOfAnyBytesHoldUpNoOther has messages of a tenant over its quota, with names of headers that differ
+// only in bytes which are not UTF-8, and one of another tenant.
+func TestHeadersOfAnyBytesHoldUpNoOther(t *testing.T) {
+	underQuota(t, rate2, func(t *testing.T, d *harness) {
+		d.batched = true
+		d.run(t, routing)
+		for tenant, headers := range map[timer.TenantID][]string{"acme": {"x\xff", "1", "x\xfe", "2"}, "globex": nil} {
+			for i := range 3 {
+				if !d.deliver(order(tenant, i), headers...) {
+					t.Errorf("message %d of %s was not acked", i, tenant)
+				}
+			}
+			if got := d.waits(t, tenant); got.overQuota != 1 {
+				t.Errorf("%+v of %s wait, want 1 over its quota", got, tenant)
+			}
+		}
+	})
+}
