@@ -134,7 +134,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	}
 	a.poller = a.newPoller(behind)
 	batch := store.NewBatch(timedStore{s, a.hooks.committed}, s.Inbox(), opt.Precision)
-	a.timers = &Timers{Reader: s.Timers(), app: a, commands: batch}
+	a.timers = &Timers{Reader: s.Timers(), app: a, commands: batch, unbatched: store.Alone{Batch: batch}}
 	var receipts handlers.Receipts
 	if b.Routing().Receipts != "" {
 		receipts = batch.Receipts

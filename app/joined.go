@@ -11,6 +11,8 @@ import (
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -50,7 +52,7 @@ func (j Joined) Schedule(ctx context.Context, timers ...client.Timer) error {
 	if err := j.allow(ctx, of); err != nil {
 		return err
 	}
-	results, err := j.commands.Schedule(ctx, now, commands...)
+	results, err := j.unlocked(ctx, func(to timer.Commands) ([]timer.Result, error) { return to.Schedule(ctx, now, commands...) })
 	j.count(of, commands, results)
 	if err != nil {
 		return about("schedule", commands[0].Key, j.waited(err))
@@ -145,7 +147,7 @@ func (j Joined) apply(ctx context.Context, now time.Time, step timer.SelectionSt
 	if len(step.Moves) > 0 {
 		kind = envelope.TypeRescheduleTimers
 	}
-	results, err := step.Apply(ctx, now, j.commands)
+	results, err := j.unlocked(ctx, func(to timer.Commands) ([]timer.Result, error) { return step.Apply(ctx, now, to) })
 	if err != nil {
 		key, _, _ := step.At(0)
 		return nil, about(step.Doing(), key, j.waited(err))
@@ -161,6 +163,27 @@ func (j Joined) apply(ctx context.Context, now time.Time, step timer.SelectionSt
 	}
 	j.applied(step.Soonest(results), decided)
 	return results, nil
+}
+
+// lockedTime is how long a call waits for another transaction, if its context allows more.
+const lockedTime = 30 * time.Second
+
+// unlocked calls apply again while another transaction holds one of its timers, unless the call is in a
+// transaction: there the store waits for the lock.
+func (j Joined) unlocked(ctx context.Context, apply func(to timer.Commands) ([]timer.Result, error)) ([]timer.Result, error) {
+	results, err := apply(j.commands)
+	waiting, cancel := context.WithTimeout(ctx, lockedTime)
+	defer cancel()
+	for tries := 1; !j.joins && errors.Is(err, timer.ErrLocked); tries++ {
+		if !pause.For(waiting, retry.Handler.After(tries)) {
+			if ended := ctx.Err(); ended != nil {
+				err = fmt.Errorf("%w: %w", ended, err)
+			}
+			return nil, err
+		}
+		results, err = apply(j.timers.unbatched)
+	}
+	return results, err
 }
 
 // waited adds errWaited to an error, unless the call has a transaction.

@@ -31,10 +31,11 @@ import (
 type Timers struct {
 	timer.Reader // reads the timers, and events that were parked
 
-	app      *App
-	commands timer.Commands // with group commit
-	versions client.Versions
-	open     sync.Map // by transaction of Tx: its *booked
+	app       *App
+	commands  timer.Commands // with group commit
+	unbatched timer.Commands // without, for those that meet the lock of another transaction
+	versions  client.Versions
+	open      sync.Map // by transaction of Tx: its *booked
 }
 
 // Timers returns the timers of the host program.
