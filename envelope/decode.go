@@ -193,6 +193,15 @@ func (d *decoder) cancelMany(m *Message) timer.CancelTimers {
 		c.Of.Prefix = string(d.text(in+"prefix", v))
 	}
 	c.Of.CorrelationID = d.optional(in+"correlationId", d.Payload.CorrelationID)
+	given := 0 // fields, which may be empty
+	for _, v := range [...]value{d.Payload.ServiceCallIDs, d.Payload.Prefix, d.Payload.CorrelationID} {
+		if !absent(v) {
+			given++
+		}
+	}
+	if given > 1 {
+		c.Of = timer.Selection{}
+	}
 	d.fail(c.Of.Validate(in))
 	return c
 }

@@ -68,10 +68,19 @@ func (d *decoder) receipt(m *Message) timer.Receipt {
 	case timer.TimerScheduled:
 		r.DueAt = d.instant(d.names.payload+".dueAt", d.Payload.DueAt)
 	case timer.TimerIgnored, timer.TimerRejected:
-		r.Reason = timer.Reason(d.text(d.names.payload+".reason", d.Payload.Reason))
+		r.Reason = timer.Reason(d.filled(d.names.payload+".reason", d.Payload.Reason))
 	}
 	if r.Type == timer.TimerRejected {
-		r.Detail = string(d.text(d.names.payload+".detail", d.Payload.Detail))
+		r.Detail = d.filled(d.names.payload+".detail", d.Payload.Detail)
 	}
 	return r
+}
+
+// filled returns the text of the string, not an empty one, that a field must hold.
+func (d *decoder) filled(field string, v value) string {
+	text := string(d.text(field, v))
+	if text == "" {
+		d.fail(timer.Invalid(timer.ReasonMissingField, "%s is empty", field))
+	}
+	return text
 }

@@ -150,8 +150,8 @@ func values() map[string]any {
 		"expiresAt":     orNull(text(timeForm, aboutExpiresAt)),
 		"expiredAt":     text(timeForm, "When it expired, by the clock of the service. Never before expiresAt."),
 		"reachedAt":     text(timeForm, "When it fired, by the clock of the service. Never before dueAt."),
-		"reason":        object{"type": "string", "description": "Of a TimerIgnored stale (a newer command was accepted before) reached (the timer has fired) expired (the timer has expired) or past_expiry (it would be due after it expires); of a TimerRejected the reason of its dead letter. More words may come."},
-		"detail":        object{"type": "string", "description": "The reason for people."},
+		"reason":        object{"type": "string", "minLength": 1, "description": "Of a TimerIgnored stale (a newer command was accepted before) reached (the timer has fired) expired (the timer has expired) or past_expiry (it would be due after it expires); of a TimerRejected the reason of its dead letter. More words may come."},
+		"detail":        object{"type": "string", "minLength": 1, "description": "The reason for people."},
 		"data":          object{"type": anyType, "description": fmt.Sprintf("Any JSON value of at most %d bytes as written. The event has it byte for byte.", timer.MaxDataBytes)},
 	}
 	v["timers"] = object{
