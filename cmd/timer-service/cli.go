@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,7 +83,38 @@ func parse(args []string, stdout, stderr io.Writer) (*commandLine, error) {
 	case err != nil:
 		return nil, misspelled(err)
 	}
+	if name := withoutValue(p.kong); name != "" {
+		return nil, wrong(p.verb(), "%s has no value: give one, or leave it out", name)
+	}
 	return p, nil
+}
+
+// withoutValue returns the first flag or argument that is given as an empty text, as by a script
+// whose variable is empty, or "" if there is none. It would count as left out, and the verb would
+// select more than was meant. An empty setting stands for its default.
+func withoutValue(given *kong.Context) string {
+	for _, at := range given.Path {
+		name := ""
+		switch {
+		case at.Flag != nil && at.Flag.Group == nil:
+			name = "--" + at.Flag.Name
+		case at.Positional != nil:
+			name = at.Positional.Summary()
+		default:
+			continue
+		}
+		values := []reflect.Value{given.Value(at)}
+		if all := values[0]; all.Kind() == reflect.Slice {
+			values = nil
+			for i := range all.Len() {
+				values = append(values, all.Index(i))
+			}
+		}
+		if slices.ContainsFunc(values, func(v reflect.Value) bool { return v.Kind() == reflect.String && v.Len() == 0 }) {
+			return name
+		}
+	}
+	return ""
 }
 
 // negative matches a value that kong would take for a flag.
