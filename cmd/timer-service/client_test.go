@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -323,5 +324,16 @@ func TestWaitEndsAfterTheTimeout(t *testing.T) {
 				t.Errorf("due in %v: %v", tt.in, err)
 			}
 		})
+	}
+}
+
+// TestLinesThatAreLeftOutAreAnError: an interrupt ends the reading, and is not the end of the file.
+func TestLinesThatAreLeftOutAreAnError(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	lines := readLines(ctx, strings.NewReader(strings.Repeat("{}\n", 2*linesAhead)))
+	if err := <-lines.failed; !errors.Is(err, errInterrupted) {
+		t.Errorf("%d lines were read, and the error is %v", len(lines.all), err)
 	}
 }

@@ -21,8 +21,8 @@ type line struct {
 	body   []byte
 }
 
-// A fileLines is the lines of a file. When the channel all is closed, failed gets the error
-// of the reader, or nil.
+// A fileLines is the lines of a file. When the channel all is closed, failed has the error of the
+// reader, errInterrupted if lines were left out since ctx has ended, or nil.
 type fileLines struct {
 	all    <-chan line
 	failed <-chan error
@@ -35,7 +35,7 @@ func readLines(ctx context.Context, in io.Reader) fileLines {
 		defer close(lines)
 		file := bufio.NewScanner(in)
 		file.Buffer(nil, maxRead)
-		for number := 1; file.Scan() && ctx.Err() == nil; number++ {
+		for number := 1; file.Scan(); number++ {
 			body := bytes.TrimSpace(bytes.TrimPrefix(file.Bytes(), []byte("\uFEFF"))) // Windows writes this mark
 			if len(body) == 0 {
 				continue
@@ -43,6 +43,8 @@ func readLines(ctx context.Context, in io.Reader) fileLines {
 			select {
 			case lines <- line{number, bytes.Clone(body)}:
 			case <-ctx.Done():
+				failed <- errInterrupted
+				return
 			}
 		}
 		failed <- file.Err()
