@@ -327,6 +327,71 @@ func TestWaitEndsAfterTheTimeout(t *testing.T) {
 	}
 }
 
+// handledLate is a database that handles a command some time after it was published.
+type handledLate struct {
+	timer.Reader
+	at    time.Time
+	entry timer.Entry
+}
+
+func (h handledLate) Get(context.Context, timer.Key) (timer.Entry, error) {
+	if time.Now().Before(h.at) {
+		return timer.Entry{}, timer.ErrNotFound
+	}
+	return h.entry, nil
+}
+
+// Delivery is asked for of a timer that has fired.
+func (handledLate) Delivery(context.Context, string) (timer.Delivery, error) {
+	return timer.Delivery{State: timer.Published}, nil
+}
+
+// The service waits for 20 s at most, whatever the timeout is.
+func TestWaitForAnEffectLastsUntilTheTimeout(t *testing.T) {
+	t.Parallel()
+	key := timer.Key{TenantID: "acme", ServiceCallID: "order-1"}
+	for _, tt := range []struct {
+		kind  string
+		entry timer.Entry
+		want  string // the result, or a part of the error
+	}{
+		{envelope.TypeScheduleTimer, timer.Entry{Version: timer.Version{TimestampMS: 5, CommandID: "own"}, State: timer.Scheduled}, "scheduled"},
+		{envelope.TypeCancelTimer, timer.Entry{Version: timer.Version{TimestampMS: 5, CommandID: "own"}, State: timer.Canceled}, "canceled"},
+		{envelope.TypeScheduleTimer, timer.Entry{Version: timer.Version{TimestampMS: 6, CommandID: "other"}, State: timer.Scheduled}, "a newer command replaced this one"},
+		{envelope.TypeCancelTimer, timer.Entry{Version: timer.Version{TimestampMS: 4, CommandID: "other"}, State: timer.Reached}, "already reached"},
+		{envelope.TypeCancelTimer, timer.Entry{Version: timer.Version{TimestampMS: 4, CommandID: "other"}, State: timer.Scheduled}, "no answer within 1m"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tt.entry.Key, tt.entry.DueAt, tt.entry.ReachedAt = key, time.Now(), time.Now()
+			p := &publishResult{Type: tt.kind, Command: admin.Command{ID: "own", Result: resultPublished, TenantID: "acme", ServiceCallID: "order-1", TimestampMS: 5}}
+			late := handledLate{at: time.Now().Add(25 * time.Second), entry: tt.entry}
+			err := p.awaitEffect(t.Context(), apiclient.Within(late), waitOptions{wait: true, timeout: timeout(time.Minute)}, 40*time.Second)
+			if err == nil && p.Result != tt.want || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s, %v: %s, %v, want %s", tt.kind, tt.entry.State, p.Result, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestWaitOfTheServiceIsAPartOfTheTimeout has a service that has not handled the command within
+// the time that it waits for.
+func TestWaitOfTheServiceIsAPartOfTheTimeout(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodDelete {
+			fmt.Fprint(w, `{"id":"own","result":"published","tenantId":"acme","serviceCallId":"order-1","timestampMs":5}`)
+			return
+		}
+		fmt.Fprint(w, `{"tenantId":"acme","serviceCallId":"order-1","state":"Canceled","commandId":"own","timestampMs":5}`)
+	}))
+	defer s.Close()
+	got := do(t, nil, "cancel", "acme", "order-1", "--wait", "--timeout", "1m", "--server", s.URL, "-o", "json").wants(t, exitOK)
+	if all := objects(t, got.stdout); len(all) != 1 || all[0]["result"] != "canceled" {
+		t.Errorf("prints %s", got.stdout)
+	}
+}
+
 // TestLinesThatAreLeftOutAreAnError: an interrupt ends the reading, and is not the end of the file.
 func TestLinesThatAreLeftOutAreAnError(t *testing.T) {
 	t.Parallel()

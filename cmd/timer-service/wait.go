@@ -74,25 +74,28 @@ type waitOptions struct {
 const maxWait = 20 * time.Second
 
 // publish makes the service publish a command, and prints it. If the flags say so, it waits
-// until the command took effect, and then until the timer fires, and prints that.
+// until the command took effect, and then until the timer fires, and prints that. The service
+// waits for at most maxWait, the verb for the rest of the timeout.
 func (p *publishResult) publish(ctx context.Context, e *env, c *apiclient.Client, w waitOptions, method string, request []byte, query ...string) (err error) {
 	if w.wait {
 		query = append(query, "wait", min(time.Duration(w.timeout), maxWait).String())
 	}
-	key := p.key()
+	key, began := p.key(), e.now()
 	if p.Command, err = apiclient.Do[admin.Command](ctx, c, method, apiclient.TimerPath(key)+apiclient.Query(query...), request); err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
-	if !w.untilFired || !e.out.json {
+	waits := w.untilFired || w.wait && p.Result == resultPublished
+	if !waits || !e.out.json {
 		e.out.print(p) // before the wait, which may be long
 	}
 	switch {
 	case w.untilFired:
-		if err = p.await(ctx, e.now, c, w); err == nil || e.out.json {
-			e.out.print(p)
-		}
-	case w.wait && p.Result == resultPublished:
-		err = w.expired(key)
+		err = p.await(ctx, e.now, c, w)
+	case waits:
+		err = p.awaitEffect(ctx, c, w, began.Add(time.Duration(w.timeout)).Sub(e.now()))
+	}
+	if waits && (err == nil || e.out.json) {
+		e.out.print(p)
 	}
 	if errors.Is(err, errNoAnswer) {
 		err = fmt.Errorf("%w; %s: see %q", err, p.delayedBy(ctx, c), program+" get "+string(key.TenantID)+" "+string(key.ServiceCallID))
@@ -161,6 +164,33 @@ func (p *publishResult) await(ctx context.Context, now func() time.Time, c *apic
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: stopped waiting; the timer is still scheduled: %w", p.key(), errInterrupted)
+	}
+	return w.expired(p.key())
+}
+
+// awaitEffect waits for a while until the command took effect, and notes that as the result. That it
+// can have no effect any more is an error, and so is the end of the while.
+func (p *publishResult) awaitEffect(ctx context.Context, c *apiclient.Client, w waitOptions, left time.Duration) error {
+	waiting, cancel := context.WithTimeout(ctx, max(left, 0))
+	defer cancel()
+	own := timer.Version{TimestampMS: p.TimestampMS, CommandID: p.ID}
+	for pause.For(waiting, eventInterval) {
+		switch t, err := apiclient.Get[admin.Timer](waiting, c, apiclient.TimerPath(p.key())); {
+		case err != nil: // it was not handled yet, or the service is busy
+		case t.CommandID == p.ID && p.Type == envelope.TypeCancelTimer:
+			p.Result = timer.DidCancel.String()
+			return nil
+		case t.CommandID == p.ID:
+			p.Result = timer.DidSchedule.String()
+			return nil
+		case t.State.Marked():
+			return fmt.Errorf("%s: already %s", p.key(), marked(t))
+		case own.Compare(timer.Version{TimestampMS: t.TimestampMS, CommandID: t.CommandID}) < 0:
+			return fmt.Errorf("%s: a newer command replaced this one", p.key())
+		}
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: stopped waiting; the command is published: %w", p.key(), errInterrupted)
 	}
 	return w.expired(p.key())
 }
