@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -270,4 +271,36 @@ func TestDeadLettersOfSlowBrokers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLargeDeadLettersComeInPagesThatFitIntoAnAnswer has bodies of 3.2 MB, which a thousand dead
+// letters would have twenty times.
+func TestLargeDeadLettersComeInPagesThatFitIntoAnAnswer(t *testing.T) {
+	t.Parallel()
+	b := channel(t)
+	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: b})
+	for i := range 50 {
+		refuse(t, b, "acme", fmt.Sprintf("a-%02d", i), "not_json", strings.Repeat("\x00", 64<<10), 0)
+	}
+	var all []string
+	for after, pages := "", 0; ; pages++ {
+		w := request(s, "GET", "/v1/dead-letters?tenant=acme&body=true&limit=1000&after="+url.QueryEscape(after), "")
+		if size := w.Body.Len(); w.Code != 200 || size > 16<<20 {
+			t.Fatalf("%d with %d bytes", w.Code, size)
+		}
+		var page admin.DeadLetters
+		must(t, json.Unmarshal(w.Body.Bytes(), &page))
+		for _, l := range page.DeadLetters {
+			all = append(all, l.ID)
+		}
+		if after = page.Next; after == "" {
+			if pages == 0 {
+				t.Error("there is one page")
+			}
+			break
+		}
+	}
+	if len(all) != 50 || !slices.IsSorted(all) {
+		t.Errorf("%v", all)
+	}
 }

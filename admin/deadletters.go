@@ -13,14 +13,18 @@ import (
 // visitTimeout is how long reading the dead letters of a broker may take.
 const visitTimeout = 10 * time.Second
 
+// maxBodies is how many bytes the bodies on a page of dead letters have, so that it fits into an
+// answer that a client reads as a whole, and into memory a few times.
+const maxBodies = 2 << 20
+
 // pageTimeouts are the timeouts of pages that take longer than [readTimeout].
 var pageTimeouts = map[string]time.Duration{"/dead-letters": visitTimeout, "/do/{deed}": visitTimeout}
 
 // deadLetters returns a page of the dead letters that fit a filter, oldest first, behind the one
-// that after names. next is after of the next page, or "" if there is none. A slow broker may end
-// a page early.
+// that after names. next is after of the next page, or "" if there is none. A slow broker, and
+// large bodies, may end a page early.
 func (a *actions) deadLetters(ctx context.Context, f deadletter.Filter, after string, limit int) (page []deadletter.Message, next string, err error) {
-	f.After, f.Limit = after, limit
+	f.After, f.Limit, f.Bytes = after, limit, maxBodies
 	err = a.visit(ctx, func(ctx context.Context, s *deadletter.Service) error {
 		sum, err := s.List(ctx, f, func(m deadletter.Message) error {
 			page = append(page, m)

@@ -21,6 +21,7 @@ type Filter struct {
 	// were replayed meanwhile; zero leaves out none.
 	Until time.Time
 	Limit int    // most dead letters, oldest first; 0 for all
+	Bytes int    // most bytes of all their bodies, of which the first one may have more; 0 for any number
 	After string // only those behind this one: Next of a [Summary], [Message.Ref] or an id; empty for all
 }
 

@@ -22,6 +22,7 @@ type search struct {
 	only   bool   // the first dead letter ends the search
 
 	fitting int         // dead letters that fit
+	bytes   int         // of their bodies
 	batch   []candidate // of the last call of find
 	last    Message     // the last one that was examined
 	stays   string      // id of the last one that was examined and stays
@@ -79,13 +80,13 @@ func (s *search) find(routing broker.Routing, batch []*message.Message) (letters
 		}
 		s.after = "" // it is gone, and the visit began behind it
 		fits := s.filter.Fits(m)
-		if fits && s.filter.Limit > 0 && s.fitting == s.filter.Limit {
+		if fits && s.full(m) {
 			return letters, of, errLimit
 		}
 		s.last = m
 		s.batch = append(s.batch, candidate{m.ID, -1})
 		if fits {
-			s.fitting++
+			s.fitting, s.bytes = s.fitting+1, s.bytes+len(m.Body)
 			s.batch[len(s.batch)-1].index = len(letters)
 			letters, of = append(letters, m), append(of, msg)
 		}
@@ -94,6 +95,12 @@ func (s *search) find(routing broker.Routing, batch []*message.Message) (letters
 		}
 	}
 	return letters, of, nil
+}
+
+// full reports whether a dead letter that fits is one too many.
+func (s *search) full(m Message) bool {
+	f := s.filter
+	return f.Limit > 0 && s.fitting == f.Limit || f.Bytes > 0 && s.fitting > 0 && s.bytes+len(m.Body) > f.Bytes
 }
 
 // removed notes which dead letters of the last batch are removed, by their index in the letters of

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -180,4 +181,20 @@ func TestURLWithoutAPI(t *testing.T) {
 	for _, verb := range [][]string{{"get", "acme", "a"}, {"stats"}, {"parked", "show", "1"}} {
 		do(t, nil, append(verb, "--server", server+"/timers")...).wants(t, exitFailure).says(t, "http_prefix")
 	}
+}
+
+// TestAnswerThatIsTooLargeIsAnError: of an answer that was cut no row could be printed.
+func TestAnswerThatIsTooLargeIsAnError(t *testing.T) {
+	t.Parallel()
+	spaces := strings.Repeat(" ", 1<<20)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"deadLetters":[{"id":"a"}`)
+		for range 65 {
+			fmt.Fprint(w, spaces)
+		}
+		fmt.Fprint(w, `]}`)
+	}))
+	defer s.Close()
+	do(t, nil, "dlq", "list", "-o", "json", "--server", s.URL).wants(t, exitFailure).says(t, "more than 64 MiB", "--limit")
 }

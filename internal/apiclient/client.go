@@ -62,7 +62,7 @@ const NoSuch = "there is no such "
 
 const (
 	timeout   = 30 * time.Second // of a request: to forget a tenant takes longest
-	maxAnswer = 16 << 20
+	maxAnswer = 64 << 20         // a thousand timers with their data, however these are written
 )
 
 // A Client asks one service. Make it with [New], [Local] or [Within].
@@ -296,9 +296,12 @@ func (c *Client) begin(ctx context.Context, method, path, accept, kind string, r
 // read reads an answer to its end.
 func read(answer *http.Response) (Answer, error) {
 	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if err != nil {
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	switch {
+	case err != nil:
 		err = fmt.Errorf("%w: %w", ErrAway, err)
+	case len(body) > maxAnswer: // the rest would be missing without a word
+		err = fmt.Errorf("the service answers with more than %d MiB: ask for less at a time, with --limit", maxAnswer>>20)
 	}
 	return Answer{answer.StatusCode, answer.Status, answer.Header.Get("Content-Type"), body}, err
 }
