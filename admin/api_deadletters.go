@@ -82,9 +82,9 @@ func (q *DeadLetterQuery) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// selection returns the selection of a query.
-func (q *DeadLetterQuery) selection() selection {
-	return selection{Tenant: timer.TenantID(q.Tenant), Reason: q.Reason, Correlation: q.CorrelationID, From: q.Since.Time, ID: q.ID}
+// selection returns the selection of a query by a clock.
+func (q *DeadLetterQuery) selection(now time.Time) selection {
+	return selection{Tenant: timer.TenantID(q.Tenant), Reason: q.Reason, Correlation: q.CorrelationID, From: q.Since.At(now), ID: q.ID}
 }
 
 // A RemovedDeadLetter is the result for a dead letter.
@@ -118,7 +118,7 @@ type (
 )
 
 func (a *api) deadLetters(ctx context.Context, in *deadLettersInput) (*reply[DeadLetters], error) {
-	page, next, err := a.actions.deadLetters(ctx, in.selection().letters(), in.After, in.Limit)
+	page, next, err := a.actions.deadLetters(ctx, in.selection(a.actions.now()).letters(), in.After, in.Limit)
 	if err == nil && in.ID != "" && len(page) == 0 {
 		err = noDeadLetter(in.ID)
 	}
@@ -135,12 +135,13 @@ func (a *api) discard(ctx context.Context, in *removalInput) (*reply[RemovedDead
 
 // remove removes a page of the selected dead letters, and returns the result of each.
 func (a *api) remove(ctx context.Context, how removal, in *removalInput) (*reply[RemovedDeadLetters], error) {
-	s := in.selection()
+	now := a.actions.now()
+	s := in.selection(now)
 	if err := selects(s, in.All); err != nil {
 		return nil, err
 	}
 	f := s.letters()
-	f.Until = cmp.Or(in.Until.Time, timer.RoundDown(time.Now()))
+	f.Until = cmp.Or(in.Until.At(now), timer.RoundDown(now))
 	out := &reply[RemovedDeadLetters]{RemovedDeadLetters{DeadLetters: []RemovedDeadLetter{}, Until: stamp(f.Until)}}
 	tell := func(r deadletter.Result) {
 		removed := RemovedDeadLetter{DryRun: in.DryRun, ID: r.Message.Ref(), TenantID: r.Message.Tenant, Reason: r.Message.Reason, Result: r.Did}

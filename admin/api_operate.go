@@ -141,7 +141,7 @@ type (
 )
 
 func (a *api) pause(ctx context.Context, in *pauseInput) (*reply[Firing], error) {
-	if err := a.actions.pause(ctx, in.Tenant, in.Until.Time); err != nil {
+	if err := a.actions.pause(ctx, in.Tenant, in.Until.At(a.actions.now())); err != nil {
 		return nil, err
 	}
 	return a.firingOf(ctx, in.Tenant, " Its pause holds for timers that it schedules")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -67,9 +68,9 @@ type ParkedQuery struct {
 	After         int64  `query:"after" minimum:"0" doc:"Only those before this number: next of the page before."`
 }
 
-// selection returns the selection of a query.
-func (q *ParkedQuery) selection() selection {
-	s := selection{Tenant: q.Tenant, Reason: q.Reason, Correlation: q.CorrelationID, From: q.Since.Time}
+// selection returns the selection of a query by a clock.
+func (q *ParkedQuery) selection(now time.Time) selection {
+	s := selection{Tenant: q.Tenant, Reason: q.Reason, Correlation: q.CorrelationID, From: q.Since.At(now)}
 	if q.Seq > 0 {
 		s.ID = strconv.FormatInt(q.Seq, 10)
 	}
@@ -77,12 +78,12 @@ func (q *ParkedQuery) selection() selection {
 }
 
 // page returns a page of the selected events, and where the next page begins.
-func (q *ParkedQuery) page(ctx context.Context, timers timer.Reader) ([]timer.ParkedEvent, string, error) {
+func (q *ParkedQuery) page(ctx context.Context, timers timer.Reader, now time.Time) ([]timer.ParkedEvent, string, error) {
 	if q.Seq > 0 {
 		e, err := parkedEvent(ctx, timers, q.Tenant, q.Seq)
 		return []timer.ParkedEvent{e}, "", err
 	}
-	return q.selection().parked(ctx, timers, strconv.FormatInt(q.After, 10), q.Limit)
+	return q.selection(now).parked(ctx, timers, strconv.FormatInt(q.After, 10), q.Limit)
 }
 
 // A ChangedEvent is the result for a parked event.
@@ -109,7 +110,7 @@ type (
 )
 
 func (a *api) parkedEvents(ctx context.Context, in *parkedInput) (*reply[ParkedEvents], error) {
-	page, next, err := in.page(ctx, a.timers)
+	page, next, err := in.page(ctx, a.timers, a.actions.now())
 	return &reply[ParkedEvents]{ParkedEvents{all(page, func(e timer.ParkedEvent) ParkedEvent { return showParked(e, in.Bodies) }), next}}, err
 }
 
@@ -123,12 +124,13 @@ func (a *api) discardParked(ctx context.Context, in *parkedChangeInput) (*reply[
 
 // changeParked changes a page of the selected events, and names the changed ones.
 func (a *api) changeParked(ctx context.Context, how parkedChange, in *parkedChangeInput) (*reply[ChangedEvents], error) {
-	if err := selects(in.selection(), in.All); err != nil {
+	now := a.actions.now()
+	if err := selects(in.selection(now), in.All); err != nil {
 		return nil, err
 	}
 	out := &reply[ChangedEvents]{ChangedEvents{Parked: []ChangedEvent{}}}
-	_, seqs, err := a.actions.changeEvents(ctx, how, in.selection(), func(ctx context.Context) ([]int64, error) {
-		page, next, err := in.page(ctx, a.timers)
+	_, seqs, err := a.actions.changeEvents(ctx, how, in.selection(now), func(ctx context.Context) ([]int64, error) {
+		page, next, err := in.page(ctx, a.timers, now)
 		out.Body.Next = next
 		return all(page, func(e timer.ParkedEvent) int64 { return e.Seq }), err
 	})

@@ -157,9 +157,10 @@ func timerOf(ctx context.Context, timers timer.Reader, key timer.Key) (e timer.E
 }
 
 func (a *api) list(ctx context.Context, in *listInput) (*reply[Timers], error) {
+	now := a.actions.now()
 	filter := timer.Filter{
 		TenantID: in.Tenant, Prefix: in.Prefix, State: timer.State(in.State), CorrelationID: in.CorrelationID,
-		After: in.After, Limit: in.Limit, DueFrom: in.DueFrom.Time, DueBefore: in.DueBefore.Time,
+		After: in.After, Limit: in.Limit, DueFrom: in.DueFrom.At(now), DueBefore: in.DueBefore.At(now),
 	}
 	page, err := a.timers.List(ctx, filter)
 	return in.page(page.Entries, page.Next), err

@@ -35,7 +35,7 @@ var (
 // remove removes dead letters that fit a filter, which people know as the selection, and tells
 // what became of each. The summary says where the next call goes on if there was no time for all.
 func (a *actions) remove(ctx context.Context, how removal, s selection, f deadletter.Filter, tell func(deadletter.Result)) (sum deadletter.Summary, err error) {
-	f.Until = cmp.Or(f.Until, time.Now()) // messages that are refused again meanwhile are for the next call
+	f.Until = cmp.Or(f.Until, a.now()) // messages that are refused again meanwhile are for the next call
 	err = a.do(ctx, how.Verb+" dead letters", s.Tenant, s.String(), func() (string, error) {
 		err := a.visit(ctx, func(ctx context.Context, letters *deadletter.Service) (err error) {
 			sum, err = how.work(letters, ctx, f, tell)

@@ -140,7 +140,7 @@ func bulkDeed(d deed, found, do func(*actions, context.Context, selection) (stri
 func lettersDeed(how removal, d deed) deed {
 	d.Back = "/dead-letters"
 	return bulkDeed(d, (*actions).countLetters, func(a *actions, ctx context.Context, s selection) (string, error) {
-		began := time.Now()
+		began := a.now()
 		text, err := a.removeSelected(ctx, how, s)
 		if how.Verb == replay.Verb && (err == nil || errors.Is(err, errMore)) {
 			text += a.refusedAgain(ctx, s.Tenant, began)
@@ -204,22 +204,23 @@ var (
 type manyDeed struct {
 	deed
 	verb string
-	move func(by string) (timer.Move, error) // of a request; the zero Move: they are canceled
+	// move returns that of a request, at a time; the zero Move: they are canceled.
+	move func(now time.Time, by string) (timer.Move, error)
 }
 
 var (
 	cancelMany = manyDeed{deed{
 		Title: "Cancel many timers", Button: "Cancel these timers", Danger: true,
 		Means: "A command cancels them. None of the timers fires that wait when it is handled. Newer commands can schedule them again.",
-	}, "cancel", func(string) (timer.Move, error) { return timer.Move{}, nil }}
+	}, "cancel", func(time.Time, string) (timer.Move, error) { return timer.Move{}, nil }}
 	fireMany = manyDeed{deed{
 		Title: "Fire now", Button: "Fire now", Danger: true,
 		Means: "A command makes all timers due that wait when it is handled. Their events go out now, and not again at the planned time.",
-	}, "fire now", func(string) (timer.Move, error) { return timer.Move{To: time.Now()}, nil }}
+	}, "fire now", func(now time.Time, _ string) (timer.Move, error) { return timer.Move{To: now}, nil }}
 	postponeMany = manyDeed{deed{
 		Title: "Postpone", Button: "Postpone", Amounts: []string{"15m", "1h", "4h", "24h", "7d"},
 		Means: "A command for each timer makes it due as much later than it is now. Data and expiry stay: one that would be due after it expires is not moved. The verb reschedule takes any time.",
-	}, "postpone", func(by string) (m timer.Move, err error) {
+	}, "postpone", func(_ time.Time, by string) (m timer.Move, err error) {
 		m.By, err = moveBy(by)
 		return m, err
 	}}
@@ -228,7 +229,7 @@ var (
 // deed returns the deed that changes the timers which a field of the form selects.
 func (f field) deed(many manyDeed) deed {
 	do := func(ctx context.Context, a *actions, tenant timer.TenantID, text, by string, dry bool) (ManyRescheduled, error) {
-		move, err := many.move(by)
+		move, err := many.move(a.now(), by)
 		if err != nil {
 			return ManyRescheduled{}, err
 		}

@@ -28,8 +28,9 @@ type refireInput struct {
 }
 
 func (a *api) refire(ctx context.Context, in *refireInput) (*reply[Refired], error) {
+	now := a.actions.now()
 	did, err := a.actions.refire(ctx, timer.Refire{
-		TenantID: in.Tenant, Prefix: in.Prefix, Since: in.Since.Time, Until: in.Until.Time, After: in.After, DryRun: in.DryRun,
+		TenantID: in.Tenant, Prefix: in.Prefix, Since: in.Since.At(now), Until: in.Until.At(now), After: in.After, DryRun: in.DryRun,
 	})
 	did.DryRun = in.DryRun
 	return &reply[Refired]{did}, err

@@ -90,7 +90,7 @@ func (a *api) cancelMany(ctx context.Context, in *SelectionQuery) (*cancelManyOu
 }
 
 func (a *api) rescheduleMany(ctx context.Context, in *rescheduleManyInput) (*rescheduleManyOutput, error) {
-	move, err := in.move(time.Now())
+	move, err := in.move(a.actions.now())
 	if err != nil {
 		return nil, err
 	}

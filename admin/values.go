@@ -17,12 +17,23 @@ func (o Owner) Validate() error { return broker.ValidateVisit(timer.TenantID(o))
 
 // A Moment is a time of a query: RFC 3339 with a zone, or a duration from now on. It is zero if it
 // is left out.
-type Moment struct{ time.Time }
+type Moment struct {
+	time.Time
+	from *time.Duration // from now on; nil if a time was given
+}
 
 // UnmarshalText reads a time or a duration.
 func (m *Moment) UnmarshalText(text []byte) (err error) {
-	m.Time, err = readTime(string(text), 1)
+	*m, err = readTime(string(text), 1)
 	return err
+}
+
+// At returns the time by a clock, which may be that of a test.
+func (m Moment) At(now time.Time) time.Time {
+	if m.from != nil {
+		return now.Add(*m.from)
+	}
+	return m.Time
 }
 
 // String returns the time as messages carry it, or "" for zero.
@@ -33,15 +44,16 @@ type Since struct{ Moment }
 
 // UnmarshalText reads a time or a duration.
 func (s *Since) UnmarshalText(text []byte) (err error) {
-	s.Time, err = readTime(string(text), -1)
+	s.Moment, err = readTime(string(text), -1)
 	return err
 }
 
 // readTime reads a time, or a duration that is added to now or, with -1, taken from it. A query
 // decodes a plus before the offset as a space, so a space there is read as a plus.
-func readTime(text string, direction time.Duration) (time.Time, error) {
+func readTime(text string, direction time.Duration) (Moment, error) {
 	if d, err := config.ParseWithUnit(text); err == nil {
-		return time.Now().Add(direction * d), nil
+		d *= direction
+		return Moment{time.Now().Add(d), &d}, nil
 	}
 	if i := len(text) - len(" 01:00"); i > 0 && text[i] == ' ' {
 		text = text[:i] + "+" + text[i+1:]
@@ -51,5 +63,5 @@ func readTime(text string, direction time.Duration) (time.Time, error) {
 		_, detail := explain(err)
 		err = timer.Invalid(timer.ReasonBadField, "must be a duration such as 90m or 7d, or a time such as 2030-01-31T12:00:00Z: %s", detail)
 	}
-	return at, err
+	return Moment{Time: at}, err
 }
