@@ -89,7 +89,8 @@ func (t *Timers) RescheduleWhere(ctx context.Context, tenant timer.TenantID, of 
 // they are there if it commits, and never were if it does not. An error of the
 // database has changed nothing, and the transaction can go on. In a transaction of
 // [Timers.Tx] they are on time. Of any other commit the App is not told: it looks every
-// 10 ms from the due time on, for up to five seconds, and after that at each poll.
+// 10 ms from the due time on, or from the call on if that is later, for up to five seconds, and
+// otherwise at each poll. So the transaction should commit within five seconds.
 func (t *Timers) ScheduleTx(ctx context.Context, tx *sql.Tx, timers ...client.Timer) error {
 	if err := option.Missing("Timers.ScheduleTx", "*sql.Tx", tx); err != nil {
 		return err

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -98,46 +99,69 @@ func (g *gate) aim(earliest, until time.Time) time.Time {
 
 const (
 	bookedInterval = 10 * time.Millisecond // between polls for timers that may be committed now
-	bookedTime     = 5 * time.Second       // how long after a due time, at most the interval
+	bookedTime     = 5 * time.Second       // how long after a due time, at most the interval; and how long a transaction is expected to be open
 )
 
 // expectedDue are due times of timers that a host has scheduled in a transaction of its own. The
 // poller is not notified of the commit, and the transaction may be rolled back. So it polls
 // often, from the due time on, until the timer has fired or a polling interval is over.
 type expectedDue struct {
-	mu    sync.Mutex
-	times map[int64]bool // in Unix milliseconds, rounded up
+	keep time.Duration // how long after a timer should have fired
+
+	mu      sync.Mutex
+	times   map[int64]time.Time // when a timer with the due time, in Unix milliseconds, fires: at once if that is over
+	sweepAt int                 // number of times at which times that are over are deleted, if no poll does it
 }
 
+// minBooked is the number of times from which on a sweep pays.
+const minBooked = 1024
+
 // Booked announces that a timer with a due time may be committed at any moment. A timer that
-// is due after the next poll need not be announced, because that poll finds it. Booked never
-// blocks.
+// is due later than an interval after the commit need not be announced, because the next poll
+// finds it. The transaction may be open for [bookedTime]. Booked never blocks.
 func (p *Poller) Booked(due time.Time) {
-	if due.After(p.clock.Now().Add(p.opt.Interval)) {
+	now := p.clock.Now()
+	if due.After(now.Add(bookedTime + p.opt.Interval)) {
 		return
 	}
-	p.booked.mu.Lock()
-	p.booked.times[timer.RoundUp(due).UnixMilli()] = true
-	p.booked.mu.Unlock()
+	p.booked.add(now, due)
 	p.gate.sooner(due)
 }
 
-// next returns when to poll, at most latest.
-func (b *expectedDue) next(now, latest time.Time, keep time.Duration) time.Time {
+// add adds a due time.
+func (b *expectedDue) add(now, due time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	due = timer.RoundUp(due)
+	fires := due
+	if fires.Before(now) {
+		fires = now
+	}
+	b.times[due.UnixMilli()] = fires
+	if len(b.times) < max(minBooked, b.sweepAt) {
+		return
+	}
+	b.sweep(now)
+	b.sweepAt = 2 * len(b.times)
+}
+
+// sweep deletes times that are over. The lock must be held.
+func (b *expectedDue) sweep(now time.Time) {
+	maps.DeleteFunc(b.times, func(_ int64, fires time.Time) bool { return now.Sub(fires) > b.keep })
+}
+
+// next returns when to poll, at most latest.
+func (b *expectedDue) next(now, latest time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sweep(now)
 	soon := now.Add(bookedInterval)
-	for ms := range b.times {
-		due := time.UnixMilli(ms).UTC()
-		if now.Sub(due) > keep {
-			delete(b.times, ms)
-			continue
+	for _, fires := range b.times {
+		if fires.Before(soon) {
+			fires = soon
 		}
-		if due.Before(soon) {
-			due = soon
-		}
-		if due.Before(latest) {
-			latest = due
+		if fires.Before(latest) {
+			latest = fires
 		}
 	}
 	return latest

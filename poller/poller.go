@@ -113,7 +113,7 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 		guard:   guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
 		outbox:  backpressure{log: log, full: opt.Full},
 		skipped: skippedTenants{until: make(map[timer.TenantID]time.Duration)},
-		booked:  expectedDue{times: make(map[int64]bool)},
+		booked:  expectedDue{keep: min(opt.Interval, bookedTime), times: make(map[int64]time.Time)},
 	}
 	p.refresh.Store(true)
 	return p
@@ -170,7 +170,7 @@ func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 	if wait := p.outbox.wait(ctx, now); wait > 0 {
 		return wake{at: now.Add(wait)}, nil
 	}
-	due, err := p.next(ctx, time.Time{}, p.booked.next(now, now.Add(p.opt.Interval), min(p.opt.Interval, bookedTime)))
+	due, err := p.next(ctx, time.Time{}, p.booked.next(now, now.Add(p.opt.Interval)))
 	if err != nil {
 		return wake{}, err
 	}

@@ -78,6 +78,34 @@ func TestWhatIsCommittedDuringAPollIsOnTime(t *testing.T) {
 	})
 }
 
+// TestTransactionThatIsOpenDuringAPollIsOnTime: it has scheduled a timer that is due after the
+// next poll, and commits between the two.
+func TestTransactionThatIsOpenDuringAPollIsOnTime(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		p := b.poll(poller.Options{Interval: 5 * time.Second})
+		b.after(time.Second)
+		p.Booked(b.began.Add(7 * time.Second))
+		b.after(5 * time.Second)
+		b.schedule("1", 7*time.Second)
+		b.fires(7 * time.Second)
+	})
+}
+
+// TestTransactionWhoseTimerIsOverdueIsOnTime: it is noticed when it commits.
+func TestTransactionWhoseTimerIsOverdueIsOnTime(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		p := b.poll(poller.Options{Interval: 5 * time.Second})
+		b.after(time.Second)
+		p.Booked(b.began.Add(-time.Hour))
+		b.after(time.Second)
+		b.schedule("1", -time.Hour)
+		<-b.fired
+		if at := time.Since(b.began); at > 2020*time.Millisecond {
+			b.Errorf("fired after %v, want 2s", at)
+		}
+	})
+}
+
 // TestClockThatIsSetBackDelaysNoPoll announces a due time that is later than the end of the
 // sleep, but sooner by the clock, which was set back meanwhile.
 func TestClockThatIsSetBackDelaysNoPoll(t *testing.T) {
