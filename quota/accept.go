@@ -91,7 +91,7 @@ func (l *Limiter) take(tenant timer.TenantID, n int, turn Turn) (Limits, bool) {
 	}
 	now, u, s := l.clock.Now(), l.usage(tenant), limits.Accept.share(l.instances())
 	u.accept.fill(now, s)
-	if float64(u.accept.has()) < s.needed(n) || turn != Again && u.turn.After(now) && !u.accept.full(now, s) {
+	if float64(u.accept.has()) < s.needed(n) || turn != Again && u.wait(now) > 0 && !u.accept.full(now, s) {
 		return limits, false
 	}
 	u.accept.take(n)
@@ -137,7 +137,7 @@ func (l *Limiter) exceeded(tenant timer.TenantID, limits Limits, n int, added in
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, u := l.clock.Now(), l.usage(tenant)
-	e := &Exceeded{Policy: limits.Policy, First: u.exceeded.IsZero() || now.Sub(u.exceeded) >= quietTime}
+	e := &Exceeded{Policy: limits.Policy, First: u.exceeded.IsZero() || now.Sub(u.exceeded).Abs() >= quietTime}
 	u.exceeded = now
 	e.Policy = cmp.Or(e.Policy, Delay)
 	e.Rule = e.Policy
@@ -161,11 +161,21 @@ func (l *Limiter) exceeded(tenant timer.TenantID, limits Limits, n int, added in
 // of a tenant wait together: until there are tokens for the n commands that came first, and
 // for some that wait behind them.
 func (u *usage) putOff(now time.Time, n int, s share) time.Duration {
-	if !u.turn.After(now) {
+	if u.wait(now) == 0 {
 		wait := max(u.accept.until(s.needed(n), s), min(time.Second, s.time(s.burst/2)))
 		u.turn = now.Add(max(minDelay, min(wait, maxDelay)))
 	}
 	return u.turn.Sub(now)
+}
+
+// wait returns how long commands that exceed the accept rate are still put off. The end of a
+// wait that was set by a clock which was set back since does not count.
+func (u *usage) wait(now time.Time) time.Duration {
+	wait := u.turn.Sub(now)
+	if wait < 0 || wait > maxDelay {
+		return 0
+	}
+	return wait
 }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -110,7 +110,7 @@ func (l *Limiter) Held() map[timer.TenantID]time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Now()
-	maps.DeleteFunc(l.held, func(_ timer.TenantID, at time.Time) bool { return now.Sub(at) > heldTime })
+	maps.DeleteFunc(l.held, func(_ timer.TenantID, at time.Time) bool { return now.Sub(at).Abs() > heldTime })
 	return maps.Clone(l.held)
 }
 
@@ -124,7 +124,7 @@ func (l *Limiter) Throttled() []timer.TenantID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for tenant, u := range l.usages {
-		if l.clock.Now().Sub(u.exceeded) < quietTime {
+		if l.clock.Now().Sub(u.exceeded).Abs() < quietTime {
 			tenants = append(tenants, tenant)
 		}
 	}

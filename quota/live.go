@@ -66,7 +66,8 @@ func (l *Limiter) admit(tenant timer.TenantID, added, commands, limit int64, jus
 	defer l.mu.Unlock()
 	live, instances := &l.usage(tenant).live, l.instances()
 	fits = added == 0 || live.all(instances)+live.pending+added <= limit
-	age, others, most := l.clock.Now().Sub(live.at), instances > 1, countAge
+	// The clock may be set back.
+	age, others, most := l.clock.Now().Sub(live.at).Abs(), instances > 1, countAge
 	if live.all(instances) < limit/2 { // most tenants, which are not to be counted each second
 		most = 10 * countAge
 	}

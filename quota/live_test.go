@@ -375,3 +375,44 @@ func TestMessagesOfManyTimersAtTheLimit(t *testing.T) {
 		}
 	})
 }
+
+// TestAClockThatIsSetBackKeepsNoTenantAtItsLimit, whose timers have fired in another instance.
+func TestAClockThatIsSetBackKeepsNoTenantAtItsLimit(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	l, err := quota.New(quota.Config{Default: quota.Limits{Live: 1}}, timer.ClockFunc(func() time.Time { return now }), quota.Options{Instances: func() int { return 2 }})
+	must(t, err)
+	var s fakeStore
+	first, second := timer.Key{TenantID: "acme", ServiceCallID: "1"}, timer.Key{TenantID: "acme", ServiceCallID: "2"}
+	s.schedule(first)
+	exceeds := func() bool {
+		t.Helper()
+		exceeded, err := l.Allow(t.Context(), &s, quota.Fresh, timer.ScheduleTimer{Key: second})
+		must(t, err)
+		return exceeded != nil
+	}
+	if !exceeds() {
+		t.Fatal("a second timer is allowed")
+	}
+	s.remove(first)
+	now = now.Add(-time.Hour)
+	if exceeds() {
+		t.Error("the tenant counts as at its limit, although it has no timer")
+	}
+}
+
+// TestAClockThatIsSetBackProlongsNoDelay of commands over the accept rate.
+func TestAClockThatIsSetBackProlongsNoDelay(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	l, err := quota.New(quota.Config{Default: quota.Limits{Accept: quota.Rate{PerSecond: 1}}}, timer.ClockFunc(func() time.Time { return now }), quota.Options{})
+	must(t, err)
+	for _, back := range []time.Duration{0, 0, time.Hour, 0} {
+		now = now.Add(-back)
+		exceeded, err := l.Allow(t.Context(), new(fakeStore), quota.Fresh, timer.ScheduleTimer{Key: timer.Key{TenantID: "acme"}})
+		must(t, err)
+		if exceeded != nil && exceeded.Delay > 5*time.Minute {
+			t.Errorf("a delay of %v", exceeded.Delay)
+		}
+	}
+}

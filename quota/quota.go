@@ -158,7 +158,7 @@ func (l *Limiter) sweep() {
 	now, n := l.clock.Now(), l.instances()
 	for tenant, u := range l.usages {
 		limits := l.config.Of(tenant)
-		if u.live.pending == 0 && !u.turn.After(now) && u.accept.full(now, limits.Accept.share(n)) && u.fire.full(now, limits.Fire.share(n)) {
+		if u.live.pending == 0 && u.wait(now) == 0 && u.accept.full(now, limits.Accept.share(n)) && u.fire.full(now, limits.Fire.share(n)) {
 			delete(l.usages, tenant)
 		}
 	}
