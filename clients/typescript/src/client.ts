@@ -66,6 +66,7 @@ export class NotConfirmed extends Error {
 
 const maxTimers = 500;
 const maxBytes = 63 * 1024; // of the timers in a message
+const maxAhead = 23 * 60 * 60 * 1000; // of a command: the service refuses one that is a day ahead of its clock
 
 /** Schedules and cancels timers. One in a process is enough: it makes each command of a timer newer than the one before. */
 export class TimerClient {
@@ -155,6 +156,10 @@ class Stamps {
   #ofAll = 0; // of the last command that may be about any timer
 
   next(tenantId: string, calls: string[] | undefined, now: number): number {
+    if (this.#newest - now > 60_000) { // the clock was set back, by more than keys are kept for: all follow the newest
+      this.#ofAll = this.#newest = this.#newest - now < maxAhead ? this.#newest : 0;
+      this.#last.clear();
+    }
     if (!calls) return (this.#newest = this.#ofAll = Math.max(now, this.#newest + 1));
     const keys = calls.map((call) => `${tenantId}.${call}`);
     const stamp = Math.max(now, this.#ofAll + 1, ...keys.map((key) => (this.#last.get(key) ?? 0) + 1));

@@ -34,17 +34,19 @@ export function onDue(handle: (event: DueTimeReached & Trace) => unknown, option
 
 /** Remembers so many ids. A message that comes while its event is handled waits for that: if it fails, neither is acknowledged. */
 function remember(size: number) {
-  const handled = new Map<string, Promise<unknown>>();
+  const running = new Map<string, Promise<unknown>>();
+  const handled = new Set<string>();
   return async (id: string, handle: () => Promise<unknown>): Promise<void> => {
-    const run = handled.get(id) ?? handle();
-    handled.set(id, run);
+    if (handled.has(id)) return;
+    const run = running.get(id) ?? handle();
+    running.set(id, run);
     try {
       await run;
-    } catch (error) {
-      if (handled.get(id) === run) handled.delete(id);
-      throw error;
+    } finally {
+      if (running.get(id) === run) running.delete(id);
     }
-    for (const oldest of handled.keys()) {
+    handled.add(id);
+    for (const oldest of handled) {
       if (handled.size <= size) break;
       handled.delete(oldest);
     }

@@ -83,6 +83,25 @@ test("each command for a timer is newer than the one before", async () => {
   assert.deepEqual(messages().map((m) => m.timestampMs - now), [0, 0, 1, 2, 3, 4, 30_000, 4, 5, 5, hour - 20_000]);
 });
 
+test("a clock that was a day ahead has no effect for long", async () => {
+  const { client, clock, messages } = recorded();
+  const cancel = () => client.cancel("acme", "a");
+  const all = () => client.cancelMany("acme", { prefix: "a" });
+  clock.now += 3 * hour;
+  await cancel();
+  clock.now -= 3 * hour; // the service takes commands that are less than a day ahead of it
+  await cancel();
+  await all();
+  await client.cancel("acme", "b");
+  clock.now += 48 * hour;
+  await cancel();
+  await all();
+  clock.now -= 48 * hour;
+  await all();
+  await cancel();
+  assert.deepEqual(messages().map((m) => m.timestampMs - now), [3 * hour, 3 * hour + 1, 3 * hour + 2, 3 * hour + 3, 48 * hour, 48 * hour + 1, 0, 1]);
+});
+
 test("many timers are split by number and by size", async () => {
   const { client, messages } = recorded();
   await client.scheduleMany("acme", Array.from({ length: 1001 }, (_, i) => ({ serviceCallId: `call-${i}`, after: hour })));
@@ -133,6 +152,22 @@ test("an event is handled once, and what is not for the handler is acknowledged"
   await handle(event("1")); // forgotten
   assert.deepEqual(handled, ["1", "2", "3", "1"]);
   await assert.rejects(handle("{}"), InvalidMessage);
+});
+
+test("an event that takes long is not forgotten while it is handled", async () => {
+  const handled: string[] = [];
+  let end = () => {};
+  const handle = onDue((e) => {
+    handled.push(e.id);
+    if (e.id === "1") return new Promise<void>((resolve) => (end = resolve));
+  }, { remember: 2 });
+  const first = handle(event("1"));
+  for (const id of ["2", "3", "4"]) await handle(event(id));
+  const again = handle(event("1"));
+  end();
+  await Promise.all([first, again]);
+  await handle(event("1"));
+  assert.deepEqual(handled, ["1", "2", "3", "4"]);
 });
 
 test("two deliveries of one event at once fail together", async () => {
