@@ -152,6 +152,27 @@ func TestSelectionsAreForgottenAsFastAsTheyCome(t *testing.T) {
 	})
 }
 
+// TestManySelectionsAreApplied has a tenant cancel by correlation ids, within ten minutes, more often
+// than it may have messages in the inbox, though none waits there.
+func TestManySelectionsAreApplied(t *testing.T) {
+	onBrokers(t, func(b *bench) {
+		b.serve(app.Options{Inbox: handlers.InboxLimits{Messages: 1500}})
+		for range 3 {
+			for i := range 600 {
+				c := timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: timer.Selection{CorrelationID: fmt.Sprint("req-", i)}}
+				b.publish("acme", c.CommandID, envelope.CancelMany(c))
+			}
+			b.wait(2 * time.Minute)
+		}
+		b.send(timer.ScheduleTimer{Key: keyOf("canceled"), DueAt: time.Now().Add(time.Minute), CorrelationID: "req-7"})
+		b.wait(time.Second)
+		b.cancelMany(timer.Selection{CorrelationID: "req-7"})
+		if fired := b.fired(10 * time.Minute); fired != "" || b.waits("acme", timer.WaitFailed) != 0 {
+			b.Errorf("fired %q, %d wait", fired, b.waits("acme", timer.WaitFailed))
+		}
+	})
+}
+
 // TestASelectionIsAppliedOnce has a timer of an older version come after it, which stands when
 // the cancellation is delivered again.
 func TestASelectionIsAppliedOnce(t *testing.T) {

@@ -24,7 +24,7 @@ const (
 	pollPause     = 5 * time.Second       // longest time between two calls while rows wait
 	idlePause     = time.Minute           // longest time until rows of an instance that has died are noticed
 	giveBackTime  = time.Second           // for rows that are in flight after the end of the drain
-	purgePause    = 10 * time.Minute      // between two calls of PurgeApplied, unless one has deleted purgeSize
+	purgePause    = 10 * time.Minute      // between two calls of PurgeApplied, unless one has deleted purgeSize, or a tenant has as many
 	purgeSize     = 1000                  // selections that one call deletes
 )
 
@@ -48,6 +48,7 @@ type inbox struct {
 	wall     time.Time            // when step was called last, by a clock that may be set
 	early    bool                 // rows may wait for a time that a clock which was ahead has set
 	purgeAt  time.Time
+	hurryAt  time.Time // from when on selections are purged sooner if a tenant has many
 	failures int       // calls of the store in a row
 	retryAt  time.Time // of the last of these
 }
@@ -142,7 +143,7 @@ func (b *inbox) step(ctx context.Context, out chan<- *message.Message) {
 
 // setBack forgets all times that were set by the clock before it was set back, or before the start.
 func (b *inbox) setBack(now time.Time) {
-	b.early, b.retryAt = true, time.Time{}
+	b.early, b.retryAt, b.hurryAt = true, time.Time{}, time.Time{}
 	b.purgeAt = now.Add(purgePause)
 	b.forgetTimes()
 }
@@ -154,16 +155,14 @@ func (b *inbox) take(ctx context.Context, now time.Time) {
 		return
 	}
 	b.early = false
-	if !now.Before(b.purgeAt) {
-		purged, err := b.inbox.PurgeApplied(ctx, now.Add(-purgeAge), purgeSize)
-		if b.purgeAt = now.Add(purgePause); purged == purgeSize {
-			b.purgeAt = now.Add(gatePause)
-		}
-		if b.failed(err) {
-			return
-		}
+	if b.failed(b.purge(ctx, now)) {
+		return
 	}
-	defer b.sooner(b.purgeAt)
+	purgeAt := b.purgeAt
+	if b.many.Load() && b.hurryAt.Before(purgeAt) {
+		purgeAt = b.hurryAt
+	}
+	defer b.sooner(purgeAt)
 	next := now
 	if !b.more {
 		var err error
@@ -208,6 +207,29 @@ func (b *inbox) take(ctx context.Context, now time.Time) {
 		}
 		q.waiting = append(q.waiting, r)
 	}
+}
+
+// purge deletes selections that were applied and that nothing can meet any more: at intervals, and
+// as fast as they come once a tenant has many.
+func (b *inbox) purge(ctx context.Context, now time.Time) error {
+	age, hurried := purgeAge, b.many.Load() && !now.Before(b.hurryAt)
+	if hurried {
+		age = purgeSoonest
+		b.many.Store(false)
+	} else if now.Before(b.purgeAt) {
+		return nil
+	}
+	purged, err := b.inbox.PurgeApplied(ctx, now.Add(-age), purgeSize)
+	ended := b.clock.Now()
+	b.purgeAt, b.hurryAt = now.Add(purgePause), ended.Add(max(gatePause, countShare*ended.Sub(now)))
+	switch {
+	case purged == purgeSize && hurried:
+		b.many.Store(true)
+		b.purgeAt, b.hurryAt = now.Add(takePause), now.Add(takePause)
+	case purged == purgeSize:
+		b.purgeAt = now.Add(gatePause)
+	}
+	return err
 }
 
 // without returns the tenants of which no row is taken now: their quota is exceeded, or they

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/option"
@@ -20,6 +21,7 @@ type inboxState struct {
 	clock timer.Clock
 	limit InboxLimits
 	wake  chan struct{} // holds a value when next was moved
+	many  atomic.Bool   // a tenant has many selections that were applied
 
 	mu      sync.Mutex
 	next    time.Time // when rows may be taken
@@ -96,6 +98,13 @@ func newInboxState(in timer.Inbox, clock timer.Clock, limit InboxLimits) *inboxS
 		inbox: in, clock: clock, limit: limit.withDefaults(), wake: make(chan struct{}, 1),
 		tenants: make(map[timer.TenantID]*waitingCount), gates: make(map[timer.TenantID]gate),
 		refused: make(map[timer.TenantID]int64), paused: make(map[timer.TenantID]int64),
+	}
+}
+
+// hurry has selections that were applied be purged soon, since a tenant has many.
+func (s *inboxState) hurry() {
+	if !s.many.Swap(true) {
+		s.sooner(s.clock.Now().Add(gatePause))
 	}
 }
 

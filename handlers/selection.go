@@ -43,7 +43,11 @@ const (
 	maxKnown   = 1000        // tenants whose selections are remembered
 	knownFor   = time.Second // or for knownShare times as long as it took to read them
 	knownShare = 20
-	purgeAge   = time.Hour // of selections that came from no log: the broker does not deliver them again
+
+	// These are the ages of selections that came from no log: the broker does not deliver them
+	// again.
+	purgeAge     = time.Hour
+	purgeSoonest = time.Minute // where a tenant has many
 )
 
 func newSelections(in timer.Inbox, clock timer.Clock) selections {
@@ -229,6 +233,9 @@ func (h *Handlers) applyOnce(d *receivedMessage) ([]timer.Result, error) {
 	m.TenantID, m.MessageID, m.Reason = d.selection.TenantID, d.origin.ID, timer.WaitApplied
 	m.Headers, m.Body = nil, envelope.Selection(d.selection)
 	applied, err := h.selections.of(d.ctx, m.TenantID)
+	if len(applied) >= purgeSize {
+		h.inbox.hurry()
+	}
 	switch {
 	case err != nil:
 		return nil, err
