@@ -372,10 +372,12 @@ func (p *pages) confirm(ctx context.Context, r *http.Request, form url.Values) (
 	case d.OfTenant && form.Get("tenant") == "":
 		return found, huma.Error400BadRequest("the tenant is missing")
 	}
-	back := form
+	back, many := form, false
 	if d.Of == "filter" {
 		back, _ = url.ParseQuery(form.Get(d.Of)) // selected reports a mistake
+		many = back.Get("id") == ""
 		back.Del("id")
+		back.Del("until")
 	}
 	a := &confirmation{deed: d, Name: name, Tenant: timer.TenantID(form.Get("tenant")), What: form.Get(d.Of)}
 	if d.doBy != nil {
@@ -384,7 +386,13 @@ func (p *pages) confirm(ctx context.Context, r *http.Request, form url.Values) (
 	a.Return = p.opt.Prefix + cmp.Or(d.Back, "/tenants") + "?" + back.Encode()
 	found.Body = a
 	_, err := only(ctx, form.Get("tenant"))
-	if err == nil && d.found != nil && r.Method == http.MethodGet {
+	if r.Method != http.MethodGet {
+		return found, err
+	}
+	if many { // what comes while the person decides is not counted here, and stays
+		a.What += "&until=" + url.QueryEscape(stamp(p.actions.now()))
+	}
+	if err == nil && d.found != nil {
 		a.Found, err = d.found(ctx, p.actions, a.Tenant, a.What)
 	}
 	return found, err

@@ -33,6 +33,7 @@ type selection struct {
 	ID          string // of one dead letter, or the number of one parked event
 	Since       string // as people typed it
 	From        time.Time
+	Until       time.Time // what came later is not what a person has seen
 }
 
 // selected reads a selection from the query of a form. If the request may see only one
@@ -47,7 +48,9 @@ func selected(ctx context.Context, query string) (s selection, err error) {
 	if s.Tenant, err = only(ctx, get("tenant")); err != nil {
 		return s, err
 	}
-	s.From, err = day(s.Since)
+	if s.From, err = day(s.Since); err == nil {
+		s.Until, err = day(get("until"))
+	}
 	return s, err
 }
 
@@ -82,7 +85,7 @@ func (s selection) String() string {
 
 // letters returns the filter of dead letters.
 func (s selection) letters() deadletter.Filter {
-	f := deadletter.Filter{Tenant: s.Tenant, Correlation: s.Correlation, Since: s.From}
+	f := deadletter.Filter{Tenant: s.Tenant, Correlation: s.Correlation, Since: s.From, Until: s.Until}
 	if s.Reason != "" {
 		f.Reasons = []timer.Reason{timer.Reason(s.Reason)}
 	}
@@ -94,7 +97,7 @@ func (s selection) letters() deadletter.Filter {
 
 // fits reports whether a parked event of its tenant is selected.
 func (s selection) fits(e timer.ParkedEvent) bool {
-	return strings.Contains(strings.ToLower(e.Reason), strings.ToLower(s.Reason)) && (s.Correlation == "" || s.Correlation == e.CorrelationID) && !e.ParkedAt.Before(s.From)
+	return strings.Contains(strings.ToLower(e.Reason), strings.ToLower(s.Reason)) && (s.Correlation == "" || s.Correlation == e.CorrelationID) && !e.ParkedAt.Before(s.From) && (s.Until.IsZero() || !e.ParkedAt.After(s.Until))
 }
 
 // parked returns a page of the selected parked events, newest first, before the place where
