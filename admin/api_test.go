@@ -332,3 +332,14 @@ func TestFiringSaysWhatIs(t *testing.T) {
 		}
 	}
 }
+
+// TestListThatIsCutSaysSo: timers of a correlation id have one page.
+func TestListThatIsCutSaysSo(t *testing.T) {
+	t.Parallel()
+	s := serving(t, seeded(t))
+	for query, cut := range map[string]bool{"correlationId=req-7&limit=1": true, "correlationId=req-7&limit=2": true, "correlationId=req-7": false, "dueWithin=1h&limit=1": false} {
+		if _, text := get(s, "/v1/timers?"+query); strings.Contains(text, "there may be more") != cut {
+			t.Errorf("%s: %s", query, text)
+		}
+	}
+}

@@ -48,6 +48,7 @@ type Event struct {
 type Timers struct {
 	Timers []Timer `json:"timers" nullable:"false"`
 	Next   string  `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page. A page may be short, or empty, and have a next one."`
+	Hint   string  `json:"hint,omitempty" doc:"For people: there may be more timers, on no other page."`
 }
 
 func show(e timer.Entry) Timer {
@@ -75,7 +76,7 @@ func show(e timer.Entry) Timer {
 
 // page returns a page of timers as an answer.
 func (q DataQuery) page(entries []timer.Entry, next string) *reply[Timers] {
-	return &reply[Timers]{Timers{all(entries, q.show), next}}
+	return &reply[Timers]{Timers{Timers: all(entries, q.show), Next: next}}
 }
 
 func (q DataQuery) show(e timer.Entry) Timer {
@@ -174,7 +175,11 @@ func (a *api) find(ctx context.Context, in *findInput) (*reply[Timers], error) {
 		return nil, huma.Error422UnprocessableEntity("after goes with dueWithin: timers of a correlation id have one page")
 	case in.CorrelationID != "":
 		page, err := a.timers.List(ctx, timer.Filter{CorrelationID: in.CorrelationID, Limit: in.Limit})
-		return in.page(page.Entries, ""), err
+		out := in.page(page.Entries, "")
+		if err == nil && len(page.Entries) == in.Limit {
+			out.Body.Hint = "there may be more timers with this correlation id, of which a list of all tenants has at most 1000: list them tenant by tenant"
+		}
+		return out, err
 	}
 	within, err := config.ParseWithUnit(in.DueWithin)
 	if err != nil || within < 0 {

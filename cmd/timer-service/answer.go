@@ -178,7 +178,7 @@ func (a *answer) page(ctx context.Context, given map[string]string) (object, err
 	if err != nil {
 		return page, err
 	}
-	if hint := page.get("hint"); hint != "" && !a.env.out.json {
+	if hint := page.get("hint"); hint != "" && (!a.env.out.json || a.As == admin.AsTable) { // a list would seem to be whole
 		a.Empty = ""
 		fmt.Fprintln(a.env.stderr, hint)
 	}
