@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -215,10 +216,14 @@ func quotasOf(ctx context.Context, timers timer.Reader, inbox inboxCounter, limi
 	}
 	for _, t := range tenants {
 		counts, err := timers.Stats(ctx, t)
-		if err != nil {
-			return found, err
+		waiting := (*Waiting)(nil)
+		if err == nil {
+			waiting, err = waitingOf(ctx, inbox, t)
 		}
-		waiting, err := waitingOf(ctx, inbox, t)
+		if n := len(found.Tenants); err != nil && n > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) { // the next page has the others
+			found.Next = string(found.Tenants[n-1].TenantID)
+			return found, nil
+		}
 		if err != nil {
 			return found, err
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -431,4 +432,44 @@ func TestServerWithoutAServiceOnlyReads(t *testing.T) {
 			t.Errorf("read only: %s: %d %s", target, code, text)
 		}
 	}
+}
+
+// slowCounts is a database that takes its time for the counts of a tenant.
+type slowCounts struct{ timer.Reader }
+
+func (slowCounts) Stats(ctx context.Context, _ timer.TenantID) (timer.Stats, error) {
+	select {
+	case <-time.After(10 * time.Millisecond):
+		return timer.Stats{}, nil
+	case <-ctx.Done():
+		return timer.Stats{}, ctx.Err()
+	}
+}
+
+// TestQuotasOfManyTenantsComeInPages that end when there is no time for more.
+func TestQuotasOfManyTenantsComeInPages(t *testing.T) {
+	t.Parallel()
+	tenants := make(map[timer.TenantID]quota.Limits)
+	for i := range 500 {
+		tenants[timer.TenantID("t-"+string(rune('a'+i/26))+string(rune('a'+i%26)))] = quota.Limits{Live: 1}
+	}
+	limits, err := quota.New(quota.Config{Tenants: tenants}, timer.ClockFunc(time.Now), quota.Options{})
+	must(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: slowCounts{}, Quotas: limits})
+		seen := 0
+		for after, pages := "", 0; pages < 10; pages++ {
+			code, got, _ := ask(t, s, "GET", "/v1/quotas?limit=1000&after="+after)
+			if code != 200 {
+				t.Fatal(code, got)
+			}
+			seen += len(got["tenants"].([]any))
+			if after, _ = got["next"].(string); after == "" {
+				break
+			}
+		}
+		if seen != len(tenants) {
+			t.Errorf("%d of %d tenants", seen, len(tenants))
+		}
+	})
 }
