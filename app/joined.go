@@ -55,6 +55,9 @@ func (j Joined) Schedule(ctx context.Context, timers ...client.Timer) error {
 	results, err := j.unlocked(ctx, func(to timer.Commands) ([]timer.Result, error) { return to.Schedule(ctx, now, commands...) })
 	j.count(of, commands, results)
 	if err != nil {
+		for _, c := range commands {
+			j.mayApply(c.DueAt)
+		}
 		return about("schedule", commands[0].Key, j.waited(err))
 	}
 	var due time.Time
@@ -149,6 +152,9 @@ func (j Joined) apply(ctx context.Context, now time.Time, step timer.SelectionSt
 	}
 	results, err := j.unlocked(ctx, func(to timer.Commands) ([]timer.Result, error) { return step.Apply(ctx, now, to) })
 	if err != nil {
+		for _, c := range step.Moves {
+			j.mayApply(c.DueAt)
+		}
 		key, _, _ := step.At(0)
 		return nil, about(step.Doing(), key, j.waited(err))
 	}
@@ -184,6 +190,14 @@ func (j Joined) unlocked(ctx context.Context, apply func(to timer.Commands) ([]t
 		results, err = apply(j.timers.unbatched)
 	}
 	return results, err
+}
+
+// mayApply announces the due time of a command whose effect is unknown after an error: it may be
+// committed, now or soon. In a transaction of the caller it has none.
+func (j Joined) mayApply(due time.Time) {
+	if !j.joins {
+		j.timers.app.poller.Booked(due)
+	}
 }
 
 // waited adds errWaited to an error, unless the call has a transaction.

@@ -194,6 +194,37 @@ func TestScheduleInsideOfTxEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
+// TestTimersOfACallThatFailedAreOnTime if they were written all the same: after the end of a
+// context, and by a transaction whose commit is reported as failed.
+func TestTimersOfACallThatFailedAreOnTime(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		s := &fault.Store{Full: b.store, Decide: func(op string) fault.Kind {
+			if op == "transact" {
+				return fault.After
+			}
+			return fault.None
+		}}
+		a := b.app(s, app.Options{})
+		timers := a.Timers()
+		b.handle("", app.OnDueOptions{})(timers)
+		b.run(a)
+		began := time.Now()
+		err := timers.Tx(b.Context(), func(tx *sql.Tx) error {
+			ctx, cancel := context.WithTimeout(b.Context(), time.Second)
+			defer cancel()
+			if err := timers.Schedule(ctx, in("order-1", 2*time.Second)); !errors.Is(err, context.DeadlineExceeded) {
+				b.Error(err)
+			}
+			return timers.ScheduleTx(b.Context(), tx, in("order-2", 2*time.Second))
+		})
+		if err == nil {
+			b.Error("the commit is not reported as failed")
+		}
+		b.handled("order-1", began.Add(2*time.Second))
+		b.handled("order-2", began.Add(3*time.Second))
+	})
+}
+
 func TestManyTimersAreCanceledAtOnce(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		timers := b.program(app.Options{Quotas: limiter(b, "acme", quota.Limits{Live: 5})})

@@ -34,7 +34,7 @@ func Tx[T any](ctx context.Context, t *Timers, db Transactor[T], fn func(tx T, i
 		return fmt.Errorf("begin a transaction: %w", err)
 	}
 	var b pendingEffects
-	begun, committed := false, false
+	begun, done, committed := false, false, false
 	defer func() { t.ended(&b, committed) }() // also after a panic
 	err := db.Transact(ctx, func(tx T) error {
 		begun = true
@@ -42,12 +42,17 @@ func Tx[T any](ctx context.Context, t *Timers, db Transactor[T], fn func(tx T, i
 		defer t.open.Delete(tx)
 		in := t.In(db.Join(tx))
 		in.open = &b
-		return fn(tx, in)
+		err := fn(tx, in)
+		done = err == nil
+		return err
 	})
 	if !begun {
 		return waited(err)
 	}
 	committed = err == nil
+	if done && !committed && !b.due.IsZero() {
+		t.app.poller.Booked(b.due) // it may be committed all the same
+	}
 	return err
 }
 
