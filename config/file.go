@@ -153,10 +153,13 @@ func (f *yamlFile) refuse(e entry, value, fix string) {
 }
 
 // scalar returns the text of a plain value, without a tag or an anchor. An absent value is
-// empty.
-func scalar(n *yaml.Node) (string, bool) {
+// empty, and so is any other one: the text of an alias is its name.
+func scalar(n *yaml.Node) (text string, plain bool) {
 	if n.Tag == null {
 		return "", true
 	}
-	return n.Value, n.Kind == yaml.ScalarNode && n.Style&yaml.TaggedStyle == 0 && n.Anchor == ""
+	if n.Kind != yaml.ScalarNode || n.Style&yaml.TaggedStyle != 0 || n.Anchor != "" {
+		return "", false
+	}
+	return n.Value, true
 }
