@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -64,9 +65,8 @@ func (b *Backups) Run(ctx context.Context) error {
 		}
 		b.mu.Lock()
 		b.failure = err
-		if wait = b.due(time.Now()); err != nil {
+		if wait = b.after(err, time.Now()); err != nil {
 			b.failures++
-			wait = max(b.cfg.BackupEvery/10, time.Second)
 			b.log.ErrorContext(ctx, "the backup failed, the copies before it stay", "error", err, "retry_in", wait)
 		}
 		b.mu.Unlock()
@@ -81,6 +81,17 @@ func (b *Backups) due(now time.Time) time.Duration {
 		return 0
 	}
 	return b.cfg.BackupEvery - now.Sub(at)
+}
+
+// after returns how long to wait after a copy that was made, or that failed. If the copy is good and
+// an older one can't be removed, the next copy is not made sooner: copies that stay would fill the
+// disk ten times as fast.
+func (b *Backups) after(failure error, now time.Time) time.Duration {
+	wait := b.due(now)
+	if failure != nil {
+		wait = max(wait, b.cfg.BackupEvery/10, time.Second)
+	}
+	return wait
 }
 
 // newest returns the time and the size of the newest copy, or zero if there is none.
@@ -127,10 +138,12 @@ func copies(dir string, now time.Time) ([]string, error) {
 	return all, err
 }
 
-// remove removes files.
+// remove removes files, of which others may remove some meanwhile.
 func remove(paths []string) (err error) {
 	for _, path := range paths {
-		err = errors.Join(err, os.Remove(path))
+		if failure := os.Remove(path); !errors.Is(failure, fs.ErrNotExist) {
+			err = errors.Join(err, failure)
+		}
 	}
 	return err
 }

@@ -265,3 +265,20 @@ func TestADamagedBackupReplacesNoGoodOne(t *testing.T) {
 		}
 	})
 }
+
+// TestACopyThatStaysBringsNoNewOneSooner: an older copy may not be removable.
+func TestACopyThatStaysBringsNoNewOneSooner(t *testing.T) {
+	t.Parallel()
+	b := newBackedUp(t)
+	running, now, failure := newBackups(b.cfg, slog.New(slog.DiscardHandler)), time.Now().UTC().Truncate(time.Second), errors.New("operation not permitted")
+	if wait := running.after(failure, now); wait != 6*time.Second {
+		t.Errorf("no copy was made, and the next try is in %v", wait)
+	}
+	must(t, os.WriteFile(filepath.Join(b.cfg.BackupDir, now.Format(copyName)), nil, 0o600))
+	if wait := running.after(failure, now); wait != time.Minute {
+		t.Errorf("a copy was made, and the next one is made in %v", wait)
+	}
+	if err := remove([]string{filepath.Join(b.cfg.BackupDir, "gone")}); err != nil {
+		t.Error(err)
+	}
+}
