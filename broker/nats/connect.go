@@ -147,8 +147,9 @@ func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
 }
 
 // closeTimeout is how long the end of Run waits for the server to read acks and other
-// messages that were sent, and for the client library, which holds its lock while it writes.
-const closeTimeout = 750 * time.Millisecond
+// messages that were sent, and for the client library, which holds its lock while it writes. It
+// is half of what a stop allows, so that a busy machine makes no stop fail.
+const closeTimeout = 500 * time.Millisecond
 
 // closeSession flushes acks and other messages that were sent, and closes the connection.
 // A goroutine makes the calls, so that closeSession returns within the time that a stop
