@@ -156,6 +156,7 @@ func (g *group) receive(fetches kgo.Fetches) {
 			}
 			if id := kadm.TopicID(t.TopicID); p.log == "" || p.id != id {
 				p.id, p.log = id, logName(p.partition, id)
+				g.broker.name(p.log)
 			}
 			for _, r := range f.Records {
 				d := p.add(r)

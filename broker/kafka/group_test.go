@@ -122,6 +122,40 @@ func readsTopicThatIsMadeAgain(t *testing.T, c *cluster, opts ...kgo.Opt) {
 	expect(t, messages, "again")
 }
 
+// TestPlacesInATopicThatIsMadeAgain are in the log of the new topic from the first message on. The
+// inbox would take one in the log of the old topic for a message that it has.
+func TestPlacesInATopicThatIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, dialer := virtual(t)
+		r := routing()
+		b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}})
+		topic := r.CommandsOf("acme")
+		messages, _ := subscribe(t, b, topic)
+		publish(t, b, topic, numbers(1)...)
+		(<-messages).Ack()
+		_, err := b.Logs(t.Context(), "service")
+		must(t, err)
+		must(t, c.DeleteTopic(topic))
+		until(t, "a topic that is made again", func() bool {
+			m := message.NewMessage("again", []byte("again"))
+			return broker.NewWatermillPublisher(b.Publisher()).Publish(topic, m) == nil
+		})
+		m := <-messages
+		at := func() string {
+			log, number, ok := b.Place(m.Metadata.Get(broker.MetaTopic), m.Metadata.Get(broker.MetaPosition))
+			return fmt.Sprint(log, number, ok)
+		}
+		first := at()
+		m.Ack()
+		_, err = b.Logs(t.Context(), "service")
+		must(t, err)
+		if first != at() {
+			t.Errorf("it is at %s, and was at %s", at(), first)
+		}
+	})
+}
+
 // TestForeignRecordsArrive publishes records as other clients do: without headers, without a
 // key, with a header twice, without a value, compressed.
 func TestForeignRecordsArrive(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -96,12 +95,8 @@ func (b *Broker) commandLogs(ctx context.Context, admin *kadm.Client, role strin
 		}
 		logs = append(logs, log)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.named = make(map[string]string, len(logs))
 	for _, l := range logs {
-		name, _, _ := strings.Cut(l.Name, "@")
-		b.named[name] = l.Name
+		b.name(l.Name)
 	}
 	return logs, nil
 }

@@ -124,10 +124,10 @@ type Broker struct {
 
 	outages outages   // outages of all consumers, and of the cluster
 	warned  sync.Once // logs unfit topics of tenants
+	named   sync.Map  // names of logs, by topic and partition, as they were found or fetched last
 
 	mu     sync.Mutex
 	topics map[string]topicState // topics that were found or made
-	named  map[string]string     // names of the logs of commands, by topic and partition
 	disk   disk                  // the fullest one, when it was last asked for
 	asked  time.Time             // when that was
 	groups map[groupID]*group    // consumers, by role and topic

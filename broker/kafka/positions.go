@@ -19,15 +19,22 @@ func logName(p partition, id kadm.TopicID) string {
 	return p.topic + "/" + strconv.Itoa(int(p.number)) + "@" + id.String()
 }
 
+// name notes the name of a log.
+func (b *Broker) name(log string) {
+	of, _, _ := strings.Cut(log, "@")
+	b.named.Store(of, log)
+}
+
 // Place returns the log and the number of a record of the commands. It knows the partitions
-// that there were when [Broker.Logs] was called last.
+// that [Broker.Logs] has found, and those of which a subscription has received a record.
 func (b *Broker) Place(topic, position string) (log string, number int64, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	part, at, _ := strings.Cut(position, "/")
-	log, ok = b.named[topic+"/"+part]
+	named, _ := b.named.Load(topic + "/" + part)
+	if log, ok = named.(string); !ok {
+		return "", 0, false
+	}
 	offset, err := strconv.ParseInt(at, 10, 64)
-	return log, offset + 1, ok && err == nil
+	return log, offset + 1, err == nil
 }
 
 // Keep does nothing: the driver removes no message to make room.
