@@ -41,7 +41,7 @@ func unanswered(ctx context.Context, err error) error {
 }
 
 // Logs returns the partitions of all kinds. The floor of a partition of commands is its
-// committed offset, and so is Delivered, since Kafka redelivers all records above it.
+// committed offset, or the first one that there is, and so is Delivered, since Kafka redelivers all records above it.
 // Bytes and MaxBytes are those of the fullest disk.
 func (b *Broker) Logs(ctx context.Context, role string) (logs []broker.Log, err error) {
 	err = b.ask(ctx, func(ctx context.Context, admin *kadm.Client) error {
@@ -84,11 +84,8 @@ func (b *Broker) commandLogs(ctx context.Context, admin *kadm.Client, role strin
 		return nil, fmt.Errorf("find the oldest commands: %w", err)
 	}
 	for _, e := range extents {
-		offset, known := committed.Lookup(e.topic, e.number)
-		floor := max(0, offset.At)
-		if (!known || offset.At < 0) && e.start == e.end { // it was never read, and holds nothing
-			floor = e.end
-		}
+		offset, _ := committed.Lookup(e.topic, e.number)
+		floor := max(offset.At, e.start) // nothing waits for records that were removed
 		log := broker.Log{Name: e.log, Kind: broker.Commands, First: e.start + 1, Floor: floor, Delivered: floor, Last: max(e.end, floor)}
 		if o, ok := first.Lookup(e.topic, e.number); ok && e.start < e.end && o.Timestamp > 0 {
 			log.Oldest = time.UnixMilli(o.Timestamp).UTC()

@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -107,6 +108,35 @@ func TestLogsOfCommands(t *testing.T) {
 				t.Errorf("replay (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestNothingWaitsForCommandsThatAreGone has retention remove commands that were not read.
+func TestNothingWaitsForCommandsThatAreGone(t *testing.T) {
+	t.Parallel()
+	c, r := serve(t), routing()
+	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
+	topic := r.CommandsOf("acme")
+	spread(t, b, topic, 0, 100)
+	s := handle(t, b, 100)
+	acked(t, b, topic, 100)
+	must(t, s.Close())
+	spread(t, b, topic, 100, 200)
+	logs, err := b.Logs(t.Context(), "reader")
+	must(t, err)
+	for _, l := range logs {
+		if l.Kind == broker.Commands {
+			_, part, _ := strings.Cut(l.Name, "/")
+			part, _, _ = strings.Cut(part, "@")
+			number, _ := strconv.Atoi(part)
+			must(t, c.DeleteRecords(topic, int32(number), l.Last))
+		}
+	}
+	handle(t, b, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := b.CatchUp(ctx, "reader"); err != nil {
+		t.Error(err)
 	}
 }
 
