@@ -53,6 +53,18 @@ func TestADecisionIsReadAsItWasLeft(t *testing.T) {
 	}
 }
 
+// TestAMarkOfNoTenantDecidesNothing: anyone may write one, and PostgreSQL takes no such text.
+func TestAMarkOfNoTenantDecidesNothing(t *testing.T) {
+	t.Parallel()
+	for tenant, want := range map[string]int{"acme": 2, "": 2, "\xff": 0, "a b": 0, "_": 0} {
+		m := message.NewMessage("id", nil)
+		m.Metadata = message.Metadata{"type": "OperatorMark", "operatorMark": "forgotten", "tenantId": tenant}
+		if got := deadletter.DecisionsOf(broker.Stored{Message: m, At: noon}); len(got) != want {
+			t.Errorf("%q: %+v, want %d", tenant, got, want)
+		}
+	}
+}
+
 // TestAMarkWithoutItsTimeCountsWhenItWasStored: marks of earlier versions have none, and anyone
 // may write one of the far future.
 func TestAMarkWithoutItsTimeCountsWhenItWasStored(t *testing.T) {
