@@ -196,6 +196,30 @@ func TestASelectionIsAppliedOnce(t *testing.T) {
 	})
 }
 
+// TestASelectionLooksAgainUntilThatSucceeds has an older timer be scheduled between the cancellation and
+// its note, and the database fail when the cancellation looks again.
+func TestASelectionLooksAgainUntilThatSucceeds(t *testing.T) {
+	onBrokers(t, func(b *bench) {
+		older := timer.ScheduleTimer{Key: keyOf("order-1"), Version: b.version(), DueAt: time.Now().Add(time.Hour)}
+		var noted, failed atomic.Bool
+		b.run(b.app(&fault.Store{Full: b.store, Decide: func(op string) fault.Kind {
+			switch {
+			case op == "put_inbox" && !noted.Swap(true):
+				_, err := b.store.Schedule(b.Context(), time.Now(), older)
+				must(b, err)
+			case op == "cancel" && noted.Load() && !failed.Swap(true):
+				return fault.Before
+			}
+			return fault.None
+		}}, app.Options{}))
+		b.wait(time.Second)
+		b.cancelMany(timer.Selection{Prefix: "order-"})
+		if fired := b.fired(2 * time.Hour); fired != "" || !failed.Load() {
+			b.Errorf("fired %q, failed: %t", fired, failed.Load())
+		}
+	})
+}
+
 // TestASelectionThatWasInterruptedIsFinishedOnce has the service end before a cancellation, in
 // its middle, or before it is noted. A command of an older version comes after it, and stands,
 // though each start reads all again, as after a kill.

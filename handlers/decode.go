@@ -26,6 +26,7 @@ type receivedMessage struct {
 	schedules []timer.ScheduleTimer  // commands of the message
 	selection timer.SelectionCommand // the command, if schedules is empty; a CancelTimer becomes one with a single service call
 	calls     []timer.ServiceCallID  // service calls of the results, if the selection was applied
+	noted     bool                   // this delivery has noted that the selection was applied
 
 	carried  timer.Trace // by the commands, from the delivery's span
 	result   Result

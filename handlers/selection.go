@@ -224,8 +224,21 @@ func Applied(c timer.SelectionCommand, at time.Time) timer.InboxMessage {
 // applyOnce applies a command to the timers that it selects, unless it was applied before, and
 // notes that it was. A move of service calls needs no note if no older command can have an effect
 // on their timers any more: then it changes nothing when it is applied again.
-func (h *Handlers) applyOnce(d *receivedMessage) ([]timer.Result, error) {
+func (h *Handlers) applyOnce(d *receivedMessage) (results []timer.Result, err error) {
 	defer h.selections.begin(&d.selection)()
+	if !d.noted {
+		if results, err = h.applyAndNote(d); err != nil || !d.noted {
+			return results, err
+		}
+	}
+	// A command that waited may have been handled since the timers were listed. One that is
+	// handled later sees that the selection was applied: it looks again behind its commit.
+	late, _, err := h.applySelected(d)
+	return append(results, late...), err
+}
+
+// applyAndNote applies a selection and notes that, unless it was applied before or needs no note.
+func (h *Handlers) applyAndNote(d *receivedMessage) ([]timer.Result, error) {
 	m := h.inboxMessage(d.msg)
 	if d.row != nil {
 		m.Log, m.Number = d.row.Log, d.row.Number
@@ -252,10 +265,8 @@ func (h *Handlers) applyOnce(d *receivedMessage) ([]timer.Result, error) {
 	if err := h.store.PutInbox(d.ctx, m.ArrivedAt, m); err != nil {
 		return nil, fmt.Errorf("note that the selection was applied: %w", err)
 	}
-	// A command that waited may have been handled since the timers were listed. One that is
-	// handled later sees that the selection was applied: it looks again behind its commit.
-	late, _, err := h.applySelected(d)
-	return append(results, late...), err
+	d.noted = true
+	return results, nil
 }
 
 // sameMessage reports whether two messages in the inbox are one at the broker, or have the id
