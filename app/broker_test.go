@@ -223,3 +223,32 @@ func TestReceiptsSayWhatBecameOfEachCommand(t *testing.T) {
 		}
 	})
 }
+
+// TestTimersWhoseCommitIsReportedAsFailedAreOnTime: when the command comes again it changes nothing.
+func TestTimersWhoseCommitIsReportedAsFailedAreOnTime(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.broker = inMemory(b.T)
+		b.consume()
+		lost := 0
+		b.run(b.app(&fault.Store{Full: b.store, Decide: func(op string) fault.Kind {
+			if op == "schedule" && lost > 0 {
+				lost--
+				return fault.After
+			}
+			return fault.None
+		}}, app.Options{PollingInterval: time.Minute}))
+		b.schedule("call-2", time.Now().Add(time.Hour))
+		b.rest()
+		lost = 1
+		b.schedule("call-1", time.Now().Add(2*time.Second))
+		check := func() {
+			if e := b.next(); time.Since(e.DueAt) > 100*time.Millisecond {
+				b.Errorf("%s came %v late", e.Key, time.Since(e.DueAt))
+			}
+		}
+		check()
+		lost = 1
+		b.rescheduleMany(timer.Selection{Prefix: "call-2"}, time.Now().Add(2*time.Second))
+		check()
+	})
+}

@@ -63,7 +63,8 @@ func (h *Handlers) schedule(d *receivedMessage) ([]timer.Result, error) {
 	}
 	var first time.Time
 	for i, r := range results {
-		set := r.Outcome == timer.DidSchedule || r.Outcome == timer.DidReschedule
+		// A try before this one may have set it, although its commit was reported as failed.
+		set := r.Outcome == timer.DidSchedule || r.Outcome == timer.DidReschedule || r.Outcome == timer.WasSame
 		if due := d.schedules[i].DueAt; set && (first.IsZero() || due.Before(first)) {
 			first = due
 		}
@@ -115,6 +116,9 @@ func (h *Handlers) applySelected(d *receivedMessage) ([]timer.Result, timer.Sele
 		}
 		return results, nil
 	})
+	if err == nil && d.selection.IsMove() && n.Decided > 0 {
+		h.opt.Scheduled(d.selection.To) // a try before this one may have moved them, see schedule
+	}
 	return all, n, err
 }
 
