@@ -6,18 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker"
 )
 
 const (
 	readAtOnce  = 2000             // records of a batch
-	readTimeout = 5 * time.Second  // longest wait for a record before the offsets are checked
+	readTimeout = 5 * time.Second  // longest wait for a record before the leaders are asked
+	readAgain   = 2 * time.Second  // longest wait for a record after they have answered
 	readStall   = 30 * time.Second // longest time without a record that should exist
 )
 
@@ -48,6 +51,7 @@ func (b *Broker) read(ctx context.Context, kind broker.Kind, extents []extent, v
 		unread[e.partition] = &e
 		starts.AddOffset(e.topic, e.number, e.start, -1)
 	}
+	answered := &fetchCount{of: make(map[int32]int)}
 	client, err := b.dial( // it fetches while visit works, one fetch for each server
 		kgo.ConsumePartitions(starts.KOffsets()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // continues if the log is cut meanwhile
@@ -55,13 +59,16 @@ func (b *Broker) read(ctx context.Context, kind broker.Kind, extents []extent, v
 		kgo.FetchMaxBytes(8<<20),
 		kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.MaxDecompressBatchBytes(maxBatch),
+		kgo.WithHooks(answered),
 	)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	for stalled := time.Duration(0); len(unread) > 0; {
-		polling, cancel := context.WithTimeout(ctx, readTimeout)
+	stalled, wait := time.Duration(0), readTimeout
+	for len(unread) > 0 {
+		answered.reset()
+		polling, cancel := context.WithTimeout(ctx, wait)
 		fetches := client.PollRecords(polling, readAtOnce)
 		cancel()
 		if err := ctx.Err(); err != nil {
@@ -74,22 +81,61 @@ func (b *Broker) read(ctx context.Context, kind broker.Kind, extents []extent, v
 			}
 		}
 		failed := skipTooLarge(client, fetches)
-		if _, answered := errors.AsType[*kerr.Error](failed); answered {
+		if _, refused := errors.AsType[*kerr.Error](failed); refused {
 			return failed
 		}
 		if progress || follows {
-			stalled = 0
+			stalled, wait = 0, readTimeout
 			continue
 		}
-		// The last dead letters may have been compacted away, unless a server is away.
-		if err := leads(ctx, client, unread); err != nil || kind == broker.DeadLetter {
+		// The last dead letters may have been compacted away. A server that is slow, or has paused,
+		// looks the same until it has answered fetches.
+		if kind == broker.DeadLetter && failed == nil && wait == readAgain && answered.byLeaders(client, unread) {
+			return nil
+		}
+		if err := leads(ctx, client, unread); err != nil {
 			return unanswered(ctx, err)
 		}
-		if stalled += readTimeout; stalled >= readStall {
+		stalled, wait = stalled+wait, readAgain
+		if stalled >= readStall {
 			return fmt.Errorf("%d partitions have no record for %v, where one should be: %w", len(unread), stalled, failed)
 		}
 	}
 	return nil
+}
+
+// A fetchCount counts the fetches that each server has answered.
+type fetchCount struct {
+	mu sync.Mutex
+	of map[int32]int
+}
+
+// OnBrokerE2E is called by the client library after each request.
+func (f *fetchCount) OnBrokerE2E(server kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if key == int16(kmsg.Fetch) && e2e.Err() == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.of[server.NodeID]++
+	}
+}
+
+func (f *fetchCount) reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.of)
+}
+
+// byLeaders reports whether the leaders of all unread partitions have answered two fetches. If no
+// record was polled, the first answer had none: the library asks again when all were polled.
+func (f *fetchCount) byLeaders(client *kgo.Client, unread map[partition]*extent) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id := range unread {
+		if leader, _, err := client.PartitionLeader(id.topic, id.number); err != nil || f.of[leader] < 2 {
+			return false
+		}
+	}
+	return true
 }
 
 // receive returns the fetched records that are unread, and whether the position in any

@@ -169,3 +169,33 @@ func TestReplayEndsWithTheServer(t *testing.T) {
 		}
 	})
 }
+
+// TestDeadLettersOfASlowServerAreRead has a server that takes longer for the first fetch than a
+// reader waits for a record: it pauses, or the answer takes long while it answers other requests.
+// That is not the end of the dead letters.
+func TestDeadLettersOfASlowServerAreRead(t *testing.T) {
+	for name, slow := range map[string]func(*cluster){
+		"pauses":      func(*cluster) { time.Sleep(7 * time.Second) },
+		"slow answer": func(c *cluster) { c.SleepControl(func() { time.Sleep(8 * time.Second) }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
+				b := ready(t, opt)
+				publish(t, b, b.Routing().DeadLettersOf("acme"), "0")
+				c.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+					c.DropControl()
+					slow(c)
+					return nil, nil, false
+				})
+				visited := 0
+				err := brokertest.Read(t.Context(), b, "reader", broker.DeadLetter, nil, func(batch []broker.Stored) error {
+					visited += len(batch)
+					return nil
+				})
+				if err != nil || visited != 1 {
+					t.Errorf("%d of 1 dead letters: %v", visited, err)
+				}
+			})
+		})
+	}
+}
