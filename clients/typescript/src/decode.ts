@@ -66,6 +66,13 @@ function readObject(from: unknown, schema: Schema, path: string, texts: Map<stri
   return to;
 }
 
+// What no schema says of the attributes of a CloudEvent: a URI-reference of RFC 3986, and a media type of RFC 2045.
+const token = /[^\0-\x20\x7f-\uffff()<>@,;:\\"/[\]?=]+/.source;
+const grammars: Record<string, RegExp> = {
+  source: /^(?:[A-Za-z][A-Za-z0-9+.-]*:|(?![^/?#]*:))(?:\/\/(?:[^/?#[\]]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^:/?#@[\]%]*)(?::\d*)?(?=[/?#]|$)|(?!\/\/))/,
+  datacontenttype: new RegExp(`^\\s*${token}/${token}\\s*(?:;\\s*${token}\\s*=\\s*(?:${token}|"(?:[^"\\\\\r\n]|\\\\.)*")\\s*)*(?:;\\s*)?$`),
+};
+
 function readValue(v: unknown, schema: Schema, path: string, texts: Map<string, string>): unknown {
   const key = path.slice(path.lastIndexOf(".") + 1);
   switch ([schema.type ?? "string"].flat()[0]) {
@@ -84,7 +91,7 @@ function readValue(v: unknown, schema: Schema, path: string, texts: Map<string, 
   if (/^(aggregateId|subject|(payload|data)\.tenantId)$/.test(path)) return v; // it is compared with another field
   if (/^(dueAt|expiresAt|reachedAt|expiredAt|time)$/.test(key)) return parseTime(v, key !== "time", path);
   if (v === "" && key !== "datacontenttype") throw new InvalidMessage("missing_field", `${path} is empty`);
-  const fits = schema.pattern ? new RegExp(schema.pattern, "s").test(v) : v === (schema.const ?? v);
+  const fits = schema.pattern ? new RegExp(schema.pattern, "s").test(v) && (grammars[path]?.test(v) ?? true) : v === (schema.const ?? v);
   if (!fits || schema.not?.enum?.includes(v)) throw bad(path, "has another form");
   return v;
 }
