@@ -308,6 +308,28 @@ func TestScheduleManyPacksByTenantAndCorrelation(t *testing.T) {
 	}
 }
 
+// TestTheLastOfATimerWinsInScheduleMany, whichever message has it.
+func TestTheLastOfATimerWinsInScheduleMany(t *testing.T) {
+	t.Parallel()
+	c, pub := newClient()
+	must(t, c.ScheduleMany(t.Context(),
+		client.Timer{TenantID: "acme", ServiceCallID: "1", DueAt: noon, CorrelationID: "a"},
+		client.Timer{TenantID: "acme", ServiceCallID: "2", DueAt: noon, CorrelationID: "b"},
+		client.Timer{TenantID: "acme", ServiceCallID: "2", DueAt: noon, CorrelationID: "a"},
+	))
+	var newest timer.ScheduleTimer
+	for _, m := range pub.payloads(t) {
+		for _, command := range m.(timer.ScheduleTimers).Commands {
+			if command.ServiceCallID == "2" && command.Version.Compare(newest.Version) > 0 {
+				newest = command
+			}
+		}
+	}
+	if newest.CorrelationID != "a" {
+		t.Errorf("the newest command is that of %q, want a", newest.CorrelationID)
+	}
+}
+
 func TestScheduleManyRefusesWhatNeedsAMessageOfItsOwn(t *testing.T) {
 	t.Parallel()
 	one := client.Timer{TenantID: "acme", ServiceCallID: "order-0", DueAt: noon}

@@ -47,6 +47,7 @@ func (c *Client) ScheduleMany(ctx context.Context, timers ...Timer) error {
 // A pack is the timers of one message.
 type pack struct {
 	timer.ScheduleTimers
+	index int // in the order of sending
 	bytes int
 }
 
@@ -60,6 +61,7 @@ type messageFields struct {
 func (c *Client) pack(ctx context.Context, timers []Timer) ([]*pack, error) {
 	var packed []*pack
 	open := make(map[messageFields]*pack)
+	last := make(map[timer.Key]int) // index of the message that has the key
 	now := c.opt.Clock.Now()
 	for i, t := range timers {
 		command, err := c.command(ctx, t, now)
@@ -75,12 +77,13 @@ func (c *Client) pack(ctx context.Context, timers []Timer) ([]*pack, error) {
 		}
 		from := messageFields{t.TenantID, t.CorrelationID}
 		p := open[from]
-		if p == nil || len(p.Commands) == timer.MaxScheduleTimers || p.bytes+size > itemsBytes {
-			p = &pack{ScheduleTimers: timer.ScheduleTimers{TenantID: command.TenantID, Version: command.Version}}
+		// A timer that a newer message has, too, would be older in this one.
+		if p == nil || len(p.Commands) == timer.MaxScheduleTimers || p.bytes+size > itemsBytes || last[command.Key] > p.index {
+			p = &pack{ScheduleTimers: timer.ScheduleTimers{TenantID: command.TenantID, Version: command.Version}, index: len(packed)}
 			packed = append(packed, p)
 			open[from] = p
 		}
-		command.Version = p.Version
+		command.Version, last[command.Key] = p.Version, p.index
 		p.Commands = append(p.Commands, command)
 		p.bytes += size
 	}
