@@ -33,14 +33,19 @@ type Backups struct {
 	began time.Time
 
 	inspect func(ctx context.Context, path string) (Contents, error)
+	list    func(dir string, now time.Time) ([]string, error)
+
+	reading chan struct{} // full while the folder is read for status
 
 	mu       sync.Mutex
 	failures int64
-	failure  error // of the last copy; nil if it was good
+	failure  error     // of the last copy; nil if it was good
+	at       time.Time // of the newest copy when the folder was read; zero if there was none
+	bytes    int64     // its size
 }
 
 func newBackups(cfg config.Config, log *slog.Logger) *Backups {
-	return &Backups{cfg: cfg, log: log, began: time.Now(), inspect: sqlite.Inspect}
+	return &Backups{cfg: cfg, log: log, began: time.Now(), inspect: sqlite.Inspect, list: copies, reading: make(chan struct{}, 1)}
 }
 
 // keepBackups makes copies until the stop. It returns nil if the configuration does not ask
@@ -96,7 +101,7 @@ func (b *Backups) after(failure error, now time.Time) time.Duration {
 
 // newest returns the time and the size of the newest copy, or zero if there is none.
 func (b *Backups) newest(now time.Time) (at time.Time, bytes int64) {
-	all, _ := copies(b.cfg.BackupDir, now) // the next copy will report the same error
+	all, _ := b.list(b.cfg.BackupDir, now) // the next copy will report the same error
 	if len(all) == 0 {
 		return at, 0
 	}
@@ -148,12 +153,38 @@ func remove(paths []string) (err error) {
 	return err
 }
 
+// readTimeout is how long the folder may take to say which copies there are.
+const readTimeout = 100 * time.Millisecond
+
+// read reads which copy is the newest. A folder on a network may hang: then health and metrics go on
+// with what was read before, and the copy gets older.
+func (b *Backups) read() {
+	select {
+	case b.reading <- struct{}{}:
+	default: // it hangs
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer func() { <-b.reading }()
+		defer close(done)
+		at, bytes := b.newest(time.Now())
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.at, b.bytes = at, bytes
+	}()
+	select {
+	case <-done:
+	case <-time.After(readTimeout):
+	}
+}
+
 // status returns the state of the copies, for metrics.
 func (b *Backups) status() telemetry.Backups {
-	at, bytes := b.newest(time.Now())
+	b.read()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return telemetry.Backups{Age: time.Since(cmp.Or(at, b.began)), Every: b.cfg.BackupEvery, Bytes: bytes, Failures: b.failures}
+	return telemetry.Backups{Age: time.Since(cmp.Or(b.at, b.began)), Every: b.cfg.BackupEvery, Bytes: b.bytes, Failures: b.failures}
 }
 
 // check describes the state of the copies. It is never red, because timers fire without

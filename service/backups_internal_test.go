@@ -282,3 +282,25 @@ func TestACopyThatStaysBringsNoNewOneSooner(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAFolderOfBackupsThatHangsStopsNoCheck has a folder on a network whose server is away.
+func TestAFolderOfBackupsThatHangsStopsNoCheck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackedUp(t)
+		running, back := newBackups(b.cfg, slog.New(slog.DiscardHandler)), make(chan struct{})
+		running.list = func(string, time.Time) ([]string, error) {
+			<-back
+			return nil, nil
+		}
+		began := time.Now()
+		for range 3 {
+			running.check()
+			running.status()
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("checks and metrics wait for %v", took)
+		}
+		close(back)
+	})
+}
