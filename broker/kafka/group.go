@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -45,7 +46,8 @@ type group struct {
 	stop   context.CancelFunc // called when the last subscription has ended
 	gone   chan struct{}      // closed when the member has left
 
-	committing sync.Mutex // held while offsets are computed and committed
+	joined     atomic.Bool // it is a member
+	committing sync.Mutex  // held while offsets are computed and committed
 
 	mu          sync.Mutex
 	waiting     *sync.Cond // of subscriptions, for a delivery in the queue

@@ -8,11 +8,15 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/kafka"
@@ -238,4 +242,55 @@ func TestTheSameInstanceIsTheSameMember(t *testing.T) {
 		}
 		stop()
 	}
+}
+
+// TestGroupThatCanNotBeJoinedIsReported has a server that refuses the member, as one does whose
+// limits of the session are others, or who may not read as the group any more.
+func TestGroupThatCanNotBeJoinedIsReported(t *testing.T) {
+	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
+		b, stop := start(t, opt)
+		defer stop()
+		refusal := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.GroupAuthorizationFailed, Count: -1})
+		topic := b.Routing().Commands
+		messages, _ := subscribe(t, b, topic)
+		publish(t, b, topic, "waits")
+		time.Sleep(2 * time.Second)
+		for range 10 {
+			if err := b.Ready(t.Context()); !errors.Is(err, kerr.GroupAuthorizationFailed) || !strings.Contains(err.Error(), "reader."+topic) {
+				t.Fatalf("ready without a message: %v", err)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		refusal.Remove()
+		(<-messages).Ack()
+		time.Sleep(2 * time.Second)
+		must(t, b.Ready(t.Context()))
+	})
+}
+
+// TestTopicThatMayNotBeReadAnyMoreIsReported takes the permission away while the topic is read. The
+// server is not asked again and again without a pause, for which time would not pass here.
+func TestTopicThatMayNotBeReadAnyMoreIsReported(t *testing.T) {
+	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
+		b, stop := start(t, opt)
+		defer stop()
+		topic := b.Routing().Commands
+		messages, _ := subscribe(t, b, topic)
+		publish(t, b, topic, "before")
+		(<-messages).Ack()
+		must(t, b.Ready(t.Context()))
+		denial := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+		time.Sleep(2 * time.Second)
+		for range 10 {
+			if err := b.Ready(t.Context()); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+				t.Fatalf("ready without messages: %v", err)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		denial.Remove()
+		publish(t, b, topic, "after")
+		(<-messages).Ack()
+		time.Sleep(2 * time.Second)
+		must(t, b.Ready(t.Context()))
+	})
 }

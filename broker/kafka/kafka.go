@@ -122,9 +122,10 @@ type Broker struct {
 	keeper *connection.Keeper[*kgo.Client] // keeps the client that publishes, and asks about topics
 	term   *inflight.Term                  // lifetime of the subscriptions; it ends with Run
 
-	outages outages   // outages of all consumers, and of the cluster
-	warned  sync.Once // logs unfit topics of tenants
-	named   sync.Map  // names of logs, by topic and partition, as they were found or fetched last
+	failures inflight.Failures // why subscriptions get no messages
+	outages  outages           // outages of all consumers, and of the cluster
+	warned   sync.Once         // logs unfit topics of tenants
+	named    sync.Map          // names of logs, by topic and partition, as they were found or fetched last
 
 	mu     sync.Mutex
 	topics map[string]topicState // topics that were found or made
@@ -171,9 +172,14 @@ func (b *Broker) Tail() message.Subscriber {
 	return inflight.Tail{Subscriptions: inflight.NewSubscriptions(b.term), Listen: b.listen}
 }
 
-// Ready returns nil while connected and provisioned, after a round trip to the
-// cluster.
-func (b *Broker) Ready(ctx context.Context) error { return b.keeper.Ready(ctx) }
+// Ready returns nil while connected and provisioned, with every subscription in its group, after a
+// round trip to the cluster.
+func (b *Broker) Ready(ctx context.Context) error {
+	if err := b.keeper.Ready(ctx); err != nil {
+		return err
+	}
+	return b.failures.Err()
+}
 
 // clock returns the time for checks and retries.
 func clock() time.Time {

@@ -24,6 +24,8 @@ const (
 	commitTimeout    = 3 * time.Second
 	rejoinPause      = 500 * time.Millisecond // before the group is joined again after an error
 	newTopics        = 3 * time.Second        // longest time until a new topic of a pattern is found
+	pollTimeout      = time.Second            // until a poll without an error counts as one that works
+	pollPause        = 50 * time.Millisecond  // after a poll of nothing but errors
 	// maxBatch is the most bytes of a decompressed batch. Servers accept a compressed
 	// batch of a million bytes, which may be far larger.
 	maxBatch = 256 << 20
@@ -36,9 +38,14 @@ func (g *group) run(ctx context.Context) {
 		<-g.before.gone
 		g.before = nil
 	}
+	defer g.broker.failures.Set(g, nil)
 	var errs errorFilter
 	for ctx.Err() == nil {
-		if err := g.consume(ctx); errs.isNew(ctx, err) {
+		err := g.consume(ctx)
+		if err != nil {
+			g.fails(err)
+		}
+		if errs.isNew(ctx, err) {
 			g.broker.log.WarnContext(ctx, "subscription failed, will retry", "group", g.id.name(), "error", err)
 		}
 		pause.For(ctx, rejoinPause)
@@ -92,6 +99,7 @@ func (g *group) consume(ctx context.Context) error {
 			return fmt.Errorf("subscribe to %s: %w", g.id.topic, err)
 		}
 	}
+	g.joined.Store(false)
 	member, err := g.broker.dial(g.options()...)
 	if err != nil {
 		return err
@@ -117,19 +125,45 @@ func (g *group) consume(ctx context.Context) error {
 func (g *group) poll(ctx context.Context, member *kgo.Client) error {
 	var errs errorFilter
 	for g.awaitCapacity(ctx) {
-		fetches := member.PollRecords(ctx, pollAtOnce)
+		polling, cancel := context.WithTimeout(ctx, pollTimeout)
+		fetches := member.PollRecords(polling, pollAtOnce)
+		cancel()
 		g.receive(fetches)
 		member.AllowRebalance()
 		err := skipTooLarge(member, fetches)
 		if errors.Is(err, kerr.UnknownTopicID) {
 			return err
 		}
+		g.polled(err)
 		if err != nil && errs.isNew(ctx, err) {
 			g.broker.log.WarnContext(ctx, "subscription has errors, will retry", "group", g.id.name(), "error", err)
 			g.broker.keeper.Recheck()
 		}
+		if err != nil && fetches.Empty() { // the library asks again at once after some errors
+			pause.For(ctx, pollPause)
+		}
 	}
 	return nil
+}
+
+// fails notes why the group gets no messages.
+func (g *group) fails(why error) {
+	g.broker.failures.Set(g, fmt.Errorf("subscription of group %s: %w", g.id.name(), why))
+}
+
+// polled notes whether the group gets messages. It gets none while it can't join, or may not read
+// its topic. Other errors are of some partitions, or of some topics of a pattern.
+func (g *group) polled(err error) {
+	_, outside := errors.AsType[*kgo.ErrGroupSession](err)
+	if outside {
+		g.joined.Store(false)
+	}
+	switch {
+	case outside, errors.Is(err, kerr.TopicAuthorizationFailed) && !strings.Contains(g.id.topic, anyTenant):
+		g.fails(err)
+	case err == nil && g.joined.Load():
+		g.broker.failures.Set(g, nil)
+	}
 }
 
 // skipTooLarge returns all errors of a poll. The library recovers from them by itself,
@@ -153,6 +187,7 @@ func skipTooLarge(member *kgo.Client, fetches kgo.Fetches) (all error) {
 
 // assigned begins to consume partitions.
 func (g *group) assigned(_ context.Context, _ *kgo.Client, got map[string][]int32) {
+	g.joined.Store(true)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for topic, numbers := range got {
