@@ -1,6 +1,7 @@
 package nats_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -174,5 +175,33 @@ func TestConsumerThatIsPausedIsReported(t *testing.T) {
 		}
 		expect(t, messages, "two")
 		awaitReady(t, b)
+	})
+}
+
+// TestSubscriptionThatHasEndedIsNotReported ends one whose consumer is paused, while a handler has
+// its last message.
+func TestSubscriptionThatHasEndedIsNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		_, js := client(t, e)
+		ctx, cancel := context.WithCancel(t.Context())
+		messages, err := b.Subscriber(role).Subscribe(ctx, commands)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(t, b, commands, "last")
+		last := <-messages
+		if _, err := js.PauseConsumer(t.Context(), "svc", durable, time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "word of the pause", func() bool { return b.Ready(t.Context()) != nil })
+		cancel()
+		<-time.After(5 * time.Second)
+		last.Ack()
+		<-time.After(5 * time.Second)
+		if err := b.Ready(t.Context()); err != nil {
+			t.Errorf("not ready without a subscription: %v", err)
+		}
 	})
 }

@@ -55,6 +55,7 @@ type subscription struct {
 // closed.
 func (s *subscription) run(ctx context.Context) {
 	defer s.broker.setOpen(s, false)
+	defer s.broker.failures.Set(s, nil) // a part may have noted one after the intake has ended
 	finished := make(chan struct{})
 	var parts sync.WaitGroup
 	defer parts.Wait()
@@ -65,6 +66,7 @@ func (s *subscription) run(ctx context.Context) {
 	parts.Go(func() { s.follow(following) })
 
 	s.consume(ctx)
+	unfollow()
 	s.window.Close()
 	s.giveBack()
 	s.window.Drain(settleWait, 0, nil)
