@@ -98,11 +98,13 @@ func (b *Broker) read(ctx context.Context, kind broker.Kind, extents []extent, v
 		}
 		stalled, wait = stalled+wait, readAgain
 		if stalled >= readStall {
-			return fmt.Errorf("%d partitions have no record for %v, where one should be: %w", len(unread), stalled, failed)
+			return fmt.Errorf("%d partitions have no record for %v, where one should be: %w", len(unread), stalled, cmp.Or(failed, errNoRecord))
 		}
 	}
 	return nil
 }
+
+var errNoRecord = errors.New("the servers answer without it")
 
 // A fetchCount counts the fetches that each server has answered.
 type fetchCount struct {
