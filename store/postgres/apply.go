@@ -20,8 +20,9 @@ const applyTries = 20
 
 // apply applies commands, each step in a transaction. The error wraps [timer.ErrLocked] if
 // another transaction holds one of their timers for longer than the time of lock_briefly.sql.
-// The caller tries again. Until the commands are applied no instance fires these timers, so that
-// the poller is not faster when the lock ends.
+// The caller tries again. Until the commands are applied no instance fires these timers, nor for
+// two seconds after that, so that the poller is not faster when the lock ends: another command
+// for one of them may wait, too.
 func (s *Store) apply(ctx context.Context, a *store.Application) ([]timer.Result, error) {
 	return a.Apply(func(first, end int) error {
 		err := s.repeat(func() error {

@@ -186,8 +186,42 @@ func TestAnotherInstanceAppliesWhatWaitsForALock(t *testing.T) {
 		t.Errorf("%v, %v, want that it is canceled", results, err)
 	}
 	scheduled(t, lives, "shares the commit")
+	if calls := reach(t, lives, 10); len(calls) > 0 {
+		t.Errorf("%v fired at once, though another command may wait for the lock", calls)
+	}
+	_, err = lives.DB().ExecContext(t.Context(), `SELECT pg_sleep(2.1)`)
+	must(t, err)
 	if calls := reach(t, lives, 10); len(calls) != 1 {
-		t.Errorf("%v fired, want the other one", calls)
+		t.Errorf("%v fired, want the other one, within seconds", calls)
+	}
+}
+
+// TestACommandFreesNoTimerForWhichAnotherOneWaits has two commands meet the lock of a timer. The
+// first one is stale.
+func TestACommandFreesNoTimerForWhichAnotherOneWaits(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.URL(t), relaxed)
+	scheduled(t, s, "locked")
+	host, err := s.DB().BeginTx(t.Context(), nil)
+	must(t, err)
+	_, err = host.ExecContext(t.Context(), `SELECT FROM timer_schedules WHERE service_call_id = 'locked' FOR UPDATE`)
+	must(t, err)
+	if _, err := s.Schedule(t.Context(), noon, schedule("locked")); !errors.Is(err, timer.ErrLocked) {
+		t.Errorf("%v, want %v", err, timer.ErrLocked)
+	}
+	if _, err := s.Cancel(t.Context(), noon, cancel("locked")); !errors.Is(err, timer.ErrLocked) {
+		t.Errorf("%v, want %v", err, timer.ErrLocked)
+	}
+	must(t, host.Rollback())
+	if _, err := s.Schedule(t.Context(), noon, schedule("locked")); err != nil {
+		t.Error(err)
+	}
+	if calls := reach(t, s, 10); len(calls) > 0 {
+		t.Errorf("%v fired before the cancellation was applied", calls)
+	}
+	results, err := s.Cancel(t.Context(), noon, cancel("locked"))
+	if err != nil || results[0].Outcome != timer.DidCancel {
+		t.Errorf("%v, %v, want that it is canceled", results, err)
 	}
 }
 

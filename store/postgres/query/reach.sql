@@ -1,7 +1,8 @@
 -- Claim and mark timers in one statement: at most $2 due timers become Reached or Expired at
 -- $1 and are returned, the oldest first. Timers due before $4 are skipped. If $3 is true and
 -- more than $2 are due, none is marked, and the first column says so. Timers that another
--- transaction is changing are skipped, and so are those in timer_awaited. A row whose due time
+-- transaction is changing are skipped, and so are those in timer_awaited. These are sought by
+-- their keys, since until is not compared in the form of its index. A row whose due time
 -- is later than its entry in the index is returned too, though it must not be Reached: then
 -- the index is damaged. Seeks idx_timer_schedules_due_at, which holds Scheduled rows only, and
 -- fetches each row by its place, where it stays while it is locked.
@@ -20,7 +21,8 @@
               OR NOT EXISTS (
                  SELECT 1
                    FROM timer_awaited AS a
-                  WHERE a.tenant_id = t.tenant_id AND a.service_call_id = t.service_call_id))
+                  WHERE a.tenant_id = t.tenant_id AND a.service_call_id = t.service_call_id
+                   AND a.until - now() > interval '0'))
         ORDER BY due_at
         LIMIT $2
           FOR UPDATE SKIP LOCKED),

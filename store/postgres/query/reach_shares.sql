@@ -13,7 +13,8 @@
                      OR NOT EXISTS (
                         SELECT 1
                           FROM timer_awaited AS a
-                         WHERE a.tenant_id = t.tenant_id AND a.service_call_id = t.service_call_id))
+                         WHERE a.tenant_id = t.tenant_id AND a.service_call_id = t.service_call_id
+                          AND a.until - now() > interval '0'))
                ORDER BY t.tenant_id, t.due_at
                LIMIT share.n
                  FOR UPDATE SKIP LOCKED) AS due),
