@@ -107,6 +107,31 @@ func TestACommandThatWaitedIsScheduledAsItWasMoved(t *testing.T) {
 	})
 }
 
+// TestAMoveBehindTheCommitWakesThePoller if it makes a timer due sooner: another instance has
+// applied and noted it between the question for such selections and the commit.
+func TestAMoveBehindTheCommitWakesThePoller(t *testing.T) {
+	underQuota(t, rate2, func(t *testing.T, d *harness) {
+		d.ticks = true
+		m := timer.RescheduleTimers{TenantID: "acme", Version: command.Version, Of: timer.Selection{Prefix: "order-"}, DueAt: command.DueAt.Add(-time.Minute)}
+		m.TimestampMS++
+		d.apply = func(applied any) error {
+			if s, ok := applied.(timer.ScheduleTimer); ok && s.ServiceCallID == "order-3" && s.Version == command.Version {
+				return d.inbox.PutInbox(t.Context(), handlers.Applied(m.Command(), noon.Add(time.Minute)))
+			}
+			return nil
+		}
+		d.run(t, routing)
+		for i := range 4 {
+			d.deliver(order("acme", i))
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if last := d.wakes[len(d.wakes)-1]; !last.Equal(m.DueAt) {
+			t.Errorf("the poller was told %v, want %v at last", d.wakes, m.DueAt)
+		}
+	})
+}
+
 // TestAStopGivesBackWhatIsInFlight, so that the next start does not wait for the end of a claim.
 func TestAStopGivesBackWhatIsInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *harness) {

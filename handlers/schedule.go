@@ -30,8 +30,8 @@ func (h *Handlers) apply(d *receivedMessage) (err error) {
 	return nil
 }
 
-// schedule applies a ScheduleTimer or a ScheduleTimers, and reports the earliest due time
-// that was set.
+// schedule applies a ScheduleTimer or a ScheduleTimers, and reports the earliest due times
+// that were set.
 func (h *Handlers) schedule(d *receivedMessage) ([]timer.Result, error) {
 	if err := h.leaveCanceled(d); err != nil || len(d.schedules) == 0 {
 		return nil, err
@@ -55,24 +55,31 @@ func (h *Handlers) schedule(d *receivedMessage) ([]timer.Result, error) {
 	applied = true
 	h.allowed(d, results...)
 	_, _, moves, err := h.selectWaiting(d) // another instance may have canceled or moved them since
+	var moved []timer.Result
 	if err == nil && len(moves) > 0 {
-		_, err = d.store.Schedule(d.ctx, h.clock.Now(), moves...) // a timer that has changed since is as its newer command says
+		moved, err = d.store.Schedule(d.ctx, h.clock.Now(), moves...) // a timer that has changed since is as its newer command says
 	}
 	if err != nil {
 		return nil, fmt.Errorf("apply selections to %s: %w", d.schedules[0].Key, err)
 	}
+	h.scheduled(d.schedules, results)
+	h.scheduled(moves, moved)
+	return results, nil
+}
+
+// scheduled reports the earliest due time that commands have set.
+func (h *Handlers) scheduled(commands []timer.ScheduleTimer, results []timer.Result) {
 	var first time.Time
 	for i, r := range results {
 		// A try before this one may have set it, although its commit was reported as failed.
 		set := r.Outcome == timer.DidSchedule || r.Outcome == timer.DidReschedule || r.Outcome == timer.WasSame
-		if due := d.schedules[i].DueAt; set && (first.IsZero() || due.Before(first)) {
+		if due := commands[i].DueAt; set && (first.IsZero() || due.Before(first)) {
 			first = due
 		}
 	}
 	if !first.IsZero() {
 		h.opt.Scheduled(first)
 	}
-	return results, nil
 }
 
 // itemName names an item of a message that has several timers.
