@@ -32,6 +32,7 @@ type receivedMessage struct {
 	result   Result
 	results  []timer.Result  // of the commands that were applied
 	exceeded *quota.Exceeded // the limit that the commands exceed
+	known    bool            // they would exceed it, and the store has them already
 }
 
 type messageKey struct{}

@@ -15,6 +15,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -46,15 +47,15 @@ type fakeStore struct {
 	d *harness
 }
 
-func (s fakeStore) waiting(tenant timer.TenantID) map[timer.Key]bool {
+func (s fakeStore) waiting(tenant timer.TenantID) map[timer.Key]timer.Version {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	timers := make(map[timer.Key]bool)
+	timers := make(map[timer.Key]timer.Version)
 	for _, c := range s.d.applied {
 		switch c := c.(type) {
 		case timer.ScheduleTimer:
 			if c.TenantID == tenant {
-				timers[c.Key] = true
+				timers[c.Key] = c.Version
 			}
 		case timer.CancelTimer:
 			delete(timers, c.Key)
@@ -64,10 +65,11 @@ func (s fakeStore) waiting(tenant timer.TenantID) map[timer.Key]bool {
 }
 
 func (s fakeStore) Get(_ context.Context, key timer.Key) (timer.Entry, error) {
-	if !s.waiting(key.TenantID)[key] {
+	last, waits := s.waiting(key.TenantID)[key]
+	if !waits {
 		return timer.Entry{}, timer.ErrNotFound
 	}
-	return timer.Entry{Key: key, State: timer.Scheduled}, nil
+	return timer.Entry{Key: key, State: timer.Scheduled, Version: last}, nil
 }
 
 func (s fakeStore) Stats(_ context.Context, tenant timer.TenantID) (timer.Stats, error) {
@@ -163,7 +165,7 @@ func TestTimersThatWaitCanBeMovedAndCanceledAtTheLimit(t *testing.T) {
 			synctest.Wait()
 			got := fakeStore{d: d}.waiting("acme")
 			for _, n := range step.want {
-				if !got[timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint("order-", n))}] {
+				if got[timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint("order-", n))}] == (timer.Version{}) {
 					t.Errorf("step %d: order %d is not accepted", i, n)
 				}
 			}
@@ -300,6 +302,31 @@ func TestManyOverQuotaDelayNoOther(t *testing.T) {
 			t.Errorf("%d accepted, %d wait; want 100 and 1900", accepted, waits)
 		}
 	})
+}
+
+// TestAnAcceptedCommandIsNoDeadLetter when it is delivered again while its tenant exceeds the rate:
+// a recovery leaves out the commands of dead letters.
+func TestAnAcceptedCommandIsNoDeadLetter(t *testing.T) {
+	for name, limits := range map[string]handlers.InboxLimits{"by the policy": {}, "with a full inbox": {Bytes: 1}} {
+		t.Run(name, func(t *testing.T) {
+			l := rate2
+			if limits.Bytes == 0 {
+				l.Policy = quota.DeadLetter
+			}
+			underQuota(t, l, func(t *testing.T, d *harness) {
+				d.limits = limits
+				d.run(t, routing)
+				for _, i := range []int{0, 1, 2, 1, 0} {
+					if !d.deliver(order("acme", i)) {
+						t.Errorf("order-%d was not acked", i)
+					}
+				}
+				if len(d.dead) != 1 || len(d.applied) != 4 {
+					t.Errorf("%d dead letters, applied %+v, want one dead letter, and two that change nothing", len(d.dead), d.applied)
+				}
+			})
+		})
+	}
 }
 
 // A quota says nothing about a message: a replay that it refuses does not count among the

@@ -302,6 +302,7 @@ func (l routerLog) With(fields watermill.LogFields) watermill.LoggerAdapter {
 // allow records the limit that the commands of a delivery exceed, if they exceed one. That is
 // not an error, because the store works.
 func (h *Handlers) allow(d *receivedMessage) (err error) {
+	d.known = false
 	if h.opt.Quotas != nil {
 		turn := quota.Fresh
 		switch {
@@ -311,6 +312,11 @@ func (h *Handlers) allow(d *receivedMessage) (err error) {
 			turn = quota.Behind
 		}
 		d.exceeded, err = h.opt.Quotas.Allow(d.ctx, h.opt.Timers, turn, d.schedules...)
+		if err == nil && d.exceeded != nil && h.refuses(d) {
+			if d.known, err = h.opt.Quotas.Known(d.ctx, h.opt.Timers, d.schedules...); d.known {
+				d.exceeded = nil
+			}
+		}
 	}
 	if d.row != nil && d.exceeded == nil {
 		d.row.allowed()
@@ -321,7 +327,7 @@ func (h *Handlers) allow(d *receivedMessage) (err error) {
 // allowed tells the limiter the results of commands that it has allowed. Without results the
 // commands failed, and the limiter gives their tokens back.
 func (h *Handlers) allowed(d *receivedMessage, results ...timer.Result) {
-	if h.opt.Quotas != nil {
+	if h.opt.Quotas != nil && !d.known {
 		h.opt.Quotas.Done(d.schedules[0].TenantID, len(d.schedules), results...)
 	}
 }
@@ -338,8 +344,14 @@ func (h *Handlers) limit(d *receivedMessage) error {
 	switch {
 	case e.Policy == quota.DeadLetter:
 		return timer.Invalid(timer.ReasonOverQuota, "%s", e.Detail)
-	case d.row == nil && h.inbox.isFull(tenant, int64(len(d.msg.Payload))):
+	case h.refuses(d):
 		return timer.Invalid(timer.ReasonOverQuota, "%s; no more of its messages may wait", e.Detail)
 	}
 	return nil
+}
+
+// refuses reports whether a message that exceeds a quota becomes a dead letter. One whose commands
+// the store has must not: it was accepted, and is delivered again. A recovery would leave it out.
+func (h *Handlers) refuses(d *receivedMessage) bool {
+	return d.exceeded.Policy == quota.DeadLetter || d.row == nil && h.inbox.isFull(d.schedules[0].TenantID, int64(len(d.msg.Payload)))
 }

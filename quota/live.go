@@ -121,21 +121,48 @@ func (l *Limiter) mayWait(p Policy) bool {
 
 // adds returns how many of the commands add a timer, because no timer of their key waits.
 func (l *Limiter) adds(ctx context.Context, store timer.Reader, commands []timer.ScheduleTimer) (n int64, err error) {
+	err = l.lookUp(ctx, store, commands, func(_ *timer.ScheduleTimer, state timer.State, _ timer.Version) bool {
+		if state != timer.Scheduled {
+			n++
+		}
+		return true
+	})
+	return n, err
+}
+
+// Known reports whether the store has all of the commands, or newer ones for their keys: then
+// they change nothing, and were accepted before. It asks the store.
+func (l *Limiter) Known(ctx context.Context, store timer.Reader, commands ...timer.ScheduleTimer) (known bool, err error) {
+	known = true
+	err = l.lookUp(ctx, store, commands, func(c *timer.ScheduleTimer, state timer.State, last timer.Version) bool {
+		known = state != "" && !c.Latest && c.Version.Compare(last) <= 0
+		return known
+	})
+	return known && err == nil, err
+}
+
+// lookUp calls fn with the state of the timer of each command, which is empty if there is none, and
+// its version, while fn returns true.
+func (l *Limiter) lookUp(ctx context.Context, store timer.Reader, commands []timer.ScheduleTimer, fn func(c *timer.ScheduleTimer, state timer.State, last timer.Version) bool) error {
 	select {
 	case l.lookups <- struct{}{}:
 		defer func() { <-l.lookups }()
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return ctx.Err()
 	}
-	for _, c := range commands {
-		switch entry, err := store.Get(ctx, c.Key); {
-		case err != nil && !errors.Is(err, timer.ErrNotFound):
-			return 0, err
-		case err != nil || entry.State != timer.Scheduled:
-			n++
+	for i := range commands {
+		entry, err := store.Get(ctx, commands[i].Key)
+		if err != nil && !errors.Is(err, timer.ErrNotFound) {
+			return err
+		}
+		if err != nil {
+			entry = timer.Entry{}
+		}
+		if !fn(&commands[i], entry.State, entry.Version) {
+			return nil
 		}
 	}
-	return n, nil
+	return nil
 }
 
 // Decremented says that fewer timers of the tenant wait, because one was canceled.
