@@ -1,7 +1,10 @@
 package store
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -172,6 +175,22 @@ func (a *Application) Changed() (n int) {
 		}
 	}
 	return n
+}
+
+// LogRefused logs how many events of [Fired] the database has refused, and reports whether it has
+// refused any.
+func (a *Application) LogRefused(ctx context.Context, log *slog.Logger) bool {
+	var refused int
+	var first error
+	for _, r := range a.Results {
+		if r.Err != nil {
+			refused, first = refused+1, cmp.Or(first, r.Err)
+		}
+	}
+	if refused > 0 {
+		log.WarnContext(ctx, "the database refuses timers whose events were published: left out", "events", refused, "first_error", first)
+	}
+	return refused > 0
 }
 
 // Receipts returns the receipts of the commands that want one.

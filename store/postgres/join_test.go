@@ -383,7 +383,7 @@ func referenced(t testing.TB, opt postgres.Options, calls []timer.ServiceCallID)
 }
 
 // TestHostRefusesOnlyWhatItNames has a host that refuses the timers of a tenant, by a
-// constraint and by a trigger.
+// constraint and by a trigger, of commands and of events that a start reads.
 func TestHostRefusesOnlyWhatItNames(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -400,6 +400,20 @@ func TestHostRefusesOnlyWhatItNames(t *testing.T) {
 			results, err := s.Schedule(t.Context(), noon, commands...)
 			if err != nil || len(results) != 2 || !errors.Is(results[0].Err, timer.ErrInvalid) || results[1].Err != nil {
 				t.Errorf("results %+v, %v", results, err)
+			}
+			events := []timer.DueTimeReached{
+				{Key: commands[0].Key, CommandID: "command", DueAt: noon, ReachedAt: noon},
+				{Key: commands[1].Key, CommandID: "command", DueAt: noon, ReachedAt: noon},
+			}
+			must(t, s.Update(t.Context(), func(tx timer.Tx) error { return tx.Emit(t.Context(), events...) }))
+			if changed, err := s.Fired(t.Context(), time.Hour, events...); err != nil || changed != 1 {
+				t.Errorf("events: %d changed, %v, want 1", changed, err)
+			}
+			if changed, err := s.Fired(t.Context(), time.Hour, events[0]); err != nil || changed != 0 {
+				t.Errorf("the one that is refused: %d changed, %v", changed, err)
+			}
+			if c, err := s.Stats(t.Context(), ""); err != nil || c.Reached != 1 || c.Outbox != 0 {
+				t.Errorf("%+v, %v, want 1 Reached and an empty outbox", c, err)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -141,6 +142,32 @@ func TestTriggersThatMayDropRowsAreRefused(t *testing.T) {
 		if results, err := s.Cancel(t.Context(), noon, c); err != nil || !errors.Is(results[0].Err, timer.ErrInvalid) {
 			t.Errorf("%s was dropped: %v, %v, want it refused", call, results, err)
 		}
+	}
+}
+
+// TestEventThatAHostRefusesHoldsUpNoOther has a trigger of the host refuse the timer of one of the
+// events that a start reads. They have left the outbox, too.
+func TestEventThatAHostRefusesHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	db := openHost(t)
+	exec(t, db, `CREATE TRIGGER refuse BEFORE INSERT ON timer_schedules WHEN NEW.service_call_id = 'refused' BEGIN SELECT RAISE(ABORT, 'not this'); END`)
+	s := sqlite.New(db, sqlite.Options{})
+	defer s.Close()
+	events := make([]timer.DueTimeReached, 3)
+	for i, call := range []timer.ServiceCallID{"before", "refused", "then"} {
+		events[i] = timer.DueTimeReached{Key: schedule(call).Key, CommandID: "command", DueAt: noon, ReachedAt: noon}
+	}
+	must(t, s.Update(t.Context(), func(tx timer.Tx) error { return tx.Emit(t.Context(), events...) }))
+	for i, want := range []int{2, 0} {
+		if changed, err := s.Fired(t.Context(), time.Hour, events[i:]...); err != nil || changed != want {
+			t.Errorf("reading %d: %d changed, %v, want %d", i, changed, err, want)
+		}
+	}
+	if changed, err := s.Fired(t.Context(), time.Hour, events[1]); err != nil || changed != 0 {
+		t.Errorf("it alone: %d changed, %v", changed, err)
+	}
+	if c, err := s.Stats(t.Context(), ""); err != nil || c.Reached != 2 || c.Outbox != 0 {
+		t.Errorf("%+v, %v, want 2 Reached and an empty outbox", c, err)
 	}
 }
 

@@ -54,13 +54,14 @@ func (s *Store) checkContent(ctx context.Context) error {
 // Alone runs fn: the file has one owner.
 func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error { return fn(ctx) }
 
-// Fired brings in events that were published.
+// Fired brings in events that were published. One whose timer the database refuses, such as by a
+// trigger of the host, is left out.
 func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (changed int, err error) {
 	if len(events) == 0 {
 		return 0, nil
 	}
 	a, ids := store.Fired(keep, events)
-	err = s.step(ctx, a, 0, len(a.Results), func(ctx context.Context, t *transaction) error {
+	leave := func(ctx context.Context, t *transaction) error {
 		for _, text := range [...]string{sqlFiredOutbox.Head, sqlFiredOutbox.Deferred} {
 			deleted, err := t.change(ctx, text, store.JSON(ids))
 			if err != nil {
@@ -69,7 +70,13 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 			t.count(outboxCount).outbox -= deleted
 		}
 		return nil
-	})
+	}
+	_, err = a.Apply(
+		func(first, end int) error { return s.step(ctx, a, first, end, leave) },
+		func(steps func() error) error { return steps() })
+	if err == nil && a.LogRefused(ctx, s.opt.Log) {
+		err = s.writing(ctx, a.Doing, leave)
+	}
 	if err != nil {
 		return 0, err
 	}
