@@ -90,6 +90,12 @@ as_user timer-service --config "$config" get acme before
 fires after
 stop
 
+say "upgrade by rpm, as far as it differs"
+in_root chgrp root /etc/timer-service "$config" # which rpm does
+in_root sh -s 2 <packaging/scripts/postinstall.sh
+is "$(mode /etc/timer-service)" "750 root timer-service" "/etc/timer-service after an upgrade by rpm"
+is "$(mode $config)" "640 root timer-service" "$config after an upgrade by rpm"
+
 say "remove"
 in_root dpkg -r timer-service
 in_root test ! -e /usr/bin/timer-service || die "the binary is left"

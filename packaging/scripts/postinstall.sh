@@ -8,10 +8,15 @@ fi
 if [ ! -e /var/lib/timer-service ]; then
   install -d -m 0700 -o timer-service -g timer-service /var/lib/timer-service
 fi
-# At the first installation only: later it is the administrator's.
-if [ "$1 ${2-}" = "configure " ] || [ "$1" = 1 ]; then
-  chgrp timer-service /etc/timer-service /etc/timer-service/timer-service.yaml
-fi
+# Later it is the administrator's. But rpm gives the folder, and settings that were not edited,
+# to root again with each upgrade.
+case "$1 ${2-}" in
+"configure " | "1 " | "2 ")
+  for name in /etc/timer-service /etc/timer-service/timer-service.yaml; do
+    if [ "$(stat -c %G "$name")" = root ]; then chgrp timer-service "$name"; fi
+  done
+  ;;
+esac
 if [ -d /run/systemd/system ]; then
   systemctl daemon-reload
   systemctl try-restart timer-service.service
