@@ -74,7 +74,9 @@ func (o *owner) run(ctx context.Context) error {
 	for {
 		err, wait := o.claim(ctx), ownInterval
 		if err == nil && !o.is() {
-			_, err = o.recovery.run(ctx, o.me.Broker, o.wait)
+			if _, err = o.recovery.run(ctx, o.me.Broker, o.wait); err == nil {
+				err = o.stillOurs(ctx)
+			}
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -157,6 +159,18 @@ func (o *owner) claimNow(ctx context.Context) (err error) {
 			timer.ErrFatal, errTaken, o.me.Name, other, o.at)
 	}
 	return err
+}
+
+// stillOurs returns an error if another database has claimed the commands during the recovery.
+// Until this one takes commands, another empty one finds nobody at work, as this one did: of two
+// that start at once the first to claim the commands must not take any.
+func (o *owner) stillOurs(ctx context.Context) error {
+	it, err := o.broker.Claim(ctx, o.role, o.me, false)
+	if err != nil || it.Database == o.me.Database {
+		return err
+	}
+	return fmt.Errorf("%w: %w: %s (id %s) has claimed %s on %s at the same time as %s (id %s): start one of them, the other one has nothing",
+		timer.ErrFatal, errTaken, it.Name, it.Database, o.commands(), o.at, o.me.Name, o.me.Database)
 }
 
 // replace returns nil if this database may replace another one: it is empty, and the other

@@ -92,6 +92,32 @@ func TestNothingFiresBeforeTheOwnerIsKnown(t *testing.T) {
 	}
 }
 
+// A racedBroker has another database claim the commands behind the first claim.
+type racedBroker struct {
+	broker.Broker
+	raced atomic.Bool
+}
+
+func (r *racedBroker) Claim(ctx context.Context, role string, o broker.Owner, takeover bool) (broker.Owner, error) {
+	it, err := r.Broker.Claim(ctx, role, o, takeover)
+	if err == nil && !r.raced.Swap(true) {
+		_, err = r.Broker.Claim(ctx, role, broker.Owner{Database: "another", Name: "another.db"}, true)
+	}
+	return it, err
+}
+
+// TestOneOfTwoThatStartAtOnceTakesCommands although both are empty, so that each may replace a
+// database that was lost: the one that claimed the commands first ends before it takes any.
+func TestOneOfTwoThatStartAtOnceTakesCommands(t *testing.T) {
+	onBrokers(t, func(b *bench) {
+		b.broker = &racedBroker{Broker: b.broker}
+		a, began := b.app(b.store, app.Options{}), time.Now()
+		if err := a.Run(b.Context()); !errors.Is(err, timer.ErrFatal) || time.Since(began) > time.Second {
+			b.Errorf("after %v: %v, want ErrFatal at once", time.Since(began), err)
+		}
+	})
+}
+
 // A silentBroker can't be asked, such as a Watermill pair: neither who owns the commands nor
 // whether some wait.
 type silentBroker struct{ broker.Broker }
