@@ -3,6 +3,8 @@ package handlers_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -128,6 +131,52 @@ func TestAMoveBehindTheCommitWakesThePoller(t *testing.T) {
 		synctest.Wait()
 		if last := d.wakes[len(d.wakes)-1]; !last.Equal(m.DueAt) {
 			t.Errorf("the poller was told %v, want %v at last", d.wakes, m.DueAt)
+		}
+	})
+}
+
+// A lateInbox hides the note of a selection until its transaction commits.
+type lateInbox struct {
+	timer.Inbox
+	committed atomic.Bool
+}
+
+func (l *lateInbox) AppliedSelections(ctx context.Context, tenant timer.TenantID, after int64) ([]timer.InboxMessage, error) {
+	notes, err := l.Inbox.AppliedSelections(ctx, tenant, after)
+	return slices.DeleteFunc(notes, func(m timer.InboxMessage) bool { return m.MessageID == "late" && !l.committed.Load() }), err
+}
+
+// TestANoteThatCommitsLateIsFound behind one with a higher number, by a command that is handled
+// a moment after the notes were read.
+func TestANoteThatCommitsLateIsFound(t *testing.T) {
+	underQuota(t, quota.Limits{Accept: quota.Rate{PerSecond: 10, Burst: 2}}, func(t *testing.T, d *harness) {
+		d.ticks = true
+		late := &lateInbox{Inbox: d.openInbox(t)}
+		d.inbox = late
+		d.apply = func(applied any) error {
+			if s, ok := applied.(timer.ScheduleTimer); ok && s.ServiceCallID == "order-2" {
+				late.committed.Store(true)
+			}
+			return nil
+		}
+		d.run(t, routing)
+		for i := range 4 {
+			d.deliver(order("acme", i))
+		}
+		for _, id := range []string{"late", "note"} {
+			c := timer.CancelTimers{TenantID: "acme", Version: timer.Version{TimestampMS: command.TimestampMS + 1, CommandID: id}, Of: timer.Selection{Prefix: "order-3"}}
+			if id == "note" {
+				c.Of.Prefix = "others-"
+			}
+			if err := d.inbox.PutInbox(t.Context(), handlers.Applied(c.Command(), noon)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		want := timer.Key{TenantID: "acme", ServiceCallID: "order-3"}
+		if c, ok := d.applied[len(d.applied)-1].(timer.CancelTimer); len(d.applied) != 4 || !ok || c.Key != want {
+			t.Errorf("applied %+v, want %v canceled at last", d.applied, want)
 		}
 	})
 }

@@ -28,7 +28,7 @@ type selections struct {
 // were applied since, here or by other instances, are read behind them each time.
 type knownSelections struct {
 	until   time.Time // when all are read again: on PostgreSQL a transaction can commit after one with a higher number
-	last    int64     // Seq of the last one
+	last    int64     // Seq of the last one that was older than commitTime
 	applied []appliedSelection
 }
 
@@ -43,6 +43,10 @@ const (
 	maxKnown   = 1000        // tenants whose selections are remembered
 	knownFor   = time.Second // or for knownShare times as long as it took to read them
 	knownShare = 20
+
+	// commitTime is how long the transaction of a note may take. Notes that are not older are read
+	// each time, with those that commit behind them.
+	commitTime = time.Second
 
 	// These are the ages of selections that came from no log: the broker does not deliver them
 	// again.
@@ -87,27 +91,33 @@ func (s *selections) of(ctx context.Context, tenant timer.TenantID) ([]appliedSe
 	if err != nil {
 		return nil, fmt.Errorf("read the selections of %s: %w", tenant, err)
 	}
+	settled, old := 0, true // notes that are remembered
 	known.applied = slices.Grow(slices.Clip(known.applied), len(rows))
 	for _, m := range rows {
+		if old = old && now.Sub(m.ArrivedAt) > commitTime; old && !isKnown {
+			known.last = m.Seq
+		}
 		decoded, _ := envelope.DecodeWith(m.Body, func(string) string { return "" }) // which applyOnce has encoded
 		if c, ok := timer.SelectionOf(decoded.Payload); ok {
 			known.applied = append(known.applied, appliedSelection{c, m})
+		}
+		if old {
+			settled = len(known.applied)
 		}
 	}
 	if isKnown {
 		return known.applied, nil
 	}
+	all := known.applied
+	known.applied = all[:settled:settled]
 	known.until = now.Add(max(knownFor, knownShare*s.clock.Now().Sub(now)))
-	if len(rows) > 0 {
-		known.last = rows[len(rows)-1].Seq
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) >= maxKnown {
 		clear(s.known)
 	}
 	s.known[tenant] = known
-	return known.applied, nil
+	return all, nil
 }
 
 // selectedBy returns a command that has waited since a time as the selections left it that were
