@@ -150,7 +150,13 @@ func (b *inbox) setBack(now time.Time) {
 
 // take claims rows that are due.
 func (b *inbox) take(ctx context.Context, now time.Time) {
-	b.takeNext(now.Add(pollPause))
+	b.takeNext(now.Add(idlePause)) // a message that comes from now on sets another time
+	idle := false
+	defer func() {
+		if !idle {
+			b.sooner(now.Add(pollPause))
+		}
+	}()
 	if b.early && b.failed(b.inbox.HastenInbox(ctx, now, now.Add(retry.Inbox.Longest))) {
 		return
 	}
@@ -172,7 +178,7 @@ func (b *inbox) take(ctx context.Context, now time.Time) {
 	}
 	if next.IsZero() {
 		b.replace(nil)
-		b.takeNext(now.Add(idlePause))
+		idle = true
 		return
 	}
 	if b.failed(b.count(ctx, now)) {

@@ -181,6 +181,38 @@ func TestANoteThatCommitsLateIsFound(t *testing.T) {
 	})
 }
 
+// A slowInbox answers slowly, the first time, when the next message is due.
+type slowInbox struct {
+	timer.Inbox
+	asked atomic.Bool
+}
+
+func (s *slowInbox) NextInbox(ctx context.Context) (time.Time, error) {
+	next, err := s.Inbox.NextInbox(ctx)
+	if !s.asked.Swap(true) {
+		time.Sleep(time.Second)
+	}
+	return next, err
+}
+
+// TestAMessageThatComesDuringASearchIsTaken soon, though the search did not find it.
+func TestAMessageThatComesDuringASearchIsTaken(t *testing.T) {
+	underQuota(t, rate2, func(t *testing.T, d *harness) {
+		d.ticks = true
+		d.inbox = &slowInbox{Inbox: d.openInbox(t)}
+		d.run(t, routing)
+		synctest.Wait()
+		for i := range 3 {
+			d.deliver(order("acme", i))
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if len(d.applied) != 3 {
+			t.Errorf("applied %+v within 10 s, want all", d.applied)
+		}
+	})
+}
+
 // TestAStopGivesBackWhatIsInFlight, so that the next start does not wait for the end of a claim.
 func TestAStopGivesBackWhatIsInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *harness) {

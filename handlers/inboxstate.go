@@ -269,12 +269,17 @@ func size(m timer.InboxMessage) int64 {
 	return int64(n)
 }
 
-// added counts a message that was put into the inbox.
+// added counts a message that was put into the inbox, and has it taken when its time has come. A
+// search that began before may not have found it.
 func (s *inboxState) added(m timer.InboxMessage) {
 	s.add(m, 1)
-	if m.RetryAt.After(m.ArrivedAt) {
-		s.sooner(m.RetryAt)
+	s.mu.Lock()
+	at := s.gates[m.TenantID].until
+	s.mu.Unlock()
+	if m.Reason != timer.WaitQuota || m.RetryAt.After(at) {
+		at = m.RetryAt
 	}
+	s.sooner(at)
 }
 
 // add counts n messages more of the kind.
