@@ -12,8 +12,12 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// maxLine is the longest line, in bytes.
-const maxLine = 4 << 20
+// These are the longest lines, in bytes. A message has at most what the inbox takes of a tenant (64
+// MiB unless that is set), and base64 adds a third.
+const (
+	maxLine        = 4 << 20
+	maxMessageLine = 128 << 20
+)
 
 // readExport reads an export, calls yield with each of its timers and yieldMessage with each of
 // its messages, and compares their numbers with the trailer. An error in the file begins with
@@ -79,7 +83,7 @@ type lineReader struct {
 
 func newLineReader(r io.Reader) *lineReader {
 	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 1<<16), maxLine)
+	s.Buffer(make([]byte, 1<<16), maxMessageLine)
 	s.Split(func(data []byte, atEOF bool) (int, []byte, error) { // at \n alone, as opposed to ScanLines
 		if end := bytes.IndexByte(data, '\n'); end >= 0 {
 			return end + 1, data[:end:end], nil
@@ -100,13 +104,17 @@ func (l *lineReader) at(err error) error { return fmt.Errorf("line %d: %w", l.nu
 func (l *lineReader) next() ([]byte, error) {
 	l.number++
 	if l.Scan() && l.Err() == nil { // after an error there is a piece of a line
-		return l.Bytes(), nil
+		line := l.Bytes()
+		if len(line) > maxLine && kindOf(line) != kindMessage {
+			return nil, l.at(fmt.Errorf("it has more than %d bytes", maxLine))
+		}
+		return line, nil
 	}
 	switch err := l.Err(); {
 	case err == nil:
 		return nil, io.EOF
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, l.at(fmt.Errorf("it has more than %d bytes", maxLine))
+		return nil, l.at(fmt.Errorf("it has more than %d bytes", maxMessageLine))
 	default:
 		return nil, l.at(err)
 	}

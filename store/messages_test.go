@@ -131,7 +131,7 @@ func TestImportNeedsAnEmptyInbox(t *testing.T) {
 	}
 }
 
-// TestManyMessagesAreMoved has more than a page.
+// TestManyMessagesAreMoved has more than a page, and one that is larger than most brokers take.
 func TestManyMessagesAreMoved(t *testing.T) {
 	t.Parallel()
 	from, to := open(t, sqlite.Options{}), open(t, sqlite.Options{})
@@ -148,9 +148,10 @@ func TestManyMessagesAreMoved(t *testing.T) {
 	for range 60 {
 		put(waiting()...)
 	}
+	put(bytesOf(8 << 20))
 	file := exportOf(t, from)
 	sum, err := importFile(t.Context(), to, strings.NewReader(file), noon, nil)
-	if err != nil || sum.Messages != 150 {
+	if err != nil || sum.Messages != 151 {
 		t.Errorf("imported %s, %v", sum, err)
 	}
 }
