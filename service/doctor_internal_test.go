@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +108,43 @@ func TestUnprotectedGoesByTheOldestMessage(t *testing.T) {
 			if err != nil || got.Timers != tt.want.Timers || !got.Before.Equal(tt.want.Before) || (got.Timers == 3) == got.Oldest.IsZero() {
 				t.Errorf("%s: %+v, %v, want %+v", name, got, err, tt.want)
 			}
+		}
+	})
+}
+
+// TestUnprotectedIsCountedSoonAfterABrokerThatHung has a broker that does not answer in time.
+func TestUnprotectedIsCountedSoonAfterABrokerThatHung(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &countedReader{logs: []broker.Log{{Last: 7, Oldest: time.Now().Add(time.Hour), Bytes: 1, MaxBytes: 2, Limit: "half"}}}
+		u := c.unprotected()
+		var hangs atomic.Bool
+		answers := u.logs
+		u.logs = func(ctx context.Context) ([]broker.Log, error) {
+			if hangs.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return answers(ctx)
+		}
+		hangs.Store(true)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- u.Run(ctx) }()
+		after(time.Second)
+		hangs.Store(false)
+		for range 2 { // at the start, and later
+			after(countTimeout + 2*countInterval)
+			if last := u.Last(); time.Since(last.At) > 2*countInterval || u.Full().Name != "half" {
+				t.Errorf("the last count is of %v, the fullest limit %+v", last.At, u.Full())
+			}
+			hangs.Store(true)
+			after(countInterval + countTimeout/2)
+			hangs.Store(false)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }

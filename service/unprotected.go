@@ -16,7 +16,7 @@ import (
 
 const (
 	countInterval  = time.Minute      // between two counts, at least
-	countShare     = 100              // counting takes at most one part in countShare of the time
+	countShare     = 100              // the database counts for at most one part in countShare of the time
 	countTimeout   = 10 * time.Second // of a count
 	maxUnprotected = 1_000_000        // rows that a count reads
 )
@@ -33,6 +33,7 @@ type unprotectedCounter struct {
 	last  atomic.Pointer[timer.Unprotected]
 	full  atomic.Pointer[telemetry.Limit] // how full the broker is
 	said  time.Time                       // when it was last logged that the broker fills
+	took  time.Duration                   // what the last count took of the database
 }
 
 // keepUnprotected counts the timers that only a backup protects, until the stop.
@@ -60,7 +61,6 @@ func (u *unprotectedCounter) Last() timer.Unprotected {
 // unreachable, the last count stays.
 func (u *unprotectedCounter) Run(ctx context.Context) error {
 	for {
-		began := time.Now()
 		counting, cancel := context.WithTimeout(ctx, countTimeout)
 		found, err := u.count(counting)
 		cancel()
@@ -73,18 +73,21 @@ func (u *unprotectedCounter) Run(ctx context.Context) error {
 			found.At = time.Now().UTC()
 			u.last.Store(&found)
 		}
-		if !pause.For(ctx, max(next, countShare*time.Since(began))) {
+		if !pause.For(ctx, max(next, countShare*u.took)) {
 			return nil
 		}
 	}
 }
 
 func (u *unprotectedCounter) count(ctx context.Context) (timer.Unprotected, error) {
-	logs, err := u.logs(ctx)
+	u.took = 0
+	logs, err := u.logs(ctx) // one that hangs takes all the time
 	if err != nil {
 		return timer.Unprotected{}, err
 	}
 	u.noteFull(ctx, logs)
+	began := time.Now()
+	defer func() { u.took = time.Since(began) }()
 	return onlyInBackups(ctx, u.store, oldestKept(logs, time.Now()))
 }
 
