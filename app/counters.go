@@ -11,6 +11,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -208,7 +209,7 @@ func (c *Counters) published(at time.Time, events []*message.Message) {
 	for _, e := range events {
 		due, ok := envelope.DueAt(e.UUID)
 		tenant := timer.TenantID(e.Metadata.Get(envelope.HeaderTenantID))
-		if _, own := held[tenant]; own || !ok || e.Metadata.Get(envelope.HeaderType) == envelope.TypeTimerExpired {
+		if _, own := held[tenant]; own || !ok || e.Metadata.Get(envelope.HeaderType) == envelope.TypeTimerExpired || outbox.WasSnoozed(e) {
 			continue
 		}
 		by := max(at.Sub(due), 0)

@@ -362,5 +362,8 @@ func TestAnEventThatItsHandlerWantsLaterIsNoFailure(t *testing.T) {
 				b.Errorf("%d failures of %q", n, prefix)
 			}
 		}
+		if l := counters.Lateness(); counters.Forwarded() != 2 || l.Events != 0 || l.Missed != 0 {
+			b.Errorf("%d delivered, %+v: want none that counts as late", counters.Forwarded(), l)
+		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -144,6 +145,13 @@ func IsReceipt(m *message.Message) bool {
 	return envelope.IsReceipt(m.Metadata.Get(envelope.HeaderType))
 }
 
+// snoozedKey marks the context of a message.
+type snoozedKey struct{}
+
+// WasSnoozed reports whether a message that was published is an event that its handler had wanted
+// later: it is not late.
+func WasSnoozed(m *message.Message) bool { return m.Context().Value(snoozedKey{}) != nil }
+
 // note adds the result of a row to an outcome. It is the result of a handler if that is given,
 // and of a publish if not.
 func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Handler, err error) {
@@ -152,6 +160,9 @@ func (p *pipeline) note(o *outcome, now time.Time, row Row, topic string, h *Han
 		if p.log.Enabled(p.publishing, slog.LevelDebug) {
 			ctx := timer.WithTrace(p.publishing, envelope.TraceFrom(row.Message.Metadata.Get))
 			p.log.DebugContext(ctx, "event delivered", about(row.Message, "topic", topic)...)
+		}
+		if strings.HasPrefix(row.Destination, Snoozed) {
+			row.Message.SetContext(context.WithValue(row.Message.Context(), snoozedKey{}, true))
 		}
 		o.acked, o.events = append(o.acked, row.Place), append(o.events, row.Message)
 		p.opt.Settled(now, topic, row, nil)

@@ -83,6 +83,39 @@ func TestMetricsAndSpansOfAnEmbeddedAppAreTheHosts(t *testing.T) {
 	}
 }
 
+// TestAnEventThatItsHandlerWantsLaterIsNotLate has no histogram of when it was handled at last.
+func TestAnEventThatItsHandlerWantsLaterIsNotLate(t *testing.T) {
+	t.Parallel()
+	reader, counters := sdkmetric.NewManualReader(), new(app.Counters)
+	metrics, err := telemetry.MetricsOf(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), counters)
+	must(t, err)
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
+	must(t, err)
+	defer s.Close()
+	a, err := app.New(s, nil, slog.New(slog.DiscardHandler), app.Options{Counters: counters, Hooks: []app.Hooks{metrics.Hooks()}})
+	must(t, err)
+	calls, handled := 0, make(chan struct{})
+	a.Timers().OnDue("", func(context.Context, timer.DueTimeReached) error {
+		if calls++; calls == 1 {
+			return timer.Later(time.Millisecond)
+		}
+		close(handled)
+		return nil
+	}, app.OnDueOptions{})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	<-a.Running()
+	must(t, a.Timers().Schedule(ctx, client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: time.Millisecond}))
+	<-handled
+	stop()
+	must(t, <-ended)
+	got := collect(t, reader)
+	if h, is := got["timer.lateness.published"]; is || counters.Forwarded() != 1 {
+		t.Errorf("%+v, %d delivered", h.Data, counters.Forwarded())
+	}
+}
+
 // collect returns the metrics that a reader has, by name.
 func collect(t *testing.T, reader sdkmetric.Reader) map[string]metricdata.Metrics {
 	t.Helper()

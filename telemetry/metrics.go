@@ -12,6 +12,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -106,7 +107,7 @@ func (m *instruments) hooks() app.Hooks {
 			held := m.held()
 			for _, e := range events {
 				due, ok := envelope.DueAt(e.UUID)
-				if _, own := held[timer.TenantID(e.Metadata.Get(envelope.HeaderTenantID))]; ok && !own && e.Metadata.Get(envelope.HeaderType) != envelope.TypeTimerExpired {
+				if _, own := held[timer.TenantID(e.Metadata.Get(envelope.HeaderTenantID))]; ok && !own && e.Metadata.Get(envelope.HeaderType) != envelope.TypeTimerExpired && !outbox.WasSnoozed(e) {
 					m.late(m.published, at.Sub(due))
 				}
 			}
