@@ -102,11 +102,15 @@ func writerPragmas(d Durability) []string {
 	if d == Relaxed {
 		synchronous = "normal"
 	}
-	return []string{busyTimeout, "journal_mode(wal)", logLimit, "synchronous(" + synchronous + ")", "foreign_keys(on)", "temp_store(memory)"}
+	return []string{busyTimeout, "journal_mode(wal)", logLimit, "synchronous(" + synchronous + ")", "foreign_keys(on)", tempStore}
 }
 
+// tempStore keeps what a statement remembers in memory: a container has no folder for temporary
+// files, and elsewhere that may be full.
+const tempStore = "temp_store(memory)"
+
 // readerPragmas are the settings of connections that only read.
-var readerPragmas = []string{busyTimeout, "query_only(on)"}
+var readerPragmas = []string{busyTimeout, "query_only(on)", tempStore}
 
 // dsn names a file by its absolute path. Mode is rw, or rwc to create it.
 func dsn(path, mode string, pragmas []string) string {
