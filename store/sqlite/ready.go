@@ -304,7 +304,9 @@ func (s *Store) Watch(ctx context.Context) error {
 			err = s.intact(ready)
 		}
 		if now := ready.stamps(); err == nil && now != seen { // something was written
-			err, seen = s.checkContent(ctx), now
+			if err = s.checkContent(ctx); err == nil {
+				seen = now
+			}
 		}
 		switch {
 		case ctx.Err() != nil:
