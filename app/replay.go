@@ -377,11 +377,15 @@ type decisionKey struct {
 	kind   timer.DecisionKind
 }
 
+// clocksDiffer is how much earlier than its command a dead letter may seem to be: their times come
+// from two brokers, or that of the command from its producer.
+const clocksDiffer = 10 * time.Second
+
 // isDead reports whether a command became a dead letter. One from before the command is about
 // another message, of an earlier log with the same name.
 func (m *marks) isDead(stored broker.Stored) bool {
 	at, is := m.dead[placeOf(stored.Message.Metadata, broker.MetaTopic, broker.MetaPosition)]
-	return is && !at.Before(stored.At)
+	return is && stored.At.Sub(at) <= clocksDiffer
 }
 
 // readMarks reads the dead letters and the marks of operators among them. It calls dead with
