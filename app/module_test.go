@@ -143,6 +143,34 @@ func begin(t *testing.T, path string, handles bool) (a *app.App, ended <-chan er
 	return a, end, cancel
 }
 
+// An unpreparedStore can't be prepared before the stop.
+type unpreparedStore struct {
+	app.Store
+	stop func()
+}
+
+func (u unpreparedStore) Prepare(ctx context.Context) error {
+	u.stop()
+	return ctx.Err()
+}
+
+// Lock locks nothing, as on PostgreSQL.
+func (unpreparedStore) Lock(context.Context) (unlock func() error, err error) {
+	return func() error { return nil }, nil
+}
+
+// TestNoPartStartsAfterAStop during the preparation of the store.
+func TestNoPartStartsAfterAStop(t *testing.T) {
+	onBrokers(t, func(b *bench) {
+		ctx, stop := context.WithCancel(b.Context())
+		b.broker = &moodyBroker{b.broker, func() error {
+			b.Error("the commands were claimed")
+			return nil
+		}}
+		must(b, b.app(unpreparedStore{b.store, stop}, app.Options{}).Run(ctx))
+	})
+}
+
 // TestAnAppRunsOnce, and says so the next time.
 func TestAnAppRunsOnce(t *testing.T) {
 	t.Parallel()

@@ -35,11 +35,17 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	died := make(chan struct{}, 9) // one for each part
 	run := func() error {
-		if err := a.store.Prepare(ctx); err != nil && ctx.Err() == nil {
+		if err := a.store.Prepare(ctx); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
 		leave, err := a.enter(ctx)
-		if err != nil && ctx.Err() == nil {
+		if ctx.Err() != nil {
+			leave()
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		unlock, err := a.store.Lock(ctx)
