@@ -71,6 +71,45 @@ func TestHostWithOneConnection(t *testing.T) {
 	}
 }
 
+// TestFirstUseInTransactionsOfAllConnections returns an error, since the check of the database has no
+// connection. After it has one, they need no more.
+func TestFirstUseInTransactionsOfAllConnections(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	migrated(t, place)
+	db := handle(t, place)
+	db.SetMaxOpenConns(2)
+	s := postgres.New(db, relaxed)
+	for _, prepared := range []bool{false, true} {
+		if prepared {
+			must(t, s.Prepare(t.Context()))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		errs := make(chan error, 2)
+		var all []*sql.Tx
+		for range cap(errs) {
+			tx, err := db.BeginTx(t.Context(), nil)
+			must(t, err)
+			all = append(all, tx)
+		}
+		for i, tx := range all {
+			go func() {
+				_, err := s.Join(tx).Schedule(ctx, noon, schedule(timer.ServiceCallID(fmt.Sprint("call-", i))))
+				errs <- err
+			}()
+		}
+		for range all {
+			if err := <-errs; (err == nil) != prepared || !prepared && !strings.Contains(err.Error(), "call Prepare") {
+				t.Errorf("prepared %t: %v", prepared, err)
+			}
+		}
+		for _, tx := range all {
+			must(t, tx.Rollback())
+		}
+		cancel()
+	}
+}
+
 // TestMigrateWithOneConnectionIsRefused would wait for ever.
 func TestMigrateWithOneConnectionIsRefused(t *testing.T) {
 	t.Parallel()

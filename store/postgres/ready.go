@@ -52,6 +52,21 @@ func (s *Store) ready(ctx context.Context) error {
 	return nil
 }
 
+// firstCheck is how long a call in a transaction waits for the first check of the database.
+const firstCheck = 5 * time.Second
+
+// readyBeside is ready for a call in a transaction of the host program. If such transactions have
+// all connections of the handle, the check would wait for them, and they for it.
+func (s *Store) readyBeside(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, firstCheck)
+	defer cancel()
+	err := s.ready(limited)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		err = fmt.Errorf("the first use of the store has to check the database, which took too long: call Prepare before, in no transaction, if the transactions may have all connections of the handle: %w", err)
+	}
+	return err
+}
+
 // Prepare checks the database before the first use: the server's version and
 // how it syncs, and the schema, as [Verify] does.
 func (s *Store) Prepare(ctx context.Context) error {
