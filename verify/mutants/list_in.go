@@ -78,7 +78,7 @@ var intakes = []mutant{
 	},
 	{
 		"I12", "a command does not wake the poller",
-		[]change{in("handlers", "Handlers.schedule", skip("Scheduled"))},
+		[]change{in("handlers", "Handlers.scheduled", skip("Scheduled"))},
 		intake,
 	},
 	{
@@ -143,7 +143,7 @@ var intakes = []mutant{
 	},
 	{
 		"I6", "a move that is delivered again moves what came after it",
-		[]change{in("handlers", "Handlers.applyOnce", swap("sameMessage(&a.message, &m)", "false"))},
+		[]change{in("handlers", "Handlers.applyAndNote", swap("sameMessage(&a.message, &m)", "false"))},
 		moved,
 	},
 }
