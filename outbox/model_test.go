@@ -83,11 +83,12 @@ func (t *table) failing(op string) error {
 		t.called = make(map[string]int)
 	}
 	t.called[op]++
+	fail := t.fail
 	t.mu.Unlock()
-	if t.fail == nil {
+	if fail == nil {
 		return nil
 	}
-	return t.fail(op)
+	return fail(op)
 }
 
 func (t *table) Head(_ context.Context, after int64, limit int) ([]outbox.Row, error) {

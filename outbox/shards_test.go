@@ -333,12 +333,14 @@ func TestStatusSaysWhatFailsInAnAbandonedShard(t *testing.T) {
 			t.Errorf("after eleven minutes: %+v, and %d of the tenant", got, i.Failing("acme"))
 		}
 		unmoved := errors.New("no right to change the table")
+		b.shards[1].mu.Lock()
 		b.shards[1].fail = func(op string) error {
 			if op == "defer" {
 				return unmoved
 			}
 			return nil
 		}
+		b.shards[1].mu.Unlock()
 		time.Sleep(time.Minute)
 		if got := i.Status(); !errors.Is(got.Unmoved, unmoved) {
 			t.Errorf("when its rows can't be deferred: %+v", got)
