@@ -76,16 +76,20 @@ func (c *Changer) DiscardParked(ctx context.Context, seqs ...int64) (discarded i
 // ForgetParked deletes the parked events of a tenant that were appended until a time, or all if
 // that is zero, in as many transactions of a limited number of rows as that takes.
 func (c *Changer) ForgetParked(ctx context.Context, tenant timer.TenantID, until time.Time, limit int) error {
-	return inSteps(limit, func() (int, error) {
+	return InSteps(limit, func() (int, error) {
 		return c.Change(ctx, "forget a tenant", c.SQL.ForgetParked, string(tenant), until, limit)
 	})
 }
 
-// inSteps calls a function that deletes up to limit rows until it deletes fewer.
-func inSteps(limit int, remove func() (int, error)) error {
-	for deleted := limit; deleted == limit; {
+// HastenRows is the most rows that one transaction makes due: a million take longer than a
+// statement of PostgreSQL may, and on SQLite no other transaction writes meanwhile.
+const HastenRows = 2000
+
+// InSteps calls a function that changes up to limit rows until it changes fewer.
+func InSteps(limit int, step func() (changed int, err error)) error {
+	for changed := limit; changed == limit; {
 		var err error
-		if deleted, err = remove(); err != nil {
+		if changed, err = step(); err != nil {
 			return err
 		}
 	}

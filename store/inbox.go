@@ -104,14 +104,11 @@ func divide(shares []InboxShare, limit int64) []InboxShare {
 	return shares
 }
 
-// hastenRows is the most messages that one transaction makes due.
-const hastenRows = 2000
-
 // HastenInbox makes messages due at a time that would be later than another one, in as many
 // transactions as that takes.
 func (i *Inbox) HastenInbox(ctx context.Context, due, later time.Time) error {
-	return inSteps(hastenRows, func() (int, error) {
-		return i.Change(ctx, "hasten messages of the inbox", i.SQL.Hasten, timer.RoundDown(due), timer.RoundUp(later), int64(hastenRows))
+	return InSteps(HastenRows, func() (int, error) {
+		return i.Change(ctx, "hasten messages of the inbox", i.SQL.Hasten, timer.RoundDown(due), timer.RoundUp(later), int64(HastenRows))
 	})
 }
 
@@ -173,7 +170,7 @@ func (i *Inbox) ForgetInbox(ctx context.Context, tenant timer.TenantID, before t
 // ForgetAll deletes the messages of a tenant that arrived before a time, or all if that is zero, in as many transactions of a limited number of
 // rows as that takes.
 func (i *Inbox) ForgetAll(ctx context.Context, tenant timer.TenantID, before time.Time, limit int) error {
-	return inSteps(limit, func() (int, error) { return i.ForgetInbox(ctx, tenant, before, limit) })
+	return InSteps(limit, func() (int, error) { return i.ForgetInbox(ctx, tenant, before, limit) })
 }
 
 // PurgeApplied deletes selections that were applied. It looks for them without a transaction

@@ -135,19 +135,11 @@ func (s shard) Claim(ctx context.Context, prefix string, limit int) (claimed int
 	return claimed, nil
 }
 
-// hastenRows is the most rows that one transaction makes due: a million take longer than a
-// statement may.
-const hastenRows = 2000
-
 // Hasten makes all deferred rows of the shard due now.
 func (s shard) Hasten(ctx context.Context, now time.Time) error {
-	for changed := hastenRows; changed == hastenRows; {
-		var err error
-		if changed, err = s.store.change(ctx, "hasten events", sqlHasten, s.number, timer.RoundDown(now), int64(hastenRows)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return store.InSteps(store.HastenRows, func() (int, error) {
+		return s.store.change(ctx, "hasten events", sqlHasten, s.number, timer.RoundDown(now), int64(store.HastenRows))
+	})
 }
 
 // Park moves a row out of the shard.

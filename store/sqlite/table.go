@@ -88,18 +88,11 @@ func (s *Store) Claim(ctx context.Context, prefix string, limit int) (claimed in
 	})
 }
 
-// hastenRows is the most rows that one transaction makes due, while which no other writes.
-const hastenRows = 2000
-
 // Hasten makes all deferred rows due now.
 func (s *Store) Hasten(ctx context.Context, now time.Time) error {
-	for changed := hastenRows; changed == hastenRows; {
-		var err error
-		if changed, err = s.change(ctx, "hasten events", sqlHasten, now, hastenRows); err != nil {
-			return err
-		}
-	}
-	return nil
+	return store.InSteps(store.HastenRows, func() (int, error) {
+		return s.change(ctx, "hasten events", sqlHasten, now, store.HastenRows)
+	})
 }
 
 // Park moves a row out of the outbox.
