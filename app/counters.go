@@ -207,9 +207,9 @@ func (c *Counters) published(at time.Time, events []*message.Message) {
 	defer c.mu.Unlock()
 	c.forwarded += int64(len(events))
 	for _, e := range events {
-		due, ok := envelope.DueAt(e.UUID)
+		due, counts := outbox.DueAt(e)
 		tenant := timer.TenantID(e.Metadata.Get(envelope.HeaderTenantID))
-		if _, own := held[tenant]; own || !ok || e.Metadata.Get(envelope.HeaderType) == envelope.TypeTimerExpired || outbox.WasSnoozed(e) {
+		if _, own := held[tenant]; own || !counts {
 			continue
 		}
 		by := max(at.Sub(due), 0)

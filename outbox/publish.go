@@ -148,9 +148,12 @@ func IsReceipt(m *message.Message) bool {
 // snoozedKey marks the context of a message.
 type snoozedKey struct{}
 
-// WasSnoozed reports whether a message that was published is an event that its handler had wanted
-// later: it is not late.
-func WasSnoozed(m *message.Message) bool { return m.Context().Value(snoozedKey{}) != nil }
+// DueAt returns when an event that was published was due, and whether its lateness counts. That of
+// other messages does not, of timers that expired, and of events that their handler had wanted later.
+func DueAt(m *message.Message) (due time.Time, counts bool) {
+	due, counts = envelope.DueAt(m.UUID)
+	return due, counts && m.Metadata.Get(envelope.HeaderType) != envelope.TypeTimerExpired && m.Context().Value(snoozedKey{}) == nil
+}
 
 // note adds the result of a row to an outcome. It is the result of a handler if that is given,
 // and of a publish if not.

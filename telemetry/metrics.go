@@ -106,8 +106,8 @@ func (m *instruments) hooks() app.Hooks {
 		Published: func(at time.Time, events []*message.Message) {
 			held := m.held()
 			for _, e := range events {
-				due, ok := envelope.DueAt(e.UUID)
-				if _, own := held[timer.TenantID(e.Metadata.Get(envelope.HeaderTenantID))]; ok && !own && e.Metadata.Get(envelope.HeaderType) != envelope.TypeTimerExpired && !outbox.WasSnoozed(e) {
+				due, counts := outbox.DueAt(e)
+				if _, own := held[timer.TenantID(e.Metadata.Get(envelope.HeaderTenantID))]; counts && !own {
 					m.late(m.published, at.Sub(due))
 				}
 			}
