@@ -45,7 +45,7 @@ const (
 	knownShare = 20
 
 	// commitTime is how long the transaction of a note may take. Notes that are not older are read
-	// each time, with those that commit behind them.
+	// each time, with any that commit behind them.
 	commitTime = time.Second
 
 	// These are the ages of selections that came from no log: the broker does not deliver them
@@ -94,15 +94,12 @@ func (s *selections) of(ctx context.Context, tenant timer.TenantID) ([]appliedSe
 	settled, old := 0, true // notes that are remembered
 	known.applied = slices.Grow(slices.Clip(known.applied), len(rows))
 	for _, m := range rows {
-		if old = old && now.Sub(m.ArrivedAt) > commitTime; old && !isKnown {
-			known.last = m.Seq
-		}
 		decoded, _ := envelope.DecodeWith(m.Body, func(string) string { return "" }) // which applyOnce has encoded
 		if c, ok := timer.SelectionOf(decoded.Payload); ok {
 			known.applied = append(known.applied, appliedSelection{c, m})
 		}
-		if old {
-			settled = len(known.applied)
+		if old = old && now.Sub(m.ArrivedAt) > commitTime; old {
+			known.last, settled = m.Seq, len(known.applied)
 		}
 	}
 	if isKnown {
