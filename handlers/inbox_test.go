@@ -57,25 +57,32 @@ func TestAMessageWaitsAsItCame(t *testing.T) {
 	})
 }
 
+// selectedBehindCommit delivers four orders, of which order-3 waits for the quota. Another instance
+// has applied and noted a selection between the question for such selections and the commit of order-3.
+func selectedBehindCommit(t *testing.T, d *harness, selection timer.SelectionCommand) {
+	t.Helper()
+	d.ticks = true
+	d.apply = func(applied any) error {
+		if s, ok := applied.(timer.ScheduleTimer); ok && s.ServiceCallID == "order-3" && s.Version == command.Version {
+			return d.inbox.PutInbox(t.Context(), handlers.Applied(selection, noon.Add(time.Minute)))
+		}
+		return nil
+	}
+	d.run(t, routing)
+	for i := range 4 {
+		d.deliver(order("acme", i))
+	}
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+}
+
 // TestACommandThatWaitedIsCanceledBehindItsCommit by a selection that another instance has
 // applied, and noted between the question for such selections and the commit.
 func TestACommandThatWaitedIsCanceledBehindItsCommit(t *testing.T) {
 	underQuota(t, rate2, func(t *testing.T, d *harness) {
-		d.ticks = true
 		c := timer.CancelTimers{TenantID: "acme", Version: command.Version, Of: timer.Selection{Prefix: "order-"}}
 		c.TimestampMS++
-		d.apply = func(applied any) error {
-			if s, ok := applied.(timer.ScheduleTimer); ok && s.ServiceCallID == "order-3" {
-				return d.inbox.PutInbox(t.Context(), handlers.Applied(c.Command(), noon.Add(time.Minute)))
-			}
-			return nil
-		}
-		d.run(t, routing)
-		for i := range 4 {
-			d.deliver(order("acme", i))
-		}
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		selectedBehindCommit(t, d, c.Command())
 		want := timer.CancelTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "order-3"}, Version: c.Version}
 		if len(d.applied) != 5 || d.applied[4] != any(want) || d.waits(t, "acme").overQuota != 0 {
 			t.Errorf("applied %+v, want at last %+v", d.applied, want)
@@ -114,21 +121,9 @@ func TestACommandThatWaitedIsScheduledAsItWasMoved(t *testing.T) {
 // applied and noted it between the question for such selections and the commit.
 func TestAMoveBehindTheCommitWakesThePoller(t *testing.T) {
 	underQuota(t, rate2, func(t *testing.T, d *harness) {
-		d.ticks = true
 		m := timer.RescheduleTimers{TenantID: "acme", Version: command.Version, Of: timer.Selection{Prefix: "order-"}, DueAt: command.DueAt.Add(-time.Minute)}
 		m.TimestampMS++
-		d.apply = func(applied any) error {
-			if s, ok := applied.(timer.ScheduleTimer); ok && s.ServiceCallID == "order-3" && s.Version == command.Version {
-				return d.inbox.PutInbox(t.Context(), handlers.Applied(m.Command(), noon.Add(time.Minute)))
-			}
-			return nil
-		}
-		d.run(t, routing)
-		for i := range 4 {
-			d.deliver(order("acme", i))
-		}
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		selectedBehindCommit(t, d, m.Command())
 		if last := d.wakes[len(d.wakes)-1]; !last.Equal(m.DueAt) {
 			t.Errorf("the poller was told %v, want %v at last", d.wakes, m.DueAt)
 		}
