@@ -49,6 +49,15 @@ func TestMiddlewareThatFailsHoldsUpNoStart(t *testing.T) {
 	}
 }
 
+// waitsForAQuota schedules two timers of a tenant that may have one. The second waits, due in an hour.
+func waitsForAQuota(b *server, second string) {
+	due := time.Now().Add(time.Hour)
+	for _, call := range []string{"first", second} {
+		b.schedule(call, due)
+		b.rest()
+	}
+}
+
 // TestASelectionThatWaitedIsNoted has a cancellation by a prefix wait in the inbox, since its handling
 // failed, behind a schedule that waits for a quota and that it cancels.
 func TestASelectionThatWaitedIsNoted(t *testing.T) {
@@ -64,11 +73,7 @@ func TestASelectionThatWaitedIsNoted(t *testing.T) {
 		}
 		opt := app.Options{Quotas: limiter(b.bench, "acme", quota.Limits{Live: 1}), Middleware: []message.HandlerMiddleware{fails}}
 		stop := b.on(mine, opt)
-		due := time.Now().Add(time.Hour)
-		b.schedule("first", due)
-		b.rest()
-		b.schedule("order-1", due)
-		b.rest()
+		waitsForAQuota(b, "order-1")
 		broken.Store(true)
 		b.cancelMany(timer.Selection{Prefix: "order-"})
 		b.wait(time.Minute)
@@ -93,11 +98,7 @@ func TestASelectionThatAStartReadsIsNoted(t *testing.T) {
 		}
 		opt := app.Options{Quotas: limiter(b.bench, "acme", quota.Limits{Live: 1}), Middleware: []message.HandlerMiddleware{opens}}
 		stop := b.on(mine, opt)
-		due := time.Now().Add(time.Hour)
-		b.schedule("first", due)
-		b.rest()
-		b.schedule("order-1", due)
-		b.rest()
+		waitsForAQuota(b, "order-1")
 		stop()
 		c := timer.CancelTimers{TenantID: "acme", Version: b.version(), Of: timer.Selection{Prefix: "order-"}}
 		b.publish("acme", c.CommandID, append([]byte("sealed"), envelope.CancelMany(c)...))
