@@ -216,7 +216,7 @@ func quotasOf(ctx context.Context, timers timer.Reader, inbox inboxCounter, limi
 	}
 	for _, t := range tenants {
 		counts, err := timers.Stats(ctx, t)
-		waiting := (*Waiting)(nil)
+		var waiting *Waiting
 		if err == nil {
 			waiting, err = waitingOf(ctx, inbox, t)
 		}

@@ -134,7 +134,7 @@ func (c *commandReplay) apply(ctx context.Context, batch []broker.Stored) (lost 
 		if err != nil {
 			return lost, err
 		}
-		applied := handlers.Applied(command, stored.At) // before what is applied later, which it must not select at the next start
+		applied := handlers.Applied(command, stored.At) // before later commands are applied, whose timers it must not select at the next start
 		applied.Log, applied.Number, applied.Topic, applied.Position = original.Log, original.Number, original.Topic, original.Position
 		if err := c.inbox.PutInbox(ctx, applied); err != nil {
 			return lost, err

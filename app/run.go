@@ -35,9 +35,11 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	died := make(chan struct{}, 9) // one for each part
 	run := func() error {
-		if err := a.store.Prepare(ctx); ctx.Err() != nil {
+		err := a.store.Prepare(ctx)
+		if ctx.Err() != nil {
 			return nil
-		} else if err != nil {
+		}
+		if err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
 		leave, err := a.enter(ctx)

@@ -33,7 +33,7 @@ type Timers struct {
 
 	app       *App
 	commands  timer.Commands // with group commit
-	unbatched timer.Commands // without, for those that meet the lock of another transaction
+	unbatched timer.Commands // without, for a call that meets the lock of another transaction
 	versions  client.Versions
 	open      sync.Map // by transaction of Tx: its *booked
 }

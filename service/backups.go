@@ -156,8 +156,8 @@ func remove(paths []string) (err error) {
 // readTimeout is how long the folder may take to say which copies there are.
 const readTimeout = 100 * time.Millisecond
 
-// read reads which copy is the newest. A folder on a network may hang: then health and metrics go on
-// with what was read before, and the copy gets older.
+// read reads which copy is the newest. A folder on a network may hang: then health and metrics use
+// the last answer, and the copy gets older.
 func (b *Backups) read() {
 	select {
 	case b.reading <- struct{}{}:

@@ -128,7 +128,7 @@ func (j *hostTransaction) within(ctx context.Context, doing string, fn func(t *t
 	if err := ctx.Err(); err != nil {
 		return inTransaction(doing, err)
 	}
-	if err := j.store.readyBeside(ctx); err != nil {
+	if err := j.store.readyInTransaction(ctx); err != nil {
 		return classify(doing, err)
 	}
 	t := &transaction{store: j.store, send: j.send}
@@ -160,7 +160,7 @@ func (j *hostTransaction) apply(ctx context.Context, a *store.Application) ([]ti
 	if err := ctx.Err(); err != nil {
 		return nil, inTransaction(a.Doing, err)
 	}
-	if err := j.store.readyBeside(ctx); err != nil {
+	if err := j.store.readyInTransaction(ctx); err != nil {
 		return nil, classify(a.Doing, err)
 	}
 	return a.Apply(func(first, end int) error {

@@ -55,9 +55,9 @@ func (s *Store) ready(ctx context.Context) error {
 // firstCheck is how long a call in a transaction waits for the first check of the database.
 const firstCheck = 5 * time.Second
 
-// readyBeside is ready for a call in a transaction of the host program. If such transactions have
+// readyInTransaction is ready for a call in a transaction of the host program. If such transactions have
 // all connections of the handle, the check would wait for them, and they for it.
-func (s *Store) readyBeside(ctx context.Context) error {
+func (s *Store) readyInTransaction(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, firstCheck)
 	defer cancel()
 	err := s.ready(limited)

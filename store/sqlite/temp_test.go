@@ -20,7 +20,7 @@ func TestNoQuestionNeedsATemporaryFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for name, db := range map[string]*sql.DB{"writes": s.db, "reads": s.reads, "reads beside a service": r.reads} {
+	for name, db := range map[string]*sql.DB{"writes": s.db, "reads": s.reads, "reads next to a service": r.reads} {
 		var store int
 		if err := db.QueryRowContext(t.Context(), "PRAGMA temp_store").Scan(&store); err != nil || store != 2 {
 			t.Errorf("the one that %s: temp_store is %d, %v, want 2, which is memory", name, store, err)

@@ -67,7 +67,7 @@ func open(ctx context.Context, opt Options, fill ...load) (s *system, err error)
 		}
 	}
 	settings := []string{"TIMER_BROKER=" + opt.Broker.Setting(), "TIMER_DURABILITY=" + string(config.Strict), "TIMER_NATS_PORT=0"}
-	near := []string{s.store.setting()} // what is where, as those see it who are near to it
+	near := []string{s.store.setting()} // addresses of the servers themselves, for the client
 	if !opt.Embedded {
 		var url string
 		if url = opt.Kafka; url != "" {
