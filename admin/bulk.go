@@ -7,16 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/event-service-agent/timer-service/broker/deadletter"
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 const (
 	shownRefused = 100 // dead letters that an answer names
-	maxAgain     = 200 // dead letters that are read after a replay
 	parkedBatch  = 200 // events that are changed at once, so that timers get their turn
 )
 
@@ -67,37 +64,6 @@ func (a *actions) removeSelected(ctx context.Context, how removal, s selection) 
 		err = errMore
 	}
 	return strings.Join(append([]string{how.did(sum)}, refused...), "\n"), err
-}
-
-// These bound how long a page waits for commands that were replayed to be refused again.
-const (
-	againPolls    = 3
-	againInterval = 400 * time.Millisecond
-)
-
-// refusedAgain says how many commands of a tenant, or of all, became dead letters again since a
-// replay began, and why. It returns "" if there are none, or if that is not known.
-func (a *actions) refusedAgain(ctx context.Context, tenant timer.TenantID, began time.Time) string {
-	again, why := 0, timer.Reason("")
-	for range againPolls {
-		if !pause.For(ctx, againInterval) {
-			break
-		}
-		found, _, err := a.deadLetters(ctx, deadletter.Filter{Tenant: tenant, Since: began.Truncate(time.Millisecond)}, "", maxAgain)
-		again = 0
-		for _, m := range found {
-			if m.Replays > 0 {
-				again, why = again+1, m.Reason
-			}
-		}
-		if err != nil || again > 0 {
-			break
-		}
-	}
-	if again == 0 {
-		return ""
-	}
-	return "\nRefused again: " + count(int64(again), "command") + ", the last one as " + string(why) + ". The new dead letters are listed."
 }
 
 // countLetters counts the selected dead letters for people.

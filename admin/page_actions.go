@@ -60,7 +60,7 @@ var deeds = map[string]deed{
 	"postpone-correlated": byCorrelation.deed(postponeMany),
 	"replay": lettersDeed(replay, deed{
 		Title: "Replay dead letters", Button: "Replay the selection",
-		Means: "The original commands go to the broker once more, and their dead letters are removed. A command that fails again becomes a new dead letter; the answer says so if that is within a second.",
+		Means: "The original commands go to the broker once more, and their dead letters are removed. A command that fails again becomes a new dead letter.",
 	}),
 	"discard": lettersDeed(discard, deed{
 		Title: "Discard dead letters", Button: "Discard the selection", Danger: true,
@@ -140,12 +140,7 @@ func bulkDeed(d deed, found, do func(*actions, context.Context, selection) (stri
 func lettersDeed(how removal, d deed) deed {
 	d.Back = "/dead-letters"
 	return bulkDeed(d, (*actions).countLetters, func(a *actions, ctx context.Context, s selection) (string, error) {
-		began := a.now()
-		text, err := a.removeSelected(ctx, how, s)
-		if how.Verb == replay.Verb && (err == nil || errors.Is(err, errMore)) {
-			text += a.refusedAgain(ctx, s.Tenant, began)
-		}
-		return text, err
+		return a.removeSelected(ctx, how, s)
 	})
 }
 

@@ -349,19 +349,6 @@ func TestNavigationCountsWhatWaitsForAPerson(t *testing.T) {
 	}
 }
 
-// TestReplayThatIsRefusedAgainSaysSo has a service that refuses the command once more.
-func TestReplayThatIsRefusedAgainSaysSo(t *testing.T) {
-	t.Parallel()
-	b := channel(t)
-	s, _ := operated(t, func(o *admin.Options) { o.Broker = b })
-	refuse(t, b, "acme", "letter-1", "bad_field", "{}", 0)
-	refuseAt(t, b, "2100-01-01T00:00:00.000Z", "acme", "letter-2", "bad_field", "{}", 1)
-	_, body := submit(s, "/do/replay", url.Values{"filter": {"tenant=acme&id=letter-1"}}, with("full")...)
-	if !strings.Contains(body, "Refused again: 1 command, the last one as bad_field.") {
-		t.Errorf("%s", body)
-	}
-}
-
 // TestPagesKeepTheirForm of dead letters, and of parked events, which bulk actions read, too.
 func TestPagesKeepTheirForm(t *testing.T) {
 	t.Parallel()
