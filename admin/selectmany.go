@@ -216,6 +216,8 @@ func describe(of timer.Selection) string {
 		return of.Prefix + "*"
 	case of.CorrelationID != "":
 		return "correlation " + of.CorrelationID
+	case len(of.Calls) == 1:
+		return string(of.Calls[0])
 	}
 	return count(int64(len(of.Calls)), "service call")
 }

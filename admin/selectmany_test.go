@@ -3,6 +3,7 @@ package admin_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"runtime"
 	"slices"
 	"strings"
@@ -153,5 +154,17 @@ func TestReschedulesManyTimers(t *testing.T) {
 		if code, body, _ := ask(t, s, http.MethodPost, path+query); code != 422 || !strings.Contains(strings.ToLower(body["detail"].(string)+errorsIn(body)), detail) {
 			t.Errorf("%s: %d %v, want %s", query, code, body, detail)
 		}
+	}
+}
+
+// TestAuditNamesTheTimer that one person has moved, and not only how many there were.
+func TestAuditNamesTheTimer(t *testing.T) {
+	t.Parallel()
+	s, _ := operated(t, nil)
+	if code, text := submit(s, "/do/fire", url.Values{"tenant": {"acme"}, "call": {"order-3"}}, with("full")...); code != 200 {
+		t.Fatal(code, text)
+	}
+	if _, text := get(s, "/v1/audit", with("full")...); !strings.Contains(text, `"target":"acme order-3 to `) {
+		t.Error(text)
 	}
 }
