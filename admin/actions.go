@@ -235,39 +235,6 @@ func brokerProblem(err error) error {
 	return huma.Error503ServiceUnavailable("the broker did not answer, but it may have the command: see /readyz?verbose, and try again")
 }
 
-// cancel publishes a CancelTimer for a person, and returns its id. It publishes nothing if
-// the timer has fired or does not exist, because the command would have no effect or leave a
-// tombstone.
-func (a *actions) cancel(ctx context.Context, key timer.Key) (commandID string, err error) {
-	if err := key.Validate(); err != nil {
-		return "", err
-	}
-	err = a.do(ctx, "cancel timer", key.TenantID, key.String(), func() (string, error) {
-		s, err := a.newCancel(ctx, key, "", timer.Trace{})
-		switch {
-		case err != nil:
-			return "", err
-		case s.before.State == "":
-			return "", huma.Error404NotFound("there is no such timer")
-		}
-		commandID = s.ID
-		return "command " + commandID, a.send(ctx, s)
-	})
-	return commandID, err
-}
-
-// newCancel returns a CancelTimer to be sent.
-func (a *actions) newCancel(ctx context.Context, key timer.Key, correlationID string, trace timer.Trace) (s pendingCommand, err error) {
-	c := timer.CancelTimer{Key: key, CorrelationID: correlationID, Trace: trace}
-	if s.before, c.Version, err = a.latest(ctx, key); err != nil {
-		return s, err
-	}
-	s.Command = Command{ID: c.CommandID, TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, TimestampMS: c.TimestampMS, CorrelationID: c.CorrelationID}
-	s.done, s.outcome = timer.DidCancel.String(), timer.Entry.CancelOutcome
-	s.message, err = client.Marshaler{}.Marshal(c)
-	return s, err
-}
-
 // noDeadLetter says that there is no dead letter with an id.
 func noDeadLetter(id string) error {
 	return huma.Error404NotFound("there is no such dead letter: " + timer.Quote(id))

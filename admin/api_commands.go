@@ -114,12 +114,20 @@ func (a *api) schedule(ctx context.Context, in *scheduleInput) (*commandOutput, 
 }
 
 func (a *api) cancel(ctx context.Context, in *cancelInput) (*commandOutput, error) {
-	s, err := a.actions.newCancel(ctx, in.key(), in.CorrelationID, in.trace())
+	before, version, err := a.actions.latest(ctx, in.key())
 	if err != nil {
 		return nil, err
 	}
-	if s.before.State != "" {
-		s.Before = new(DataQuery{}.show(s.before))
+	c := timer.CancelTimer{Key: in.key(), Version: version, CorrelationID: in.CorrelationID, Trace: in.trace()}
+	s := pendingCommand{
+		Command: Command{ID: c.CommandID, TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, TimestampMS: c.TimestampMS, CorrelationID: c.CorrelationID},
+		before:  before, done: timer.DidCancel.String(), outcome: timer.Entry.CancelOutcome,
+	}
+	if s.message, err = (client.Marshaler{}).Marshal(c); err != nil {
+		return nil, err
+	}
+	if before.State != "" {
+		s.Before = new(DataQuery{}.show(before))
 	}
 	return a.publish(ctx, s, in.Wait)
 }

@@ -42,14 +42,7 @@ type deed struct {
 type deedFunc = func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (did string, err error)
 
 var deeds = map[string]deed{
-	"cancel": {
-		Title: "Cancel a timer", Button: "Cancel this timer", Danger: true, Of: "call", Label: "Service call", OfTenant: true, Back: "/timer",
-		Means: "A command cancels it. The timer does not fire, unless it has fired before the command is handled. A newer command can schedule it again.",
-		do: func(ctx context.Context, a *actions, tenant timer.TenantID, call string) (string, error) {
-			id, err := a.cancel(ctx, timer.Key{TenantID: tenant, ServiceCallID: timer.ServiceCallID(call)})
-			return "The command " + id + " to cancel it was sent. The timer shows it as soon as the service has handled it.", err
-		},
-	},
+	"cancel":              byCall.deed(cancelMany),
 	"cancel-prefix":       byPrefix.deed(cancelMany),
 	"cancel-correlated":   byCorrelation.deed(cancelMany),
 	"fire":                byCall.deed(fireMany),
@@ -205,8 +198,8 @@ type manyDeed struct {
 
 var (
 	cancelMany = manyDeed{deed{
-		Title: "Cancel many timers", Button: "Cancel these timers", Danger: true,
-		Means: "A command cancels them. None of the timers fires that wait when it is handled. Newer commands can schedule them again.",
+		Title: "Cancel timers", Button: "Cancel them", Danger: true,
+		Means: "A command cancels all that wait when it is handled: they do not fire. Newer commands can schedule them again.",
 	}, "cancel", func(time.Time, string) (timer.Move, error) { return timer.Move{}, nil }}
 	fireMany = manyDeed{deed{
 		Title: "Fire now", Button: "Fire now", Danger: true,

@@ -77,7 +77,7 @@ var shown = map[string]string{
 	"/parked":                              "too large",
 	"/nodes":                               "this one",
 	"/audit":                               "What people changed",
-	"/do/cancel?tenant=acme&call=order-01": "Cancel this timer",
+	"/do/cancel?tenant=acme&call=order-01": "1 timer to cancel: order-01",
 	"/do/cancel-prefix?tenant=acme&prefix=order-0": "10 timers to cancel",
 	"/do/fire-prefix?tenant=acme&prefix=order-0":   "10 timers to fire now",
 	"/do/postpone?tenant=acme&call=order-01":       "By how much",
