@@ -12,7 +12,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
@@ -22,29 +21,22 @@ import (
 
 const publishTimeout = 5 * time.Second
 
-// Actions are all changes that people make, by the API and on pages. Each checks the access
-// of the request and writes to the audit log. An error is a [huma.StatusError] or one that
-// [explain] knows; its text is for people.
+// Actions are what the API and the pages have in common: the questions that both ask, and all
+// changes that people make. Each change checks the access of the request and writes to the audit
+// log. An error is a [huma.StatusError] or one that [explain] knows; its text is for people.
 type actions struct {
-	timers   timer.Reader
-	broker   broker.Broker                                 // nil: no broker, and requests that need one are refused
-	apply    func(context.Context, *message.Message) error // applies commands in place of the broker; nil: they need one
-	operator timer.Operator                                // nil: requests that need it are refused
-	service  Service                                       // nil: requests that need it are refused
-	clock    *app.TestClock                                // nil: the time is real
-	maxAhead time.Duration                                 // how far ahead of the clock a command may be
+	Options
 	audit    *audit
 	log      *slog.Logger
-	failed   func(error)   // called with errors that an answer hides; may be nil
-	stopping chan struct{} // closed when the server stops; nil: it never stops
+	stopping chan struct{} // closed when the server stops
 	visits   shares        // requests that read dead letters: each reads all of a tenant
 	streams  shares        // connections that listen
 }
 
 func newActions(log *slog.Logger, opt Options) *actions {
+	opt.MaxClockAhead = option.Positive(opt.MaxClockAhead, 24*time.Hour)
 	return &actions{
-		timers: opt.Timers, broker: opt.Broker, apply: opt.Apply, operator: opt.Operator, service: opt.Service, clock: opt.Clock, maxAhead: option.Positive(opt.MaxClockAhead, 24*time.Hour),
-		audit: &audit{log: log}, log: log, failed: opt.Failed,
+		Options: opt, audit: &audit{log: log}, log: log, stopping: make(chan struct{}),
 		visits:  shares{most: 8, mostOfTenant: 1, full: errAllVisit, fullOfTenant: errTenantVisits},
 		streams: shares{most: 50, mostOfTenant: 10, full: errAllListen, fullOfTenant: errTenantListens},
 	}
@@ -122,7 +114,7 @@ func (a *actions) latest(ctx context.Context, key timer.Key) (timer.Entry, timer
 	defer cancel()
 	now := time.Now()
 	v := client.NewVersion(now)
-	e, err := a.timers.Get(ctx, key)
+	e, err := a.Timers.Get(ctx, key)
 	if errors.Is(err, timer.ErrNotFound) {
 		return timer.Entry{}, v, nil
 	}
@@ -135,7 +127,7 @@ func (a *actions) latest(ctx context.Context, key timer.Key) (timer.Entry, timer
 // after returns a time for a command that is newer than the newest command of some timers. If
 // the service would not accept that time, the error says so.
 func (a *actions) after(now time.Time, ms, newest int64, of string) (int64, error) {
-	if ms = max(ms, newest+1); ms > now.Add(a.maxAhead).UnixMilli() {
+	if ms = max(ms, newest+1); ms > now.Add(a.MaxClockAhead).UnixMilli() {
 		return ms, conflict(http.StatusConflict, timer.WasStale.String(), "the newest command of "+of+" is of "+stamp(time.UnixMilli(newest))+
 			", which is further ahead of the clock than max_clock_ahead: no command can replace it before")
 	}
@@ -167,25 +159,25 @@ func (a *actions) publish(ctx context.Context, timeout time.Duration, commands .
 	defer cancel()
 	results, problem := make([]error, len(commands)), brokerProblem
 	switch {
-	case a.broker != nil:
+	case a.Broker != nil:
 		var messages []broker.Message
 		var of []int // their places in commands
 		for i, m := range commands {
-			if a.service != nil {
-				results[i] = a.service.Validate(m)
+			if a.Service != nil {
+				results[i] = a.Service.Validate(m)
 			}
 			if results[i] == nil {
-				messages = append(messages, broker.Message{Topic: a.broker.Routing().CommandsOf(timer.TenantID(m.Metadata.Get(envelope.HeaderTenantID))), Message: m})
+				messages = append(messages, broker.Message{Topic: a.Broker.Routing().CommandsOf(timer.TenantID(m.Metadata.Get(envelope.HeaderTenantID))), Message: m})
 				of = append(of, i)
 			}
 		}
-		for i, err := range a.broker.Publisher().Publish(ctx, messages...) {
+		for i, err := range a.Broker.Publisher().Publish(ctx, messages...) {
 			results[of[i]] = err
 		}
-	case a.apply != nil:
+	case a.Apply != nil:
 		problem = applyProblem
 		for i, m := range commands {
-			results[i] = a.apply(ctx, m)
+			results[i] = a.Apply(ctx, m)
 		}
 	default:
 		return broker.All(len(commands), errNoBroker)

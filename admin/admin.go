@@ -91,9 +91,8 @@ type Server struct {
 	sessions sessions
 	actions  *actions
 	routes   *routes
-	api      *api          // nil if there are no timers to serve
-	stopping chan struct{} // closed when the server stops
-	address  string        // URL of the listener
+	api      *api   // nil if there are no timers to serve
+	address  string // URL of the listener
 	sockets  []net.Listener
 
 	connections *connections
@@ -103,8 +102,7 @@ type Server struct {
 // New returns a Server. It starts nothing: call [Server.Listen] and [Server.Run], or use it
 // as a handler.
 func New(log *slog.Logger, opt Options) *Server {
-	s := &Server{opt: opt, log: log, tokens: newTokens(opt.Token), sessions: newSessions(opt.Token), actions: newActions(log, opt), routes: newRoutes(), stopping: make(chan struct{})}
-	s.actions.stopping = s.stopping
+	s := &Server{opt: opt, log: log, tokens: newTokens(opt.Token), sessions: newSessions(opt.Token), actions: newActions(log, opt), routes: newRoutes()}
 	s.connections = &connections{most: option.Positive(opt.Connections, defaultConnections), open: make(map[net.Conn]*connection)}
 	s.refused = digest.New(func(attrs ...any) {
 		log.Warn("there are too many connections over HTTP: those that have shown no token end first", attrs...)
@@ -127,10 +125,10 @@ func New(log *slog.Logger, opt Options) *Server {
 		s.routes.handle("GET /metrics", metricsToken, opt.Metrics.ServeHTTP)
 	}
 	if opt.Timers != nil {
-		s.api = newAPI(log, opt, s.actions, s.routes)
+		s.api = newAPI(s.actions, s.routes)
 		s.api.describe(s.routes)
 		showDocs(s.routes, opt.Prefix)
-		newPages(log, opt, s.actions).serve(s.routes)
+		newPages(s.actions).serve(s.routes)
 	}
 	cross := http.NewCrossOriginProtection()
 	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -252,7 +250,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("serve HTTP: %w", err)
 	case <-ctx.Done():
 	}
-	close(s.stopping)
+	close(s.actions.stopping)
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if err := server.Shutdown(stopping); err != nil {

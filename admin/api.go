@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -27,17 +25,9 @@ const readTimeout = 2 * time.Second
 
 // An api answers the paths below /v1, in JSON. Errors are problems as in RFC 9457.
 type api struct {
-	timers      timer.Reader
-	unprotected func() timer.Unprotected
-	waiting     func(context.Context, timer.TenantID) ([]timer.InboxCount, error)
-	monitor     *Monitor       // nil if no service is there
-	limits      *quota.Limiter // nil if there are no quotas
-	events      *Events        // nil if there are none
-	broker      broker.Broker
-	actions     *actions
-	log         *slog.Logger
-	routes      *routes
-	huma        huma.API
+	*actions
+	routes *routes
+	huma   huma.API
 }
 
 // strict reads JSON as messages are read: keys have one spelling, and no key is unknown or
@@ -69,12 +59,12 @@ func nameFirst(_ huma.Context, _ string, answer any) (any, error) {
 	return answer, nil
 }
 
-// newAPI returns an api. Clients see prefix in front of its paths.
-func newAPI(log *slog.Logger, opt Options, actions *actions, on *routes) *api {
+// newAPI returns an api. Clients see the prefix in front of its paths.
+func newAPI(actions *actions, on *routes) *api {
 	c := huma.DefaultConfig("Timer service", apiVersion)
 	c.Info.Description = "Reads timers of any tenant, and publishes commands. Every answer that is not 2xx is a problem as of RFC 9457."
-	if opt.Prefix != "" {
-		c.Servers = []*huma.Server{{URL: opt.Prefix}}
+	if actions.Prefix != "" {
+		c.Servers = []*huma.Server{{URL: actions.Prefix}}
 	}
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // this server has its own
 	c.CreateHooks = nil                                   // no $schema in answers
@@ -83,11 +73,7 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, on *routes) *api {
 	c.RejectUnknownQueryParameters = true // a misspelled filter must not match everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
 	c.Security = []map[string][]string{{}, {"token": {}}}
-	a := &api{
-		timers: opt.Timers, unprotected: opt.Unprotected, waiting: opt.Waiting, monitor: opt.Monitor, limits: opt.Quotas, events: opt.Events,
-		broker: opt.Broker, actions: actions, log: log, routes: on,
-	}
-	a.huma = huma.NewAPI(c, humago.NewAdapter(on, ""))
+	a := &api{actions, on, huma.NewAPI(c, humago.NewAdapter(on, ""))}
 	for _, o := range Operations {
 		o.serve(a, o)
 	}
@@ -115,7 +101,7 @@ func (a *api) problem(ctx context.Context, id string, err error) error {
 	if invalid, is := errors.AsType[*timer.InvalidError](err); is {
 		return conflict(http.StatusUnprocessableEntity, string(invalid.Reason), invalid.Detail)
 	}
-	return huma.NewError(a.actions.answer(ctx, id, err))
+	return huma.NewError(a.answer(ctx, id, err))
 }
 
 // answer returns the status and the text with which an error is answered. The text of an
@@ -125,8 +111,8 @@ func (a *actions) answer(ctx context.Context, what string, err error) (code int,
 		return code, text
 	}
 	a.log.WarnContext(ctx, "a request was not answered", "operation", what, "error", err)
-	if a.failed != nil {
-		a.failed(err)
+	if a.Failed != nil {
+		a.Failed(err)
 	}
 	return http.StatusServiceUnavailable, "the database or the broker did not answer: see /readyz?verbose, and try again"
 }

@@ -85,11 +85,11 @@ type (
 )
 
 func (a *api) schedule(ctx context.Context, in *scheduleInput) (*commandOutput, error) {
-	due, expires, err := in.Body.times(a.actions.now())
+	due, expires, err := in.Body.times(a.now())
 	if err != nil {
 		return nil, err
 	}
-	before, version, err := a.actions.latest(ctx, in.key())
+	before, version, err := a.latest(ctx, in.key())
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (a *api) schedule(ctx context.Context, in *scheduleInput) (*commandOutput, 
 }
 
 func (a *api) cancel(ctx context.Context, in *cancelInput) (*commandOutput, error) {
-	before, version, err := a.actions.latest(ctx, in.key())
+	before, version, err := a.latest(ctx, in.key())
 	if err != nil {
 		return nil, err
 	}
@@ -170,19 +170,19 @@ func (a *api) publish(ctx context.Context, s pendingCommand, wait string) (*comm
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var refused <-chan *message.Message
-	if timeout > 0 && a.broker != nil {
-		messages, closeTail, err := a.tail(ctx, a.broker.Routing().DeadLettersOf(s.TenantID))
+	if timeout > 0 && a.Broker != nil {
+		messages, closeTail, err := a.tail(ctx, a.Broker.Routing().DeadLettersOf(s.TenantID))
 		if err != nil {
 			return nil, brokerProblem(err)
 		}
 		defer closeTail()
 		refused = messages
 	}
-	if err := a.actions.send(ctx, s); err != nil {
+	if err := a.send(ctx, s); err != nil {
 		return nil, err
 	}
-	if a.broker == nil { // it was applied, a cancellation with a version of its own
-		if e, err := a.timers.Get(ctx, s.key()); err == nil {
+	if a.Broker == nil { // it was applied, a cancellation with a version of its own
+		if e, err := a.Timers.Get(ctx, s.key()); err == nil {
 			s.ID, s.TimestampMS = e.CommandID, e.TimestampMS
 		}
 		s.Result = s.done
@@ -213,7 +213,7 @@ func (a *api) await(ctx context.Context, s pendingCommand, timeout time.Duration
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		entry, err := a.timers.Get(ctx, s.key())
+		entry, err := a.Timers.Get(ctx, s.key())
 		if err == nil { // an error: it was not handled yet, or the database is busy
 			switch took, err := s.judge(entry); {
 			case err != nil:

@@ -118,7 +118,7 @@ type (
 )
 
 func (a *api) deadLetters(ctx context.Context, in *deadLettersInput) (*reply[DeadLetters], error) {
-	page, next, err := a.actions.deadLetters(ctx, in.selection(a.actions.now()).letters(), in.After, in.Limit)
+	page, next, err := a.actions.deadLetters(ctx, in.selection(a.now()).letters(), in.After, in.Limit)
 	if err == nil && in.ID != "" && len(page) == 0 {
 		err = noDeadLetter(in.ID)
 	}
@@ -135,7 +135,7 @@ func (a *api) discard(ctx context.Context, in *removalInput) (*reply[RemovedDead
 
 // remove removes a page of the selected dead letters, and returns the result of each.
 func (a *api) remove(ctx context.Context, how removal, in *removalInput) (*reply[RemovedDeadLetters], error) {
-	now := a.actions.now()
+	now := a.now()
 	s := in.selection(now)
 	if err := selects(s, in.All); err != nil {
 		return nil, err

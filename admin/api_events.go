@@ -34,17 +34,17 @@ func tuneEvents(a *api, op *huma.Operation) {
 }
 
 func (a *api) listen(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
-	if a.events == nil {
+	if a.Events == nil {
 		return nil, errNoService
 	}
-	end, refused := a.actions.streams.begin(accessOf(ctx).tenant)
+	end, refused := a.streams.begin(accessOf(ctx).tenant)
 	if refused != nil {
 		return nil, refused
 	}
-	l := a.events.listen(in.Tenant, in.Only)
+	l := a.Events.listen(in.Tenant, in.Only)
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer end()
-		defer a.events.remove(l)
+		defer a.Events.remove(l)
 		beat := func() []byte { return serverSent("heartbeat", heartbeatEvent{stamp(time.Now())}) }
 		follow(a, c, l.queue, stream[[]byte]{
 			contentType: eventStream,

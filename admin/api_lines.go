@@ -69,7 +69,7 @@ func (a *api) publishLines(ctx context.Context, in *linesInput) (*linesOutput, e
 		return nil, err
 	}
 	switch {
-	case a.broker == nil && a.actions.apply == nil:
+	case a.Broker == nil && a.Apply == nil:
 		return nil, errNoBroker
 	case len(lines) > MaxCommands+1: // there is an empty one after the last line
 		return nil, timer.Invalid(timer.ReasonTooLarge, "there are more than %d lines", MaxCommands)
@@ -115,7 +115,7 @@ func (a *api) command(ctx context.Context, body []byte) (m *message.Message, id 
 	}
 	m = message.NewMessage(uuid.Must(uuid.NewV7()).String(), body)
 	maps.Copy(m.Metadata, headers)
-	return m, decoded.ID, a.actions.allow(ctx, decoded.TenantID)
+	return m, decoded.ID, a.allow(ctx, decoded.TenantID)
 }
 
 // refuse records why a line was not published: err is an error that [explain] knows.

@@ -72,14 +72,14 @@ func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResp
 	if err != nil {
 		return nil, err
 	}
-	if a.broker == nil {
+	if a.Broker == nil {
 		return nil, errNoBroker
 	}
-	topic, shared, err := topicOf(a.broker.Routing(), in.Kind, tenant)
+	topic, shared, err := topicOf(a.Broker.Routing(), in.Kind, tenant)
 	if err != nil {
 		return nil, err
 	}
-	end, refused := a.actions.streams.begin(accessOf(ctx).tenant)
+	end, refused := a.streams.begin(accessOf(ctx).tenant)
 	if refused != nil {
 		return nil, refused
 	}
@@ -116,7 +116,7 @@ func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResp
 
 // tail returns the messages of a topic from now on, until it is closed.
 func (a *api) tail(ctx context.Context, topic string) (messages <-chan *message.Message, closeTail func(), err error) {
-	t := a.broker.Tail()
+	t := a.Broker.Tail()
 	closeTail = func() { _ = t.Close() } // closing loses no messages
 	if messages, err = t.Subscribe(ctx, topic); err != nil {
 		closeTail()
@@ -157,7 +157,7 @@ func follow[T any](a *api, c huma.Context, from <-chan T, s stream[T]) {
 		select {
 		case <-c.Context().Done():
 			return
-		case <-a.actions.stopping:
+		case <-a.stopping:
 			write(s.end("stopping"))
 			return
 		case one, open := <-from:

@@ -46,10 +46,10 @@ func (a *api) showFiring(pauses timer.Pauses) (f Firing) {
 			f.Tenants = append(f.Tenants, TenantPause{tenant, showPause(pauses[tenant])})
 		}
 	}
-	if a.monitor == nil {
+	if a.Monitor == nil {
 		return f
 	}
-	for _, c := range a.monitor.Checks() {
+	for _, c := range a.Monitor.Checks() {
 		if c.Red {
 			f.NotReady = append(f.NotReady, c.Part+": "+c.Reason)
 		}
@@ -142,7 +142,7 @@ type (
 )
 
 func (a *api) pause(ctx context.Context, in *pauseInput) (*reply[Firing], error) {
-	if err := a.actions.pause(ctx, in.Tenant, in.Until.At(a.actions.now())); err != nil {
+	if err := a.actions.pause(ctx, in.Tenant, in.Until.At(a.now())); err != nil {
 		return nil, err
 	}
 	return a.firingOf(ctx, in.Tenant, " Its pause holds for timers that it schedules")
@@ -158,14 +158,14 @@ func (a *api) resume(ctx context.Context, in *TenantQuery) (*reply[Firing], erro
 // firingOf is firing, with a hint if a tenant was named that has no timers.
 func (a *api) firingOf(ctx context.Context, tenant timer.TenantID, more string) (*reply[Firing], error) {
 	out, err := a.firing(ctx, nil)
-	if counts, _ := a.timers.Stats(ctx, tenant); tenant != "" && counts.Total() == 0 {
+	if counts, _ := a.Timers.Stats(ctx, tenant); tenant != "" && counts.Total() == 0 {
 		out.Body.Hint = "the tenant " + string(tenant) + " has no timers: is that its name?" + more
 	}
 	return out, err
 }
 
 func (a *api) firing(ctx context.Context, _ *struct{}) (*reply[Firing], error) {
-	pauses, err := a.timers.Firing(ctx, a.actions.now())
+	pauses, err := a.Timers.Firing(ctx, a.now())
 	return &reply[Firing]{a.showFiring(pauses)}, err
 }
 
@@ -189,36 +189,36 @@ func (a *api) nodes(ctx context.Context, _ *struct{}) (*reply[Nodes], error) {
 }
 
 func (a *api) auditLog(context.Context, *struct{}) (*reply[Audit], error) {
-	return &reply[Audit]{Audit{all(a.actions.audit.recent(), func(done action) AuditEntry {
+	return &reply[Audit]{Audit{all(a.audit.recent(), func(done action) AuditEntry {
 		return AuditEntry{stamp(done.At), done.Who, done.What, done.Target, done.Result}
 	})}}, nil
 }
 
 // quotas answers with a page of the quotas and the usage of tenants, or of one tenant only.
 func (a *api) quotas(ctx context.Context, in *quotasInput) (*reply[Quotas], error) {
-	found, err := quotasOf(ctx, a.timers, a.waiting, a.limits, *in)
+	found, err := a.quotasOf(ctx, *in)
 	return &reply[Quotas]{found}, err
 }
 
-func quotasOf(ctx context.Context, timers timer.Reader, inbox inboxCounter, limits *quota.Limiter, in quotasInput) (Quotas, error) {
+func (a *actions) quotasOf(ctx context.Context, in quotasInput) (Quotas, error) {
 	found := Quotas{Tenants: []TenantQuota{}}
-	if limits == nil {
+	if a.Quotas == nil {
 		found.Hint = "there are no quotas: quotas_file is not set"
 		return found, nil
 	}
-	found.Limited, found.Default = true, new(showLimits(limits.Default()))
+	found.Limited, found.Default = true, new(showLimits(a.Quotas.Default()))
 	tenants := []timer.TenantID{in.Tenant}
 	if in.Tenant == "" {
-		tenants = limits.Tenants(in.After, in.Limit)
+		tenants = a.Quotas.Tenants(in.After, in.Limit)
 		if len(tenants) == in.Limit {
 			found.Next = string(tenants[in.Limit-1])
 		}
 	}
 	for _, t := range tenants {
-		counts, err := timers.Stats(ctx, t)
+		counts, err := a.Timers.Stats(ctx, t)
 		var waiting *Waiting
 		if err == nil {
-			waiting, err = waitingOf(ctx, inbox, t)
+			waiting, err = a.waitingOf(ctx, t)
 		}
 		if n := len(found.Tenants); err != nil && n > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) { // the next page has the others
 			found.Next = string(found.Tenants[n-1].TenantID)
@@ -227,7 +227,7 @@ func quotasOf(ctx context.Context, timers timer.Reader, inbox inboxCounter, limi
 		if err != nil {
 			return found, err
 		}
-		found.Tenants = append(found.Tenants, showQuota(limits.Usage(t), counts.Scheduled, waiting))
+		found.Tenants = append(found.Tenants, showQuota(a.Quotas.Usage(t), counts.Scheduled, waiting))
 	}
 	return found, nil
 }

@@ -110,7 +110,7 @@ type (
 )
 
 func (a *api) parkedEvents(ctx context.Context, in *parkedInput) (*reply[ParkedEvents], error) {
-	page, next, err := in.page(ctx, a.timers, a.actions.now())
+	page, next, err := in.page(ctx, a.Timers, a.now())
 	return &reply[ParkedEvents]{ParkedEvents{all(page, func(e timer.ParkedEvent) ParkedEvent { return showParked(e, in.Bodies) }), next}}, err
 }
 
@@ -124,13 +124,13 @@ func (a *api) discardParked(ctx context.Context, in *parkedChangeInput) (*reply[
 
 // changeParked changes a page of the selected events, and names the changed ones.
 func (a *api) changeParked(ctx context.Context, how parkedChange, in *parkedChangeInput) (*reply[ChangedEvents], error) {
-	now := a.actions.now()
+	now := a.now()
 	if err := selects(in.selection(now), in.All); err != nil {
 		return nil, err
 	}
 	out := &reply[ChangedEvents]{ChangedEvents{Parked: []ChangedEvent{}}}
-	_, seqs, err := a.actions.changeEvents(ctx, how, in.selection(now), func(ctx context.Context) ([]int64, error) {
-		page, next, err := in.page(ctx, a.timers, now)
+	_, seqs, err := a.changeEvents(ctx, how, in.selection(now), func(ctx context.Context) ([]int64, error) {
+		page, next, err := in.page(ctx, a.Timers, now)
 		out.Body.Next = next
 		return all(page, func(e timer.ParkedEvent) int64 { return e.Seq }), err
 	})

@@ -102,16 +102,13 @@ type Waiting struct {
 	Oldest    string `json:"oldest" format:"date-time" doc:"When the first of them came."`
 }
 
-// An inboxCounter counts the messages of a tenant, or of all, that wait in the inbox.
-type inboxCounter = func(context.Context, timer.TenantID) ([]timer.InboxCount, error)
-
 // waitingOf counts the messages of a tenant, or of all if it is empty, that wait. It returns nil
 // if none does, or if that is not known.
-func waitingOf(ctx context.Context, count inboxCounter, tenant timer.TenantID) (*Waiting, error) {
-	if count == nil {
+func (a *actions) waitingOf(ctx context.Context, tenant timer.TenantID) (*Waiting, error) {
+	if a.Waiting == nil {
 		return nil, nil
 	}
-	counts, err := count(ctx, tenant)
+	counts, err := a.Waiting(ctx, tenant)
 	if err != nil || len(counts) == 0 {
 		return nil, err
 	}
@@ -137,18 +134,18 @@ type tenantsInput struct {
 }
 
 func (a *api) tenants(ctx context.Context, in *tenantsInput) (*reply[Tenants], error) {
-	now := a.actions.now()
-	pauses, err := a.timers.Firing(ctx, now)
+	now := a.now()
+	pauses, err := a.Timers.Firing(ctx, now)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := tenantsAfter(ctx, a.timers, in.After, in.Limit)
+	page, next, err := a.tenantsAfter(ctx, in.After, in.Limit)
 	return &reply[Tenants]{Tenants{all(page, func(t timer.TenantCounts) Tenant { return showTenant(t.TenantID, t.Counts, pauses, now) }), next}}, err
 }
 
 // tenantsAfter returns a page of tenants after one, and where the next page begins.
-func tenantsAfter(ctx context.Context, timers timer.Reader, after timer.TenantID, limit int) (page []timer.TenantCounts, next string, err error) {
-	page, err = timers.Tenants(ctx, after, limit)
+func (a *actions) tenantsAfter(ctx context.Context, after timer.TenantID, limit int) (page []timer.TenantCounts, next string, err error) {
+	page, err = a.Timers.Tenants(ctx, after, limit)
 	if len(page) == limit {
 		next = string(page[limit-1].TenantID)
 	}
@@ -157,30 +154,30 @@ func tenantsAfter(ctx context.Context, timers timer.Reader, after timer.TenantID
 
 // statsOf returns the counts of a tenant, or of all tenants if it is empty, and how many of the
 // timers are overdue.
-func statsOf(ctx context.Context, timers timer.Reader, tenant timer.TenantID, now time.Time) (timer.Stats, timer.Overdue, error) {
-	s, err := timers.Stats(ctx, tenant)
+func (a *actions) statsOf(ctx context.Context, tenant timer.TenantID, now time.Time) (timer.Stats, timer.Overdue, error) {
+	s, err := a.Timers.Stats(ctx, tenant)
 	if err != nil {
 		return s, timer.Overdue{}, err
 	}
-	o, err := timers.Overdue(ctx, tenant, now)
+	o, err := a.Timers.Overdue(ctx, tenant, now)
 	return s, o, err
 }
 
 func (a *api) stats(ctx context.Context, _ *struct{}) (*reply[Stats], error) {
-	now := a.actions.now()
-	s, o, err := statsOf(ctx, a.timers, "", now)
+	now := a.now()
+	s, o, err := a.statsOf(ctx, "", now)
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := waitingOf(ctx, a.waiting, "")
+	waiting, err := a.waitingOf(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	failing, err := a.timers.Failing(ctx)
+	failing, err := a.Timers.Failing(ctx)
 	if err != nil {
 		return nil, err
 	}
-	pauses, err := a.timers.Firing(ctx, now)
+	pauses, err := a.Timers.Firing(ctx, now)
 	firing := new(a.showFiring(pauses))
 	if len(pauses) == 0 && len(firing.NotReady) == 0 {
 		firing = nil
@@ -191,20 +188,20 @@ func (a *api) stats(ctx context.Context, _ *struct{}) (*reply[Stats], error) {
 		Failing: all(failing, func(f timer.FailingDestination) FailingDestination {
 			return FailingDestination{f.Destination, f.Events, stamp(f.Oldest), f.Reason}
 		}),
-		Waiting: waiting, Firing: firing, Unprotected: newUnprotected(a.unprotected),
+		Waiting: waiting, Firing: firing, Unprotected: newUnprotected(a.Unprotected),
 	}}, err
 }
 
 func (a *api) tenantStats(ctx context.Context, in *TenantPath) (*reply[TenantStats], error) {
-	tenant, now := in.Tenant, a.actions.now()
-	s, o, err := statsOf(ctx, a.timers, tenant, now)
+	tenant, now := in.Tenant, a.now()
+	s, o, err := a.statsOf(ctx, tenant, now)
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := waitingOf(ctx, a.waiting, tenant)
+	waiting, err := a.waitingOf(ctx, tenant)
 	if err != nil {
 		return nil, err
 	}
-	pauses, err := a.timers.Firing(ctx, now)
+	pauses, err := a.Timers.Firing(ctx, now)
 	return &reply[TenantStats]{TenantStats{showTenant(tenant, s.Counts, pauses, now), o.Timers, s.Paused, s.Held, stamp(o.Oldest), waiting}}, err
 }

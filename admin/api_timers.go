@@ -137,7 +137,7 @@ type (
 )
 
 func (a *api) timer(ctx context.Context, in *timerInput) (*reply[Timer], error) {
-	entry, id, d, err := timerOf(ctx, a.timers, in.key())
+	entry, id, d, err := a.timerOf(ctx, in.key())
 	out := &reply[Timer]{in.show(entry)}
 	if id != "" {
 		out.Body.Event = &Event{
@@ -149,21 +149,21 @@ func (a *api) timer(ctx context.Context, in *timerInput) (*reply[Timer], error) 
 
 // timerOf returns a timer. If it fired or expired, it also returns the id of its event, and
 // where that is.
-func timerOf(ctx context.Context, timers timer.Reader, key timer.Key) (e timer.Entry, eventID string, d timer.Delivery, err error) {
-	if e, err = timers.Get(ctx, key); err == nil && e.State.Marked() {
+func (a *actions) timerOf(ctx context.Context, key timer.Key) (e timer.Entry, eventID string, d timer.Delivery, err error) {
+	if e, err = a.Timers.Get(ctx, key); err == nil && e.State.Marked() {
 		eventID = envelope.EventID(e.Event())
-		d, err = timers.Delivery(ctx, eventID)
+		d, err = a.Timers.Delivery(ctx, eventID)
 	}
 	return e, eventID, d, err
 }
 
 func (a *api) list(ctx context.Context, in *listInput) (*reply[Timers], error) {
-	now := a.actions.now()
+	now := a.now()
 	filter := timer.Filter{
 		TenantID: in.Tenant, Prefix: in.Prefix, State: timer.State(in.State), CorrelationID: in.CorrelationID,
 		After: in.After, Limit: in.Limit, DueFrom: in.DueFrom.At(now), DueBefore: in.DueBefore.At(now),
 	}
-	page, err := a.timers.List(ctx, filter)
+	page, err := a.Timers.List(ctx, filter)
 	return in.page(page.Entries, page.Next), err
 }
 
@@ -174,7 +174,7 @@ func (a *api) find(ctx context.Context, in *findInput) (*reply[Timers], error) {
 	case in.CorrelationID != "" && in.After != "":
 		return nil, huma.Error422UnprocessableEntity("after goes with dueWithin: timers of a correlation id have one page")
 	case in.CorrelationID != "":
-		page, err := a.timers.List(ctx, timer.Filter{CorrelationID: in.CorrelationID, Limit: in.Limit})
+		page, err := a.Timers.List(ctx, timer.Filter{CorrelationID: in.CorrelationID, Limit: in.Limit})
 		out := in.page(page.Entries, "")
 		if err == nil && len(page.Entries) == in.Limit {
 			out.Body.Hint = "there may be more timers with this correlation id, of which a list of all tenants has at most 1000: list them tenant by tenant"
@@ -185,6 +185,6 @@ func (a *api) find(ctx context.Context, in *findInput) (*reply[Timers], error) {
 	if err != nil || within < 0 {
 		return nil, huma.Error422UnprocessableEntity("dueWithin must be a duration with a unit, such as 90s, 1h or 7d; 0 finds overdue timers")
 	}
-	page, err := a.timers.List(ctx, timer.Filter{DueBefore: a.actions.now().Add(within), After: in.After, Limit: in.Limit})
+	page, err := a.Timers.List(ctx, timer.Filter{DueBefore: a.now().Add(within), After: in.After, Limit: in.Limit})
 	return in.page(page.Entries, page.Next), err
 }

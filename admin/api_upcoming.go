@@ -39,40 +39,36 @@ type upcomingInput struct {
 	Width     string `query:"width" default:"1m" doc:"How long each is." example:"5m"`
 }
 
+// upcoming counts the timers that are due in the next intervals, of a tenant or of all, and finds
+// the tenants that have most of them. It reads at most [timer.MaxPage] timers. For each interval it
+// counts at most [timer.MaxUpcoming], once for all and once for each of [maxCauses] tenants.
 func (a *api) upcoming(ctx context.Context, in *upcomingInput) (*reply[Upcoming], error) {
 	width, err := config.ParseWithUnit(in.Width)
 	if err != nil || width <= 0 || width > timer.MaxIntervalWidth {
 		return nil, timer.Invalid(timer.ReasonBadField, "width must be a duration with a unit, such as 1m, and at most %s", config.FormatDuration(timer.MaxIntervalWidth))
 	}
-	u, err := upcoming(ctx, a.timers, in.Tenant, a.actions.now(), width, in.Intervals)
-	return &reply[Upcoming]{u}, err
-}
-
-// upcoming counts the timers that are due in n intervals from a time on, of a tenant or of
-// all if it is empty, and finds the tenants that have most of them. It reads at most
-// [timer.MaxPage] timers. For each of the n intervals it counts at most [timer.MaxUpcoming],
-// once for all and once for each of [maxCauses] tenants.
-func upcoming(ctx context.Context, timers timer.Reader, tenant timer.TenantID, from time.Time, width time.Duration, n int) (u Upcoming, err error) {
-	from = timer.RoundUp(from)
-	u = Upcoming{From: stamp(from), WidthMS: width.Milliseconds(), Cap: timer.MaxUpcoming, Tenants: []UpcomingCause{}}
-	if u.Intervals, err = timers.Upcoming(ctx, tenant, from, width, n, timer.MaxUpcoming); err != nil || tenant != "" {
-		return u, err
+	from := timer.RoundUp(a.now())
+	count := func(tenant timer.TenantID) ([]int64, error) {
+		return a.Timers.Upcoming(ctx, tenant, from, width, in.Intervals, timer.MaxUpcoming)
 	}
-	end := from.Add(width * time.Duration(n))
-	page, err := timers.List(ctx, timer.Filter{DueBefore: end, Limit: timer.MaxPage})
+	u := Upcoming{From: stamp(from), WidthMS: width.Milliseconds(), Cap: timer.MaxUpcoming, Tenants: []UpcomingCause{}}
+	if u.Intervals, err = count(in.Tenant); err != nil || in.Tenant != "" {
+		return &reply[Upcoming]{u}, err
+	}
+	page, err := a.Timers.List(ctx, timer.Filter{DueBefore: from.Add(width * time.Duration(in.Intervals)), Limit: timer.MaxPage})
 	if err != nil {
-		return u, err
+		return nil, err
 	}
 	u.Sampled = len(page.Entries)
 	tenants, counts := most(page.Entries, maxCauses)
 	for _, t := range tenants {
-		its, err := timers.Upcoming(ctx, t, from, width, n, timer.MaxUpcoming)
+		its, err := count(t)
 		if err != nil {
-			return u, err
+			return nil, err
 		}
 		u.Tenants = append(u.Tenants, UpcomingCause{t, counts[t], its})
 	}
-	return u, nil
+	return &reply[Upcoming]{u}, nil
 }
 
 // most returns the tenants that have most of some timers, the largest first, and how many

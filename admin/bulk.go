@@ -87,10 +87,10 @@ type parkedChange struct {
 // These are the changes of parked events.
 var (
 	retryParked = parkedChange{"retry", "retried", "in the outbox again", func(a *actions, ctx context.Context, seqs ...int64) (int, error) {
-		return a.service.Retry(ctx, seqs...)
+		return a.Service.Retry(ctx, seqs...)
 	}}
 	discardParked = parkedChange{"discard", "discarded", "deleted for good", func(a *actions, ctx context.Context, seqs ...int64) (int, error) {
-		return a.operator.DiscardParked(ctx, seqs...)
+		return a.Operator.DiscardParked(ctx, seqs...)
 	}}
 )
 
@@ -134,11 +134,11 @@ func (a *actions) countParked(ctx context.Context, s selection) (string, error) 
 func (a *actions) seqs(ctx context.Context, s selection) (seqs []int64, err error) {
 	if s.ID != "" {
 		seq, _ := strconv.ParseInt(s.ID, 10, 64) // no event has the number 0
-		e, err := parkedEvent(ctx, a.timers, s.Tenant, seq)
+		e, err := parkedEvent(ctx, a.Timers, s.Tenant, seq)
 		return []int64{e.Seq}, err
 	}
 	for after := ""; ; {
-		page, next, err := s.parked(ctx, a.timers, after, timer.MaxPage)
+		page, next, err := s.parked(ctx, a.Timers, after, timer.MaxPage)
 		for _, e := range page {
 			seqs = append(seqs, e.Seq)
 		}

@@ -37,18 +37,18 @@ var errNoTest = conflict(http.StatusConflict, "no_test_clock", "the time of this
 
 // now returns the time by which timers fire.
 func (a *actions) now() time.Time {
-	if a.clock != nil {
-		return a.clock.Now()
+	if a.Clock != nil {
+		return a.Clock.Now()
 	}
 	return time.Now()
 }
 
 func (a *api) clock(context.Context, *struct{}) (*reply[Clock], error) {
-	return &reply[Clock]{Clock{stamp(a.actions.now()), a.actions.clock != nil}}, nil
+	return &reply[Clock]{Clock{stamp(a.now()), a.Clock != nil}}, nil
 }
 
 func (a *api) advance(ctx context.Context, in *advanceInput) (*reply[ClockMove], error) {
-	to, err := eitherTime(a.actions.now(), "to", in.To, "by", in.By)
+	to, err := eitherTime(a.now(), "to", in.To, "by", in.By)
 	if err == nil && to.IsZero() {
 		err = timer.Invalid(timer.ReasonMissingField, "give by or to")
 	}
@@ -58,12 +58,11 @@ func (a *api) advance(ctx context.Context, in *advanceInput) (*reply[ClockMove],
 	ctx, cancel := context.WithTimeout(ctx, advanceTimeout)
 	defer cancel()
 	var did ClockMove
-	err = a.actions.do(ctx, "advance the clock", "", in.By+in.To, func() (string, error) {
-		clock := a.actions.clock
-		if clock == nil {
+	err = a.do(ctx, "advance the clock", "", in.By+in.To, func() (string, error) {
+		if a.Clock == nil {
 			return "", errNoTest
 		}
-		moved, err := clock.Advance(ctx, to)
+		moved, err := a.Clock.Advance(ctx, to)
 		did = ClockMove{stamp(moved.Now), moved.Reached, moved.Expired, moved.Published}
 		if err != nil && !moved.Now.IsZero() {
 			err = huma.Error503ServiceUnavailable("the clock is not there yet, ask again with to=" + envelope.FormatTime(timer.RoundUp(to)) + ": " + err.Error())

@@ -53,7 +53,7 @@ func inPart(f deadletter.Filter, sum deadletter.Summary, err error) error {
 // visit calls do with the dead letters, until the deadline. The token of a tenant has one
 // visit at a time, so that others can visit too.
 func (a *actions) visit(ctx context.Context, do func(context.Context, *deadletter.Service) error) error {
-	if a.broker == nil {
+	if a.Broker == nil {
 		return errNoBroker
 	}
 	end, refused := a.visits.begin(accessOf(ctx).tenant)
@@ -63,7 +63,7 @@ func (a *actions) visit(ctx context.Context, do func(context.Context, *deadlette
 	defer end()
 	ctx, cancel := context.WithTimeout(ctx, visitTimeout)
 	defer cancel()
-	err := do(ctx, deadletter.New(a.broker))
+	err := do(ctx, deadletter.New(a.Broker))
 	if code, _ := explain(err); err == nil || code != 0 {
 		return err
 	}

@@ -54,14 +54,14 @@ var errMore = huma.Error503ServiceUnavailable("not all: ask again")
 func (a *actions) pause(ctx context.Context, tenant timer.TenantID, until time.Time) error {
 	return a.operate(ctx, "pause firing", "", string(cmp.Or(tenant, allTenants)), func(ctx context.Context) (string, error) {
 		p := timer.Pause{TenantID: tenant, Until: until, By: accessOf(ctx).who}
-		return stamp(until), a.service.Pause(ctx, p)
+		return stamp(until), a.Service.Pause(ctx, p)
 	})
 }
 
 // resume ends the pause of a tenant, or the pause of all tenants.
 func (a *actions) resume(ctx context.Context, tenant timer.TenantID) error {
 	return a.operate(ctx, "resume firing", "", string(cmp.Or(tenant, allTenants)), func(ctx context.Context) (string, error) {
-		return "", a.service.Resume(ctx, tenant)
+		return "", a.Service.Resume(ctx, tenant)
 	})
 }
 
@@ -85,12 +85,12 @@ func parkedEvent(ctx context.Context, timers timer.Reader, tenant timer.TenantID
 // all tenants.
 func (a *actions) forget(ctx context.Context, tenant timer.TenantID) (sum timer.Counts, err error) {
 	err = a.do(ctx, "forget tenant", "", string(tenant), func() (string, error) {
-		if a.service == nil {
+		if a.Service == nil {
 			return "", errNoService
 		}
 		ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 		defer cancel()
-		sum, err = a.service.Forget(ctx, tenant)
+		sum, err = a.Service.Forget(ctx, tenant)
 		if errors.Is(err, context.DeadlineExceeded) && sum.Total() > 0 {
 			err = errMore
 		}
@@ -101,16 +101,16 @@ func (a *actions) forget(ctx context.Context, tenant timer.TenantID) (sum timer.
 
 // nodes returns the instances that share the database.
 func (a *actions) nodes(ctx context.Context) ([]timer.Node, error) {
-	if a.operator == nil {
+	if a.Operator == nil {
 		return nil, errNoService
 	}
-	return a.operator.Nodes(ctx)
+	return a.Operator.Nodes(ctx)
 }
 
 // operate changes the service, within its timeout.
 func (a *actions) operate(ctx context.Context, what string, tenant timer.TenantID, target string, change func(context.Context) (string, error)) error {
 	return a.do(ctx, what, tenant, target, func() (string, error) {
-		if a.service == nil || a.operator == nil {
+		if a.Service == nil || a.Operator == nil {
 			return "", errNoService
 		}
 		ctx, cancel := context.WithTimeout(ctx, operateTimeout)

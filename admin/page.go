@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"html/template"
-	"log/slog"
 	"net/http"
 	"path"
 	"slices"
@@ -28,9 +27,7 @@ const firingTimeout = time.Second
 // A pages shows the service to people, in a browser. Each page is rendered here, works
 // without JavaScript, and is refreshed by htmx.
 type pages struct {
-	opt       Options
-	log       *slog.Logger
-	actions   *actions
+	*actions
 	templates map[string]*template.Template
 }
 
@@ -90,8 +87,8 @@ var links = []link{
 	{Nav: "docs", Path: "/docs/", Text: "API"},
 }
 
-func newPages(log *slog.Logger, opt Options, actions *actions) *pages {
-	p := &pages{opt: opt, log: log, actions: actions, templates: make(map[string]*template.Template)}
+func newPages(actions *actions) *pages {
+	p := &pages{actions: actions, templates: make(map[string]*template.Template)}
 	layout := template.Must(template.New("layout.html").Funcs(words).ParseFS(web, "web/layout.html"))
 	names, err := web.ReadDir("web/page")
 	if err != nil {
@@ -148,7 +145,7 @@ type trouble struct{ What, Advice string }
 
 // failed returns a page about an error.
 func (p *pages) failed(ctx context.Context, asked page, err error) page {
-	code, text := p.actions.answer(ctx, asked.Title, err)
+	code, text := p.answer(ctx, asked.Title, err)
 	t := trouble{What: text}
 	switch {
 	case errors.Is(err, timer.ErrNotFound):
@@ -162,9 +159,9 @@ func (p *pages) failed(ctx context.Context, asked page, err error) page {
 // count adds to the links of the navigation how many things wait for a person, as far as that is
 // known: how many dead letters there are at the broker is not, without reading them all.
 func (p *pages) count(ctx context.Context, shown []link) {
-	stats, _ := p.opt.Timers.Stats(ctx, "") // the health shows if the database does not answer
-	waits, _ := waitingOf(ctx, p.opt.Waiting, "")
-	held, refused := int64(0), p.opt.History.refused()
+	stats, _ := p.Timers.Stats(ctx, "") // the health shows if the database does not answer
+	waits, _ := p.waitingOf(ctx, "")
+	held, refused := int64(0), p.History.refused()
 	if waits != nil {
 		held = waits.OverQuota + waits.Failed
 	}
@@ -182,27 +179,27 @@ func (p *pages) count(ctx context.Context, shown []link) {
 
 func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	writes := accessOf(r.Context()).mayChange() == nil
-	commands, operates := writes && (p.opt.Broker != nil || p.opt.Apply != nil), writes && p.opt.Service != nil
-	one, now := accessOf(r.Context()).tenant, p.actions.now()
+	commands, operates := writes && (p.Broker != nil || p.Apply != nil), writes && p.Service != nil
+	one, now := accessOf(r.Context()).tenant, p.now()
 	ctx, cancel := context.WithTimeout(r.Context(), firingTimeout)
 	defer cancel()
-	firing, _ := p.opt.Timers.Firing(ctx, now) // the health shows if the database does not answer
+	firing, _ := p.Timers.Firing(ctx, now) // the health shows if the database does not answer
 	shown := slices.Clone(links)
 	if one == "" {
 		p.count(ctx, shown)
 	}
-	throttled := p.opt.Quotas.Throttled()
+	throttled := p.Quotas.Throttled()
 	if one != "" {
 		firing = timer.Pauses{"": firing.Of(one, now)}
 		throttled = slices.DeleteFunc(throttled, func(t timer.TenantID) bool { return t != one })
 	}
 	v := view{
-		page: found, Prefix: p.opt.Prefix, Self: p.opt.Prefix + r.URL.RequestURI(), Search: r.URL.Query().Get("q"),
+		page: found, Prefix: p.Prefix, Self: p.Prefix + r.URL.RequestURI(), Search: r.URL.Query().Get("q"),
 		ReadOnly: !commands && !operates, Commands: commands, Operates: operates,
-		One: one != "", Session: p.opt.Token != "", Now: now, Test: p.opt.Clock != nil, Health: p.opt.Monitor.Health(), Firing: firing, Throttled: throttled, Links: shown,
+		One: one != "", Session: p.Token != "", Now: now, Test: p.Clock != nil, Health: p.Monitor.Health(), Firing: firing, Throttled: throttled, Links: shown,
 		Instance: instance(),
 	}
-	v.Did, v.InPart = takeResult(w, r, p.opt.Prefix)
+	v.Did, v.InPart = takeResult(w, r, p.Prefix)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if found.Code != 0 {
 		w.WriteHeader(found.Code)

@@ -150,7 +150,7 @@ func forgetDeed() deed {
 		Of: "confirm", Label: "Type the name of the tenant", Typed: true,
 		Means: "All its timers are deleted for good, also if they wait, and its parked events. Nothing of them fires. Its dead letters stay. Commands that come later schedule new timers.",
 		found: func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
-			s, err := a.timers.Stats(ctx, tenant)
+			s, err := a.Timers.Stats(ctx, tenant)
 			return count(s.Total(), "timer") + " to delete: " + tally(s.Counts) + ".", cmp.Or(a.allow(ctx, ""), err)
 		},
 		do: func(ctx context.Context, a *actions, tenant timer.TenantID, typed string) (string, error) {
@@ -295,11 +295,11 @@ func (p *pages) act(on *routes) {
 		a := found.Body.(*confirmation) //nolint:forcetypeassert // confirm has made it
 		did, err := a.do(r.Context(), p.actions, a.Tenant, a.What)
 		if inPart := errors.Is(err, errMore); err == nil || inPart { // to load the page again repeats nothing
-			keepResult(w, p.opt.Prefix, did, inPart)
+			keepResult(w, p.Prefix, did, inPart)
 			http.Redirect(w, r, a.Return, http.StatusSeeOther)
 			return
 		}
-		found.Code, a.Failed = p.actions.answer(r.Context(), a.Name, err)
+		found.Code, a.Failed = p.answer(r.Context(), a.Name, err)
 		p.write(w, r, found)
 	})
 }
@@ -371,14 +371,14 @@ func (p *pages) confirm(ctx context.Context, r *http.Request, form url.Values) (
 	if d.doBy != nil {
 		a.do = d.doBy(form.Get("by"))
 	}
-	a.Return = p.opt.Prefix + cmp.Or(d.Back, "/tenants") + "?" + back.Encode()
+	a.Return = p.Prefix + cmp.Or(d.Back, "/tenants") + "?" + back.Encode()
 	found.Body = a
 	_, err := only(ctx, form.Get("tenant"))
 	if r.Method != http.MethodGet {
 		return found, err
 	}
 	if many { // what comes while the person decides is not counted here, and stays
-		a.What += "&until=" + url.QueryEscape(stamp(p.actions.now()))
+		a.What += "&until=" + url.QueryEscape(stamp(p.now()))
 	}
 	if err == nil && d.found != nil {
 		a.Found, err = d.found(ctx, p.actions, a.Tenant, a.What)

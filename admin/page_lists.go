@@ -29,11 +29,11 @@ func (p *pages) pager(r *http.Request, after string) (links pager) {
 	query := r.URL.Query()
 	if query.Has("after") {
 		query.Del("after")
-		links.First = p.opt.Prefix + r.URL.Path + "?" + query.Encode()
+		links.First = p.Prefix + r.URL.Path + "?" + query.Encode()
 	}
 	if after != "" {
 		query.Set("after", after)
-		links.Next = p.opt.Prefix + r.URL.Path + "?" + query.Encode()
+		links.Next = p.Prefix + r.URL.Path + "?" + query.Encode()
 	}
 	return links
 }
@@ -60,15 +60,15 @@ func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
 	rows, next, err := []timer.TenantCounts(nil), "", error(nil)
 	if one := accessOf(ctx).tenant; one != "" {
 		var stats timer.Stats
-		stats, err = p.opt.Timers.Stats(ctx, one)
+		stats, err = p.Timers.Stats(ctx, one)
 		rows = []timer.TenantCounts{{TenantID: one, Counts: stats.Counts}}
 	} else {
-		rows, next, err = tenantsAfter(ctx, p.opt.Timers, after, tenantsPerPage)
+		rows, next, err = p.tenantsAfter(ctx, after, tenantsPerPage)
 		l.pager = p.pager(r, next)
 	}
 	for i := 0; i < len(rows) && err == nil; i++ {
 		row := tenantRow{TenantCounts: rows[i]}
-		row.Waits, err = waitingOf(ctx, p.opt.Waiting, row.TenantID)
+		row.Waits, err = p.waitingOf(ctx, row.TenantID)
 		l.Rows = append(l.Rows, row)
 	}
 	return found, err
@@ -95,13 +95,13 @@ func (p *pages) quotas(ctx context.Context, r *http.Request) (page, error) {
 	if err != nil {
 		return found, err
 	}
-	q, err := quotasOf(ctx, p.opt.Timers, p.opt.Waiting, p.opt.Quotas, quotasInput{TenantQuery{tenant}, tenantsPerPage, timer.TenantID(r.URL.Query().Get("after"))})
+	q, err := p.quotasOf(ctx, quotasInput{TenantQuery{tenant}, tenantsPerPage, timer.TenantID(r.URL.Query().Get("after"))})
 	if l.Limited = q.Limited; l.Limited {
-		l.Default = config.FormatLimits(p.opt.Quotas.Default())
+		l.Default = config.FormatLimits(p.Quotas.Default())
 	}
 	l.pager = p.pager(r, q.Next)
 	l.Rows = all(q.Tenants, func(t TenantQuota) quotaRow {
-		return quotaRow{t, config.FormatLimits(p.opt.Quotas.Usage(t.TenantID).Limits)}
+		return quotaRow{t, config.FormatLimits(p.Quotas.Usage(t.TenantID).Limits)}
 	})
 	return found, err
 }
@@ -144,7 +144,7 @@ func (p *pages) parked(ctx context.Context, r *http.Request) (page, error) {
 	if l.selection, err = selected(ctx, r.URL.RawQuery); err != nil {
 		return found, err
 	}
-	rows, next, err := l.selection.parked(ctx, p.opt.Timers, r.URL.Query().Get("after"), rowsPerPage)
+	rows, next, err := l.selection.parked(ctx, p.Timers, r.URL.Query().Get("after"), rowsPerPage)
 	l.Rows, l.pager = rows, p.pager(r, next)
 	return found, err
 }

@@ -65,24 +65,24 @@ type backlog struct {
 }
 
 func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
-	now := p.actions.now()
-	o := &overview{Limit: p.opt.Quotas.Objective("")}
+	now := p.now()
+	o := &overview{Limit: p.Quotas.Objective("")}
 	found := page{Name: "overview.html", Title: "Overview", Nav: "overview", Live: true, Body: o}
 	if accessOf(ctx).tenant != "" { // the overview is about all tenants
-		return page{Location: p.opt.Prefix + "/timers"}, nil
+		return page{Location: p.Prefix + "/timers"}, nil
 	}
 	err := p.readBacklog(ctx, now, o)
 	if err != nil {
 		p.log.WarnContext(ctx, "the overview has no numbers from the database", "error", err)
 	}
 	o.Answered = err == nil
-	if p.opt.Unprotected != nil {
-		o.Unprotected = p.opt.Unprotected()
+	if p.Unprotected != nil {
+		o.Unprotected = p.Unprotected()
 	}
-	if p.opt.History != nil {
-		o.measure(p.opt.History, now, err)
+	if p.History != nil {
+		o.measure(p.History, now, err)
 	}
-	for _, part := range p.opt.Monitor.Health().Parts {
+	for _, part := range p.Monitor.Health().Parts {
 		switch {
 		case part.Red:
 			o.Red = append(o.Red, part)
@@ -96,23 +96,23 @@ func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
 
 // readBacklog reads the waiting work from the database.
 func (p *pages) readBacklog(ctx context.Context, now time.Time, o *overview) (err error) {
-	if o.Stats, o.Overdue, err = statsOf(ctx, p.opt.Timers, "", now); err != nil {
+	if o.Stats, o.Overdue, err = p.statsOf(ctx, "", now); err != nil {
 		return err
 	}
-	if o.Failing, err = p.opt.Timers.Failing(ctx); err != nil {
+	if o.Failing, err = p.Timers.Failing(ctx); err != nil {
 		return err
 	}
-	counts, err := p.opt.Timers.Upcoming(ctx, "", now, barWidth, barCount, timer.MaxUpcoming)
+	counts, err := p.Timers.Upcoming(ctx, "", now, barWidth, barCount, timer.MaxUpcoming)
 	if err != nil {
 		return err
 	}
 	o.Coming = expect(counts, now)
-	if o.Waits, err = waitingOf(ctx, p.opt.Waiting, ""); err != nil {
+	if o.Waits, err = p.waitingOf(ctx, ""); err != nil {
 		return err
 	}
 	o.Tenants, o.Among, err = p.behind(ctx, now)
 	for i, t := range o.Tenants {
-		if objective := p.opt.Quotas.Objective(t.Tenant); i == 0 || objective < o.Limit {
+		if objective := p.Quotas.Objective(t.Tenant); i == 0 || objective < o.Limit {
 			o.Limit = objective
 		}
 	}
@@ -122,7 +122,7 @@ func (p *pages) readBacklog(ctx context.Context, now time.Time, o *overview) (er
 // behind returns the tenants with most overdue timers among the oldest [timer.MaxPage]
 // timers. among says so if there are more timers.
 func (p *pages) behind(ctx context.Context, now time.Time) (all []backlog, among string, err error) {
-	due, err := p.opt.Timers.List(ctx, timer.Filter{DueBefore: now, Limit: timer.MaxPage})
+	due, err := p.Timers.List(ctx, timer.Filter{DueBefore: now, Limit: timer.MaxPage})
 	if err != nil {
 		return nil, "", err
 	}
@@ -131,7 +131,7 @@ func (p *pages) behind(ctx context.Context, now time.Time) (all []backlog, among
 	}
 	tenants, _ := most(due.Entries, shownTenants)
 	for _, t := range tenants {
-		counted, overdue, err := statsOf(ctx, p.opt.Timers, t, now)
+		counted, overdue, err := p.statsOf(ctx, t, now)
 		if err != nil {
 			return nil, "", err
 		}

@@ -39,9 +39,9 @@ func (p *pages) timer(ctx context.Context, r *http.Request) (page, error) {
 	}
 	l := &life{}
 	found.Body, found.Title = l, string(key.TenantID)+"/"+string(key.ServiceCallID)
-	l.Entry, l.EventID, l.Delivery, err = timerOf(ctx, p.opt.Timers, key)
+	l.Entry, l.EventID, l.Delivery, err = p.timerOf(ctx, key)
 	l.Word = stateWords[l.State]
-	l.list(p.actions.now(), p.opt.Quotas.Objective(key.TenantID))
+	l.list(p.now(), p.Quotas.Objective(key.TenantID))
 	return found, err
 }
 

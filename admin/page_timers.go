@@ -63,7 +63,7 @@ func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
 	if tenant == "" {
 		filter = timer.Filter{DueBefore: everDue, After: filter.After, Limit: rowsPerPage}
 	}
-	list, err := p.opt.Timers.List(ctx, filter)
+	list, err := p.Timers.List(ctx, filter)
 	if err != nil {
 		return found, err
 	}
@@ -95,7 +95,7 @@ func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 	key := timer.Key{TenantID: timer.TenantID(strings.TrimSpace(tenant)), ServiceCallID: timer.ServiceCallID(strings.TrimSpace(call))}
 	if key.Validate() == nil { // otherwise it is a correlation id, which may have slashes
 		at := url.Values{"tenant": {string(key.TenantID)}, "call": {string(key.ServiceCallID)}}
-		return page{Location: p.opt.Prefix + "/timer?" + at.Encode()}, nil
+		return page{Location: p.Prefix + "/timer?" + at.Encode()}, nil
 	}
 	who := accessOf(ctx).tenant
 	if timer.TenantID(text).Validate() == nil && (who == "" || who == timer.TenantID(text)) {
@@ -104,9 +104,9 @@ func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 	if timer.ValidateID("correlationId", text) != nil {
 		return found, nil
 	}
-	list, err := p.opt.Timers.List(ctx, timer.Filter{TenantID: who, CorrelationID: text, Limit: timer.MaxPage})
+	list, err := p.Timers.List(ctx, timer.Filter{TenantID: who, CorrelationID: text, Limit: timer.MaxPage})
 	l.Rows = list.Entries
-	if err != nil || p.opt.Broker == nil {
+	if err != nil || p.Broker == nil {
 		return found, err
 	}
 	reading, cancel := context.WithTimeout(ctx, searchTimeout)

@@ -28,7 +28,7 @@ type refireInput struct {
 }
 
 func (a *api) refire(ctx context.Context, in *refireInput) (*reply[Refired], error) {
-	now := a.actions.now()
+	now := a.now()
 	did, err := a.actions.refire(ctx, timer.Refire{
 		TenantID: in.Tenant, Prefix: in.Prefix, Since: in.Since.At(now), Until: in.Until.At(now), After: in.After, DryRun: in.DryRun,
 	})
@@ -45,12 +45,12 @@ func (a *actions) refire(ctx context.Context, which timer.Refire) (Refired, erro
 		what = "" // changes nothing
 	}
 	err := a.do(ctx, what, "", string(cmp.Or(which.TenantID, allTenants))+" since "+stamp(which.Since), func() (_ string, err error) {
-		if a.service == nil {
+		if a.Service == nil {
 			return "", errNoService
 		}
 		ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 		defer cancel()
-		if did, err = a.service.Refire(ctx, which); errors.Is(err, context.DeadlineExceeded) && did.Next != "" {
+		if did, err = a.Service.Refire(ctx, which); errors.Is(err, context.DeadlineExceeded) && did.Next != "" {
 			err = errMore
 		}
 		return count(int64(did.Events), "event"), err

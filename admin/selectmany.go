@@ -90,7 +90,7 @@ func (a *api) cancelMany(ctx context.Context, in *SelectionQuery) (*cancelManyOu
 }
 
 func (a *api) rescheduleMany(ctx context.Context, in *rescheduleManyInput) (*rescheduleManyOutput, error) {
-	move, err := in.move(a.actions.now())
+	move, err := in.move(a.now())
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (a *actions) moveBy(ctx context.Context, c timer.SelectionCommand, after st
 	began := time.Now()
 	f := c.Filter()
 	f.After, f.Limit = after, timer.MaxPage
-	err := timer.EachPage(ctx, &f, c.Of.Within(a.timers.List), func(entries []timer.Entry) error {
+	err := timer.EachPage(ctx, &f, c.Of.Within(a.Timers.List), func(entries []timer.Entry) error {
 		if time.Since(began) > selectTimeout {
 			return errMore
 		}
@@ -229,7 +229,7 @@ func (a *actions) selected(ctx context.Context, c timer.SelectionCommand, into *
 	defer cancel()
 	f := c.Filter()
 	f.Limit = timer.MaxPage
-	err = timer.EachPage(ctx, &f, c.Of.Within(a.timers.List), func(entries []timer.Entry) error {
+	err = timer.EachPage(ctx, &f, c.Of.Within(a.Timers.List), func(entries []timer.Entry) error {
 		for _, e := range entries {
 			newest = max(newest, e.TimestampMS)
 			into.add(c, e)
