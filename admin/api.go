@@ -92,49 +92,37 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 	_ = huma.DefaultJSONFormat.Marshal(w, huma.NewError(status, detail)) // fails if the client has gone
 }
 
-// problem returns an error as an answer.
-func (a *api) problem(ctx context.Context, id string, err error) error {
-	var status huma.StatusError
-	if errors.As(err, &status) {
-		return status
-	}
-	if invalid, is := errors.AsType[*timer.InvalidError](err); is {
-		return conflict(http.StatusUnprocessableEntity, string(invalid.Reason), invalid.Detail)
-	}
-	return huma.NewError(a.answer(ctx, id, err))
-}
-
-// answer returns the status and the text with which an error is answered. The text of an
-// error that is not about the request stays in the log.
-func (a *actions) answer(ctx context.Context, what string, err error) (code int, text string) {
-	if code, text = explain(err); code != 0 {
-		return code, text
+// answer returns an error as an answer. The text of an error that is not about the request
+// stays in the log.
+func (a *actions) answer(ctx context.Context, what string, err error) huma.StatusError {
+	if problem := explain(err); problem != nil {
+		return problem
 	}
 	a.log.WarnContext(ctx, "a request was not answered", "operation", what, "error", err)
 	if a.Failed != nil {
 		a.Failed(err)
 	}
-	return http.StatusServiceUnavailable, "the database or the broker did not answer: see /readyz?verbose, and try again"
+	return huma.Error503ServiceUnavailable("the database or the broker did not answer: see /readyz?verbose, and try again")
 }
 
-// explain returns the status and the text of an error that is about the request. For any
-// other error it returns 0, and the client is told no details.
-func explain(err error) (code int, text string) {
-	var status huma.StatusError
+// explain returns an error that is about the request as an answer. For any other error it returns
+// nil, and the client is told no details.
+func explain(err error) huma.StatusError {
+	var problem huma.StatusError
 	var invalid *timer.InvalidError
 	switch {
-	case errors.As(err, &status):
-		return status.GetStatus(), status.Error()
+	case errors.As(err, &problem):
+		return problem
 	case errors.As(err, &invalid):
-		return http.StatusUnprocessableEntity, invalid.Detail
+		return conflict(http.StatusUnprocessableEntity, string(invalid.Reason), invalid.Detail)
 	case errors.Is(err, timer.ErrNotFound):
-		return http.StatusNotFound, "there is no such timer"
+		return huma.Error404NotFound("there is no such timer")
 	case errors.Is(err, broker.ErrNameTenant):
-		return http.StatusUnprocessableEntity, broker.ErrNameTenant.Error()
+		return huma.Error422UnprocessableEntity(broker.ErrNameTenant.Error())
 	case errors.Is(err, broker.ErrDenied):
-		return http.StatusForbidden, err.Error()
+		return huma.Error403Forbidden(err.Error())
 	}
-	return 0, ""
+	return nil
 }
 
 // all returns the result of show for each row.

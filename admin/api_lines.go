@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"time"
@@ -120,11 +119,11 @@ func (a *api) command(ctx context.Context, body []byte) (m *message.Message, id 
 
 // refuse records why a line was not published: err is an error that [explain] knows.
 func (r *LineResult) refuse(err error) {
-	code, text := explain(err)
-	if r.Result, r.Detail = Refused, text; code == http.StatusServiceUnavailable {
+	problem := explain(err)
+	if r.Result, r.Detail = Refused, problem.Error(); problem.GetStatus() == http.StatusServiceUnavailable {
 		r.Result = Failed
 	}
-	if invalid, ok := errors.AsType[*timer.InvalidError](err); ok {
-		r.Reason = invalid.Reason
+	if invalid, ok := problem.(*Conflict); ok { //nolint:errorlint // explain returns it as it is
+		r.Reason = timer.Reason(invalid.Reason)
 	}
 }

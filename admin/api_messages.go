@@ -86,11 +86,10 @@ func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResp
 	messages, closeTail, err := a.tail(ctx, topic)
 	if err != nil {
 		end()
-		code, _ := explain(err)
 		switch {
 		case errors.Is(err, broker.ErrRefused) && tenant == "" && !shared: // the service may not subscribe to a wildcard
 			return nil, broker.ErrNameTenant
-		case code != 0:
+		case explain(err) != nil:
 			return nil, err
 		}
 		return nil, errBrokerSilent

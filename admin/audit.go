@@ -55,8 +55,8 @@ func (a *audit) add(ctx context.Context, what, target, result string, err error)
 // isRefusal reports whether an error is about the request, so that nothing was changed: its
 // answer is 4xx.
 func isRefusal(err error) bool {
-	code, _ := explain(err)
-	return code != 0 && code < http.StatusInternalServerError
+	problem := explain(err)
+	return problem != nil && problem.GetStatus() < http.StatusInternalServerError
 }
 
 // recent returns the remembered actions, newest first.

@@ -64,7 +64,7 @@ func (a *actions) visit(ctx context.Context, do func(context.Context, *deadlette
 	ctx, cancel := context.WithTimeout(ctx, visitTimeout)
 	defer cancel()
 	err := do(ctx, deadletter.New(a.Broker))
-	if code, _ := explain(err); err == nil || code != 0 {
+	if err == nil || explain(err) != nil {
 		return err
 	}
 	a.log.WarnContext(ctx, "dead letters were not read", "error", err)

@@ -61,7 +61,7 @@ func row[In, Out any](o Operation, answer func(*api, context.Context, *In) (*Out
 		huma.Register(a.huma, a.describeOperation(o), func(ctx context.Context, in *In) (*Out, error) {
 			out, err := answer(a, ctx, in)
 			if err != nil {
-				return nil, a.problem(ctx, o.ID, err)
+				return nil, a.answer(ctx, o.ID, err)
 			}
 			return out, nil
 		})

@@ -145,15 +145,15 @@ type trouble struct{ What, Advice string }
 
 // failed returns a page about an error.
 func (p *pages) failed(ctx context.Context, asked page, err error) page {
-	code, text := p.answer(ctx, asked.Title, err)
-	t := trouble{What: text}
+	problem := p.answer(ctx, asked.Title, err)
+	t := trouble{What: problem.Error()}
 	switch {
 	case errors.Is(err, timer.ErrNotFound):
 		t.Advice = "It was never stored, or it was deleted after its retention. Compare tenant and service call: both are case-sensitive."
-	case code == http.StatusServiceUnavailable:
+	case problem.GetStatus() == http.StatusServiceUnavailable:
 		t.Advice = "The overview says what does not work, and what to do. The log has the error."
 	}
-	return page{Name: "trouble.html", Title: cmp.Or(asked.Title, "Not shown"), Nav: asked.Nav, Code: code, Body: t}
+	return page{Name: "trouble.html", Title: cmp.Or(asked.Title, "Not shown"), Nav: asked.Nav, Code: problem.GetStatus(), Body: t}
 }
 
 // count adds to the links of the navigation how many things wait for a person, as far as that is

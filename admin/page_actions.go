@@ -299,7 +299,8 @@ func (p *pages) act(on *routes) {
 			http.Redirect(w, r, a.Return, http.StatusSeeOther)
 			return
 		}
-		found.Code, a.Failed = p.answer(r.Context(), a.Name, err)
+		problem := p.answer(r.Context(), a.Name, err)
+		found.Code, a.Failed = problem.GetStatus(), problem.Error()
 		p.write(w, r, found)
 	})
 }

@@ -60,8 +60,7 @@ func readTime(text string, direction time.Duration) (Moment, error) {
 	}
 	at, err := envelope.ParseTime(text)
 	if err != nil {
-		_, detail := explain(err)
-		err = timer.Invalid(timer.ReasonBadField, "must be a duration such as 90m or 7d, or a time such as 2030-01-31T12:00:00Z: %s", detail)
+		err = timer.Invalid(timer.ReasonBadField, "must be a duration such as 90m or 7d, or a time such as 2030-01-31T12:00:00Z: %s", explain(err))
 	}
 	return Moment{Time: at}, err
 }
