@@ -106,6 +106,9 @@ func (a *actions) changeParked(ctx context.Context, how parkedChange, s selectio
 func (a *actions) changeEvents(ctx context.Context, how parkedChange, s selection, find func(context.Context) ([]int64, error)) (text string, changed []int64, err error) {
 	err = a.operate(ctx, how.Verb+" parked events", s.Tenant, s.String(), func(ctx context.Context) (string, error) {
 		seqs, err := find(ctx)
+		if err != nil {
+			return "", err
+		}
 		done := 0
 		for part := range slices.Chunk(seqs, parkedBatch) {
 			var n int

@@ -113,6 +113,16 @@ func (manyEvents) Parked(_ context.Context, _ timer.TenantID, after int64, limit
 	return page, nil
 }
 
+// unreadEvents are more than the database can read.
+type unreadEvents struct{ manyEvents }
+
+func (e unreadEvents) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) ([]timer.ParkedEvent, error) {
+	if after > 0 {
+		return nil, errors.New("disk full")
+	}
+	return e.manyEvents.Parked(ctx, tenant, after, limit)
+}
+
 // TestAllParkedEventsAtOnce are retried or discarded, in batches.
 func TestAllParkedEventsAtOnce(t *testing.T) {
 	t.Parallel()
@@ -137,5 +147,11 @@ func TestAllParkedEventsAtOnce(t *testing.T) {
 	const part = "Done in part.</b> 600 of 1,234 events in the outbox again.\nNot all: ask again.</p>"
 	if _, answers := bulk(t, s, "retry-parked", "tenant=acme", "full"); !strings.HasPrefix(answers, "200") || !strings.Contains(answers, part) {
 		t.Errorf("no %q in\n%s", part, answers)
+	}
+	s, _ = operated(t, func(opt *admin.Options) {
+		opt.Timers, opt.Service = unreadEvents{manyEvents{opt.Timers}}, &failingOperator{opt.Service, 100}
+	})
+	if _, answers := bulk(t, s, "retry-parked", "tenant=acme", "full"); !strings.HasPrefix(answers, "503") {
+		t.Errorf("of more than could be read:\n%s", answers)
 	}
 }
