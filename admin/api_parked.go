@@ -79,10 +79,6 @@ func (q *ParkedQuery) selection(now time.Time) selection {
 
 // page returns a page of the selected events, and where the next page begins.
 func (q *ParkedQuery) page(ctx context.Context, timers timer.Reader, now time.Time) ([]timer.ParkedEvent, string, error) {
-	if q.Seq > 0 {
-		e, err := parkedEvent(ctx, timers, q.Tenant, q.Seq)
-		return []timer.ParkedEvent{e}, "", err
-	}
 	return q.selection(now).parked(ctx, timers, strconv.FormatInt(q.After, 10), q.Limit)
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/event-service-agent/timer-service/broker/deadletter"
@@ -104,7 +103,7 @@ func (a *actions) changeParked(ctx context.Context, how parkedChange, s selectio
 // changeEvents changes the parked events whose numbers find returns, which people know as the
 // selection. It counts them for people, and returns the numbers of the changed ones.
 func (a *actions) changeEvents(ctx context.Context, how parkedChange, s selection, find func(context.Context) ([]int64, error)) (text string, changed []int64, err error) {
-	err = a.operate(ctx, how.Verb+" parked events", s.Tenant, s.String(), func(ctx context.Context) (string, error) {
+	err = a.operate(ctx, operateTimeout, how.Verb+" parked events", s.Tenant, s.String(), func(ctx context.Context) (string, error) {
 		seqs, err := find(ctx)
 		if err != nil {
 			return "", err
@@ -135,11 +134,6 @@ func (a *actions) countParked(ctx context.Context, s selection) (string, error) 
 // seqs returns the numbers of the selected parked events, in the order in which they were
 // parked.
 func (a *actions) seqs(ctx context.Context, s selection) (seqs []int64, err error) {
-	if s.ID != "" {
-		seq, _ := strconv.ParseInt(s.ID, 10, 64) // no event has the number 0
-		e, err := parkedEvent(ctx, a.Timers, s.Tenant, seq)
-		return []int64{e.Seq}, err
-	}
 	for after := ""; ; {
 		page, next, err := s.parked(ctx, a.Timers, after, timer.MaxPage)
 		for _, e := range page {

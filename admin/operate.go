@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -52,7 +51,7 @@ var errMore = huma.Error503ServiceUnavailable("not all: ask again")
 // is zero. It needs the token of all tenants, because with its own token a tenant could also
 // resume a pause of the operator.
 func (a *actions) pause(ctx context.Context, tenant timer.TenantID, until time.Time) error {
-	return a.operate(ctx, "pause firing", "", string(cmp.Or(tenant, allTenants)), func(ctx context.Context) (string, error) {
+	return a.operate(ctx, operateTimeout, "pause firing", "", string(cmp.Or(tenant, allTenants)), func(ctx context.Context) (string, error) {
 		p := timer.Pause{TenantID: tenant, Until: until, By: accessOf(ctx).who}
 		return stamp(until), a.Service.Pause(ctx, p)
 	})
@@ -60,7 +59,7 @@ func (a *actions) pause(ctx context.Context, tenant timer.TenantID, until time.T
 
 // resume ends the pause of a tenant, or the pause of all tenants.
 func (a *actions) resume(ctx context.Context, tenant timer.TenantID) error {
-	return a.operate(ctx, "resume firing", "", string(cmp.Or(tenant, allTenants)), func(ctx context.Context) (string, error) {
+	return a.operate(ctx, operateTimeout, "resume firing", "", string(cmp.Or(tenant, allTenants)), func(ctx context.Context) (string, error) {
 		return "", a.Service.Resume(ctx, tenant)
 	})
 }
@@ -68,28 +67,11 @@ func (a *actions) resume(ctx context.Context, tenant timer.TenantID) error {
 // allTenants stands for all tenants in the audit log.
 const allTenants = "all tenants"
 
-// parkedEvent returns the parked event with a number, of a tenant or of all if it is empty.
-func parkedEvent(ctx context.Context, timers timer.Reader, tenant timer.TenantID, seq int64) (timer.ParkedEvent, error) {
-	page, err := timers.Parked(ctx, tenant, seq+1, 1)
-	if err == nil && (len(page) == 0 || page[0].Seq != seq) {
-		err = noParked(strconv.FormatInt(seq, 10))
-	}
-	if err != nil {
-		return timer.ParkedEvent{}, err
-	}
-	return page[0], nil
-}
-
 // forget deletes all timers and parked events of a tenant. It returns how many timers, even
 // if there is an error, which is errMore if there was no time for all. It needs the token of
 // all tenants.
 func (a *actions) forget(ctx context.Context, tenant timer.TenantID) (sum timer.Counts, err error) {
-	err = a.do(ctx, "forget tenant", "", string(tenant), func() (string, error) {
-		if a.Service == nil {
-			return "", errNoService
-		}
-		ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
-		defer cancel()
+	err = a.operate(ctx, forgetTimeout, "forget tenant", "", string(tenant), func(ctx context.Context) (string, error) {
 		sum, err = a.Service.Forget(ctx, tenant)
 		if errors.Is(err, context.DeadlineExceeded) && sum.Total() > 0 {
 			err = errMore
@@ -107,13 +89,13 @@ func (a *actions) nodes(ctx context.Context) ([]timer.Node, error) {
 	return a.Operator.Nodes(ctx)
 }
 
-// operate changes the service, within its timeout.
-func (a *actions) operate(ctx context.Context, what string, tenant timer.TenantID, target string, change func(context.Context) (string, error)) error {
+// operate changes the service, within a timeout.
+func (a *actions) operate(ctx context.Context, timeout time.Duration, what string, tenant timer.TenantID, target string, change func(context.Context) (string, error)) error {
 	return a.do(ctx, what, tenant, target, func() (string, error) {
 		if a.Service == nil || a.Operator == nil {
 			return "", errNoService
 		}
-		ctx, cancel := context.WithTimeout(ctx, operateTimeout)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		return change(ctx)
 	})

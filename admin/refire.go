@@ -44,12 +44,7 @@ func (a *actions) refire(ctx context.Context, which timer.Refire) (Refired, erro
 	if which.DryRun {
 		what = "" // changes nothing
 	}
-	err := a.do(ctx, what, "", string(cmp.Or(which.TenantID, allTenants))+" since "+stamp(which.Since), func() (_ string, err error) {
-		if a.Service == nil {
-			return "", errNoService
-		}
-		ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
-		defer cancel()
+	err := a.operate(ctx, forgetTimeout, what, "", string(cmp.Or(which.TenantID, allTenants))+" since "+stamp(which.Since), func(ctx context.Context) (_ string, err error) {
 		if did, err = a.Service.Refire(ctx, which); errors.Is(err, context.DeadlineExceeded) && did.Next != "" {
 			err = errMore
 		}

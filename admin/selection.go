@@ -103,8 +103,16 @@ func (s selection) fits(e timer.ParkedEvent) bool {
 // parked returns a page of the selected parked events, newest first, before the place where
 // the page before ended, or from the newest on if that is empty. It also returns the place
 // where this page ends, if there may be another one. If few of very many events are selected,
-// a page may be short.
+// a page may be short. A selection by a number is one event, or an error if there is none.
 func (s selection) parked(ctx context.Context, timers timer.Reader, after string, limit int) (page []timer.ParkedEvent, next string, err error) {
+	if s.ID != "" {
+		seq, _ := strconv.ParseInt(s.ID, 10, 64) // no event has the number 0
+		page, err = timers.Parked(ctx, s.Tenant, seq+1, 1)
+		if err == nil && (len(page) == 0 || page[0].Seq != seq) {
+			err = noParked(s.ID)
+		}
+		return page, "", err
+	}
 	before, _ := strconv.ParseInt(after, 10, 64) // 0 if it is no place
 	for range parkedReads {
 		rows, err := timers.Parked(ctx, s.Tenant, before, limit)
