@@ -47,9 +47,9 @@ func (r removal) did(sum deadletter.Summary) string {
 	return count(int64(sum.Done), "dead letter") + " " + r.Did + ", " + num(int64(sum.Refused)) + " refused."
 }
 
-// removeSelected removes the selected dead letters, as far as there is time, and says how many.
+// apply removes the selected dead letters, as far as there is time, and says how many.
 // There is a line for each that was refused and stays.
-func (a *actions) removeSelected(ctx context.Context, how removal, s selection) (text string, err error) {
+func (how removal) apply(a *actions, ctx context.Context, s selection) (text string, err error) {
 	var refused []string
 	sum, err := a.remove(ctx, how, s, s.letters(), func(r deadletter.Result) {
 		if r.Why != nil && len(refused) < shownRefused {
@@ -93,9 +93,9 @@ var (
 	}}
 )
 
-// changeParked changes the selected parked events, and says how many. The numbers are read before
+// apply changes the selected parked events, and says how many. The numbers are read before
 // any event is changed, since an event that is refused again is parked again.
-func (a *actions) changeParked(ctx context.Context, how parkedChange, s selection) (text string, err error) {
+func (how parkedChange) apply(a *actions, ctx context.Context, s selection) (text string, err error) {
 	text, _, err = a.changeEvents(ctx, how, s, func(ctx context.Context) ([]int64, error) { return a.seqs(ctx, s) })
 	return text, err
 }

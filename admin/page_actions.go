@@ -30,16 +30,20 @@ type deed struct {
 	Empty   string   // meaning of an empty field; empty: the field is required
 	Back    string   // path of the page to go on with; default that of the tenants
 
-	OfTenant bool // it is about a tenant, which the request must name
-	// found describes the target; nil: it is known.
-	found func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (string, error)
-	do    deedFunc
-	// doBy returns do for a request: by is the amount that people chose, empty if there are none.
-	doBy func(by string) deedFunc
+	OfTenant bool     // it is about a tenant, which the request must name
+	found    deedFunc // describes the target; nil: it is known
+	do       deedFunc // makes the change, and describes it
 }
 
-// A deedFunc makes a change, and describes it for people.
-type deedFunc = func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (did string, err error)
+// A target is what people want a deed to be done to, and how.
+type target struct {
+	Tenant timer.TenantID
+	What   string // within the tenant: the value of the field Of
+	By     string // the amount that people chose; empty if there are none
+}
+
+// A deedFunc does a part of a deed, and returns a text for people.
+type deedFunc = func(ctx context.Context, a *actions, on target) (text string, err error)
 
 var deeds = map[string]deed{
 	"cancel":              byCall.deed(cancelMany),
@@ -51,55 +55,51 @@ var deeds = map[string]deed{
 	"postpone":            byCall.deed(postponeMany),
 	"postpone-prefix":     byPrefix.deed(postponeMany),
 	"postpone-correlated": byCorrelation.deed(postponeMany),
-	"replay": lettersDeed(replay, deed{
-		Title: "Replay dead letters", Button: "Replay the selection",
+	"replay": bulkDeed((*actions).countLetters, replay.apply, deed{
+		Title: "Replay dead letters", Button: "Replay the selection", Back: "/dead-letters",
 		Means: "The original commands go to the broker once more, and their dead letters are removed. A command that fails again becomes a new dead letter.",
 	}),
-	"discard": lettersDeed(discard, deed{
-		Title: "Discard dead letters", Button: "Discard the selection", Danger: true,
+	"discard": bulkDeed((*actions).countLetters, discard.apply, deed{
+		Title: "Discard dead letters", Button: "Discard the selection", Danger: true, Back: "/dead-letters",
 		Means: "The dead letters are removed for good. What their commands asked for will not happen.",
 	}),
-	"retry-parked": parkedDeed(retryParked, deed{
-		Title: "Retry parked events", Button: "Retry the selection",
+	"retry-parked": bulkDeed((*actions).countParked, retryParked.apply, deed{
+		Title: "Retry parked events", Button: "Retry the selection", Back: "/parked",
 		Means: "The events go back into the outbox and are published as if they were new. An event that the broker refuses again is parked again, with the reason.",
 	}),
-	"discard-parked": parkedDeed(discardParked, deed{
-		Title: "Discard parked events", Button: "Discard the selection", Danger: true,
+	"discard-parked": bulkDeed((*actions).countParked, discardParked.apply, deed{
+		Title: "Discard parked events", Button: "Discard the selection", Danger: true, Back: "/parked",
 		Means: "The events are deleted for good: their consumers never learn that these timers have fired, or expired.",
 	}),
 	"pause": {
 		Title: "Pause firing", Button: "Pause firing", Danger: true,
 		Of: "for", Label: "For how long", Choices: []string{"15m", "1h", "4h", "24h"}, Empty: "until it is resumed",
 		Means: "None of these timers fires, on all nodes, until firing is resumed or the pause ends. Commands are taken, and nothing is lost: what becomes due meanwhile fires then, late.",
-		do: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
-			until := time.Time{}
-			if text != "" {
-				length, err := time.ParseDuration(text)
-				if err != nil {
-					return "", huma.Error400BadRequest("the length of the pause is no duration")
-				}
-				until = a.now().Add(length)
+		do: func(ctx context.Context, a *actions, on target) (string, error) {
+			until, err := eitherTime(a.now(), "until", "", "for", on.What)
+			if err != nil {
+				return "", err
 			}
-			return "No timer of " + cmp.Or(string(tenant), allTenants) + " fires until " + cmp.Or(stamp(until), "firing is resumed") + ".", a.pause(ctx, tenant, until)
+			return "No timer of " + cmp.Or(string(on.Tenant), allTenants) + " fires until " + cmp.Or(stamp(until), "firing is resumed") + ".", a.pause(ctx, on.Tenant, until)
 		},
 	},
 	"resume": {
 		Title: "Resume firing", Button: "Resume firing",
 		Means: "Firing goes on, on all nodes, first of the timers that became due meanwhile. A tenant that is paused by name is resumed by name.",
-		do: func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
-			return "Firing is resumed.", a.resume(ctx, tenant)
+		do: func(ctx context.Context, a *actions, on target) (string, error) {
+			return "Firing is resumed.", a.resume(ctx, on.Tenant)
 		},
 	},
 	"refire": {
 		Title: "Publish events again", Button: "Publish them again",
 		Of: "since", Label: "Of timers that fired or expired in the last", Choices: []string{"10m", "30m", "1h", "4h", "24h"},
 		Means: "For consumers that lost events, or a broker that lost stored messages. Each event keeps its id: a consumer that remembers it drops it. At most 2,000 a second are published. The verb refire takes any time, and a prefix.",
-		do: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
-			length, err := time.ParseDuration(text)
+		do: func(ctx context.Context, a *actions, on target) (string, error) {
+			length, err := time.ParseDuration(on.What)
 			if err != nil {
 				return "", huma.Error400BadRequest("choose how far back the events are wanted")
 			}
-			did, err := a.refire(ctx, timer.Refire{TenantID: tenant, Since: a.now().Add(-length)})
+			did, err := a.refire(ctx, timer.Refire{TenantID: on.Tenant, Since: a.now().Add(-length)})
 			line := count(int64(did.Events), "event") + " published again"
 			if did.Next != "" {
 				return line + ", not all: the verb refire goes on until the end.", errMore
@@ -107,14 +107,35 @@ var deeds = map[string]deed{
 			return line + ". Timers that fired or expired before " + did.CompleteFrom + " may be deleted.", err
 		},
 	},
-	"forget": forgetDeed(),
+	"forget": {
+		Title: "Forget a tenant", Button: "Delete all timers of this tenant", Danger: true, OfTenant: true, Back: "/tenants",
+		Of: "confirm", Label: "Type the name of the tenant", Typed: true,
+		Means: "All its timers are deleted for good, also if they wait, and its parked events. Nothing of them fires. Its dead letters stay. Commands that come later schedule new timers.",
+		found: func(ctx context.Context, a *actions, on target) (string, error) {
+			s, err := a.Timers.Stats(ctx, on.Tenant)
+			return count(s.Total(), "timer") + " to delete: " + tally(s.Counts) + ".", cmp.Or(a.allow(ctx, ""), err)
+		},
+		do: func(ctx context.Context, a *actions, on target) (string, error) {
+			if on.What != string(on.Tenant) {
+				return "", huma.Error422UnprocessableEntity("the name that was typed is not that of the tenant: nothing was deleted")
+			}
+			n, err := a.forget(ctx, on.Tenant)
+			switch {
+			case errors.Is(err, errMore):
+				return count(n.Total(), "timer") + " deleted so far, not all: ask again.", err
+			case err != nil && n.Total() > 0:
+				return "", huma.Error503ServiceUnavailable(count(n.Total(), "timer") + " deleted so far, then the database did not answer: ask again. The audit log has the error.")
+			}
+			return count(n.Total(), "timer") + " deleted: " + tally(n) + ".", err
+		},
+	},
 }
 
 // bulkDeed returns a deed that changes all of a selection.
-func bulkDeed(d deed, found, do func(*actions, context.Context, selection) (string, error)) deed {
-	on := func(work func(*actions, context.Context, selection) (string, error)) func(context.Context, *actions, timer.TenantID, string) (string, error) {
-		return func(ctx context.Context, a *actions, _ timer.TenantID, filter string) (string, error) {
-			s, err := selected(ctx, filter)
+func bulkDeed(found, do func(*actions, context.Context, selection) (string, error), d deed) deed {
+	on := func(work func(*actions, context.Context, selection) (string, error)) deedFunc {
+		return func(ctx context.Context, a *actions, on target) (string, error) {
+			s, err := selected(ctx, on.What)
 			if err != nil {
 				return "", err
 			}
@@ -127,46 +148,6 @@ func bulkDeed(d deed, found, do func(*actions, context.Context, selection) (stri
 	}
 	d.Of, d.found, d.do = "filter", on(found), on(do)
 	return d
-}
-
-// lettersDeed returns a deed that removes dead letters.
-func lettersDeed(how removal, d deed) deed {
-	d.Back = "/dead-letters"
-	return bulkDeed(d, (*actions).countLetters, func(a *actions, ctx context.Context, s selection) (string, error) {
-		return a.removeSelected(ctx, how, s)
-	})
-}
-
-// parkedDeed returns a deed that changes parked events.
-func parkedDeed(how parkedChange, d deed) deed {
-	d.Back = "/parked"
-	return bulkDeed(d, (*actions).countParked, func(a *actions, ctx context.Context, s selection) (string, error) { return a.changeParked(ctx, how, s) })
-}
-
-// forgetDeed returns the deed that deletes all data of a tenant. People must type its name.
-func forgetDeed() deed {
-	return deed{
-		Title: "Forget a tenant", Button: "Delete all timers of this tenant", Danger: true, OfTenant: true, Back: "/tenants",
-		Of: "confirm", Label: "Type the name of the tenant", Typed: true,
-		Means: "All its timers are deleted for good, also if they wait, and its parked events. Nothing of them fires. Its dead letters stay. Commands that come later schedule new timers.",
-		found: func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
-			s, err := a.Timers.Stats(ctx, tenant)
-			return count(s.Total(), "timer") + " to delete: " + tally(s.Counts) + ".", cmp.Or(a.allow(ctx, ""), err)
-		},
-		do: func(ctx context.Context, a *actions, tenant timer.TenantID, typed string) (string, error) {
-			if typed != string(tenant) {
-				return "", huma.Error422UnprocessableEntity("the name that was typed is not that of the tenant: nothing was deleted")
-			}
-			n, err := a.forget(ctx, tenant)
-			switch {
-			case errors.Is(err, errMore):
-				return count(n.Total(), "timer") + " deleted so far, not all: ask again.", err
-			case err != nil && n.Total() > 0:
-				return "", huma.Error503ServiceUnavailable(count(n.Total(), "timer") + " deleted so far, then the database did not answer: ask again. The audit log has the error.")
-			}
-			return count(n.Total(), "timer") + " deleted: " + tally(n) + ".", err
-		},
-	}
 }
 
 // tally says how many timers are in each state.
@@ -216,36 +197,35 @@ var (
 
 // deed returns the deed that changes the timers which a field of the form selects.
 func (f field) deed(many manyDeed) deed {
-	do := func(ctx context.Context, a *actions, tenant timer.TenantID, text, by string, dry bool) (ManyRescheduled, error) {
-		move, err := many.move(a.now(), by)
+	do := func(ctx context.Context, a *actions, on target, dry bool) (ManyRescheduled, error) {
+		move, err := many.move(a.now(), on.By)
 		if err != nil {
 			return ManyRescheduled{}, err
 		}
-		return a.many(ctx, timer.SelectionCommand{CancelTimers: timer.CancelTimers{TenantID: tenant, Of: f.of(text)}, Move: move}, "", dry)
+		return a.many(ctx, timer.SelectionCommand{CancelTimers: timer.CancelTimers{TenantID: on.Tenant, Of: f.of(on.What)}, Move: move}, "", dry)
 	}
 	d := many.deed
 	d.Of, d.Label, d.OfTenant, d.Back = f.name, f.label, true, f.back
-	d.doBy = func(by string) deedFunc {
-		return func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
-			if found, err := do(ctx, a, tenant, text, by, true); err != nil || f.name == byCall.name && found.Timers == found.Refused {
-				return "", cmp.Or[error](err, huma.Error404NotFound("no such timer waits, or it would be due after it expires"))
-			}
-			sent, err := do(ctx, a, tenant, text, by, false)
-			did := "The command " + sent.ID + " to " + many.verb + " " + count(int64(sent.Timers), "timer") + " was sent."
-			if by != "" {
-				did = "Commands to " + many.verb + " " + count(int64(sent.Timers-sent.Refused), "timer") + " were sent."
-			}
-			if sent.Refused > 0 {
-				did += " " + sent.refused()
-			}
-			if sent.Next != "" {
-				return did + " Not all: the API goes on with after=" + sent.Next + ".", errMore
-			}
-			return did, err
+	d.do = func(ctx context.Context, a *actions, on target) (string, error) {
+		if found, err := do(ctx, a, on, true); err != nil || f.name == byCall.name && found.Timers == found.Refused {
+			return "", cmp.Or[error](err, huma.Error404NotFound("no such timer waits, or it would be due after it expires"))
 		}
+		sent, err := do(ctx, a, on, false)
+		did := "The command " + sent.ID + " to " + many.verb + " " + count(int64(sent.Timers), "timer") + " was sent."
+		if on.By != "" {
+			did = "Commands to " + many.verb + " " + count(int64(sent.Timers-sent.Refused), "timer") + " were sent."
+		}
+		if sent.Refused > 0 {
+			did += " " + sent.refused()
+		}
+		if sent.Next != "" {
+			return did + " Not all: the API goes on with after=" + sent.Next + ".", errMore
+		}
+		return did, err
 	}
-	d.found = func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
-		found, err := do(ctx, a, tenant, text, append(d.Amounts, "")[0], true)
+	d.found = func(ctx context.Context, a *actions, on target) (string, error) {
+		on.By = append(d.Amounts, "")[0]
+		found, err := do(ctx, a, on, true)
 		line := count(int64(found.Timers), "timer") + " to " + many.verb
 		for i, t := range found.First {
 			line += []string{": ", ", "}[min(i, 1)] + string(t.ServiceCallID)
@@ -269,9 +249,8 @@ func (m *ManyRescheduled) refused() string {
 // A confirmation is a deed with its request.
 type confirmation struct {
 	deed
+	target
 	Name   string
-	Tenant timer.TenantID
-	What   string // the target within the tenant
 	Return string // where to go afterwards
 	Found  string // description of the target, if it is looked up
 	Failed string
@@ -293,7 +272,7 @@ func (p *pages) act(on *routes) {
 			return
 		}
 		a := found.Body.(*confirmation) //nolint:forcetypeassert // confirm has made it
-		did, err := a.do(r.Context(), p.actions, a.Tenant, a.What)
+		did, err := a.do(r.Context(), p.actions, a.target)
 		if inPart := errors.Is(err, errMore); err == nil || inPart { // to load the page again repeats nothing
 			keepResult(w, p.Prefix, did, inPart)
 			http.Redirect(w, r, a.Return, http.StatusSeeOther)
@@ -368,10 +347,7 @@ func (p *pages) confirm(ctx context.Context, r *http.Request, form url.Values) (
 		back.Del("id")
 		back.Del("until")
 	}
-	a := &confirmation{deed: d, Name: name, Tenant: timer.TenantID(form.Get("tenant")), What: form.Get(d.Of)}
-	if d.doBy != nil {
-		a.do = d.doBy(form.Get("by"))
-	}
+	a := &confirmation{deed: d, target: target{timer.TenantID(form.Get("tenant")), form.Get(d.Of), form.Get("by")}, Name: name}
 	a.Return = p.Prefix + cmp.Or(d.Back, "/tenants") + "?" + back.Encode()
 	found.Body = a
 	_, err := only(ctx, form.Get("tenant"))
@@ -382,7 +358,7 @@ func (p *pages) confirm(ctx context.Context, r *http.Request, form url.Values) (
 		a.What += "&until=" + url.QueryEscape(stamp(p.now()))
 	}
 	if err == nil && d.found != nil {
-		a.Found, err = d.found(ctx, p.actions, a.Tenant, a.What)
+		a.Found, err = d.found(ctx, p.actions, a.target)
 	}
 	return found, err
 }

@@ -35,7 +35,7 @@ func TestPagesDoWhatTheyOffer(t *testing.T) {
 		{"resume", "", "Done.</b> Firing is resumed."},
 		{"pause", "tenant=acme&for=1h", "Done.</b> No timer of acme fires until 20"},
 		{"resume", "tenant=acme", "Done.</b> Firing is resumed."},
-		{"pause", "for=long", "Not done:</b> the length of the pause is no duration"},
+		{"pause", "for=long", "Not done:</b> for must be a duration"},
 		{"replay", "filter=tenant%3Dacme%26id%3Dletter-1", "Done.</b> 1 dead letter replayed, 0 refused."},
 		{"discard", "filter=tenant%3Dacme%26id%3Dletter-2", "Done.</b> 1 dead letter discarded, 0 refused."},
 		{"discard", "filter=tenant%3Dacme%26id%3Dletter-2", "Not done:</b> there is no such dead letter"},
