@@ -26,25 +26,18 @@ type givenSetting struct {
 	origin
 }
 
-// readFile reads a YAML file of keys and values. Its errors never contain
-// text of the file, which may be secret.
-func readFile(name string) ([]givenSetting, error) {
-	f := yamlFile{what: "configuration file", name: name}
-	body, err := f.read()
-	if err != nil {
-		return nil, err
-	}
-	entries := f.entries(body)
-	all := make([]givenSetting, len(entries))
-	for i, entry := range entries {
-		g := givenSetting{name: entry.name, origin: origin{FromFile, entry.location}}
+// settings returns the settings of a configuration file. Their mistakes never contain text of the
+// file, which may be secret.
+func (f *yamlFile) settings(entries []entry) (all []givenSetting) {
+	for _, e := range entries {
+		g := givenSetting{name: e.name, origin: origin{FromFile, e.location}}
 		var plain bool
-		if g.value, plain = scalar(entry.value); plain {
+		if g.value, plain = scalar(e.value); plain {
 			g.key = g.name
 		}
-		all[i] = g
+		all = append(all, g)
 	}
-	return all, errors.Join(f.errs...)
+	return all
 }
 
 // A yamlFile is a file to read. Errors about it never contain text of it.
@@ -55,22 +48,19 @@ type yamlFile struct {
 }
 
 // loadYAML returns the result of calling of with the keys of a file. A file without keys is
-// an error. The error joins all mistakes in the file.
-func loadYAML[T any](f yamlFile, holds string, of func(*yamlFile, []entry) T) (T, error) {
-	var none T
+// an error that says what it must hold, unless it may be empty. The error joins all mistakes in
+// the file; then the result has the rest.
+func loadYAML[T any](f yamlFile, holds string, of func(*yamlFile, []entry) T) (v T, err error) {
 	root, err := f.read()
 	if err != nil {
-		return none, err
+		return v, err
 	}
 	entries := f.entries(root)
-	if len(entries) == 0 && len(f.errs) == 0 { // a file that is being written may be empty
-		return none, fmt.Errorf("%s %s: is empty; it must have %s", f.what, f.name, holds)
+	if holds != "" && len(entries) == 0 && len(f.errs) == 0 { // a file that is being written may be empty
+		return v, fmt.Errorf("%s %s: is empty; it must have %s", f.what, f.name, holds)
 	}
-	v := of(&f, entries)
-	if err := errors.Join(f.errs...); err != nil {
-		return none, err
-	}
-	return v, nil
+	v = of(&f, entries)
+	return v, errors.Join(f.errs...)
 }
 
 // read returns the file as an entry without a name, and without a value if the file

@@ -52,22 +52,15 @@ func (o origin) where() string { return cmp.Or(o.location, FromDefault.String())
 func Load(flags map[string]string, environ []string, file string) (Config, error) {
 	fromEnv, envFile, ignored := readEnv(environ)
 	file = cmp.Or(file, envFile)
-	var all []givenSetting
-	var errs []error
+	var fromFile []givenSetting
+	errs := make([]error, 1)
 	if file != "" {
-		fromFile, err := readFile(file)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		all = append(all, fromFile...)
+		fromFile, errs[0] = loadYAML(yamlFile{what: "configuration file", name: file}, "", (*yamlFile).settings)
 	}
-	all = append(all, fromEnv...)
-	all = append(all, readFlags(flags)...)
-
 	c := Default()
 	c.ignored, c.file = ignored, file
 	table := c.settings()
-	for _, g := range all {
+	for _, g := range slices.Concat(fromFile, fromEnv, readFlags(flags)) {
 		if err := g.apply(table); err != nil {
 			errs = append(errs, err)
 			continue

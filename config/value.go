@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/event-service-agent/timer-service/envelope"
 )
 
 // A value reads the text of a setting into a field, and shows it.
@@ -122,7 +124,6 @@ var (
 	wordsPattern    = regexp.MustCompile(`^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)?$`)
 	prefixPattern   = regexp.MustCompile(`^((/[A-Za-z0-9_-][A-Za-z0-9._-]*){1,8})?$`)
 	saslPattern     = regexp.MustCompile(`^(plain|scram-sha-256|scram-sha-512)?$`)
-	uriPattern      = regexp.MustCompile(`^([A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}){1,256}$`)
 	hostPortPattern = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`)
 )
 
@@ -142,8 +143,8 @@ func words(field *string) value {
 // uriReference is a URI-reference as CloudEvents need it.
 func uriReference(field *string) value {
 	return text(field, "a URI-reference (RFC 3986) of 1 to 256 characters", " without a user, such as /timers or urn:example:timers", func(s string) bool {
-		u, err := url.Parse(s)
-		return err == nil && u.User == nil && len(s) <= 256 && uriPattern.MatchString(s)
+		u, _ := url.Parse(s)
+		return envelope.ValidateSource(s) == nil && u.User == nil && len(s) <= 256
 	})
 }
 
