@@ -11,8 +11,7 @@ import (
 
 const (
 	defaultConnections = 1000
-	probeConnections   = 8                // further connections, for probes alone
-	loginTimeout       = 15 * time.Second // of an idle connection without a login
+	probeConnections   = 8 // further connections, for probes alone
 )
 
 // connections bounds how many connections over TCP there are, since each takes a handle of the
@@ -33,10 +32,9 @@ type connection struct {
 	probes bool // it may only probe
 
 	// The mutex of connections guards these.
-	login bool        // a request has shown a token, or needed none
-	busy  bool        // it has a request
-	since time.Time   // when it began to be busy, or idle
-	limit *time.Timer // ends it while it is idle
+	login bool      // a request has shown a token, or needed none
+	busy  bool      // it has a request
+	since time.Time // when it began to be busy, or idle
 }
 
 // A boundedListener accepts connections within a bound.
@@ -71,7 +69,7 @@ func (c *connections) admit(conn net.Conn) bool {
 		c.full()
 		switch victim := c.victim(); {
 		case victim != nil:
-			c.forget(victim)
+			delete(c.open, victim.conn)
 			_ = victim.conn.Close()
 			is.probes = victim.probes
 		case len(c.open) >= c.most+probeConnections:
@@ -105,14 +103,6 @@ func (c *connections) victim() (first *connection) {
 	return first
 }
 
-// forget removes a connection that has ended, or is about to.
-func (c *connections) forget(is *connection) {
-	if is.limit != nil {
-		is.limit.Stop()
-	}
-	delete(c.open, is.conn)
-}
-
 // observe notes the state of a connection. A connection of the unix socket is not bounded.
 func (c *connections) observe(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
@@ -122,14 +112,8 @@ func (c *connections) observe(conn net.Conn, state http.ConnState) {
 		return
 	}
 	is.busy, is.since = state == http.StateActive, time.Now()
-	switch {
-	case state == http.StateClosed, state == http.StateHijacked:
-		c.forget(is)
-	case is.limit != nil:
-		is.limit.Stop()
-	}
-	if state == http.StateIdle && !is.login {
-		is.limit = time.AfterFunc(loginTimeout, func() { _ = is.conn.Close() })
+	if state == http.StateClosed || state == http.StateHijacked {
+		delete(c.open, is.conn)
 	}
 }
 

@@ -166,27 +166,6 @@ func TestProbesHaveConnectionsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionsWithoutALoginEnd after 15 seconds, and those with one after two minutes.
-func TestIdleConnectionsWithoutALoginEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bounded(t, admin.Options{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
-		without, with := l.dial(t), l.dial(t)
-		if a, b := without.get("/livez", ""), with.get("/metrics", aToken); a != 200 || b != 200 {
-			t.Fatal(a, b)
-		}
-		for _, test := range []struct {
-			after         time.Duration
-			without, with bool
-		}{{14 * time.Second, false, false}, {2 * time.Second, true, false}, {100 * time.Second, true, false}, {10 * time.Second, true, true}} {
-			time.Sleep(test.after)
-			synctest.Wait()
-			if a, b := without.isClosed(), with.isClosed(); a != test.without || b != test.with {
-				t.Errorf("after %v more: closed %v and %v, want %v and %v", test.after, a, b, test.without, test.with)
-			}
-		}
-	})
-}
-
 // TestOtherHostsAreRefused without a token: a page whose name was bound to this address again
 // must not read what it finds here. The setting names the host that a proxy passes on, and
 // the site whose pages may write. Probes tell nothing, and are answered.
