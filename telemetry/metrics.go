@@ -8,7 +8,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	sdk "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
@@ -29,28 +28,17 @@ var bg = context.Background()
 // bounds are the bounds of lateness, in seconds.
 var bounds = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 3600}
 
-// native is the suffix of the names of histograms with exponential buckets. [exponential]
-// makes a provider use such buckets.
-const native = ".native"
-
-// exponential makes eight buckets of each doubling, from a millisecond to three days.
-func exponential() sdk.View {
-	return sdk.NewView(sdk.Instrument{Name: "timer.lateness.*" + native},
-		sdk.Stream{Aggregation: sdk.AggregationBase2ExponentialHistogram{MaxSize: 225, MaxScale: 3}})
-}
-
 // instruments count events.
 type instruments struct {
-	reached, published         []metric.Float64Histogram // lateness, in each form
+	reached, published         metric.Float64Histogram // lateness
 	polling, committing        metric.Float64Histogram
 	fired, committed           metric.Int64Histogram
 	worked, failed, unlabelled metric.MeasurementOption
 	held                       func() map[timer.TenantID]time.Time // tenants whose events are late by their own limit
 }
 
-// newInstruments creates the instruments with a meter. The forms of lateness are suffixes of
-// names: [native], or empty for fixed buckets.
-func newInstruments(meter metric.Meter, counters *app.Counters, forms ...string) (*instruments, error) {
+// newInstruments creates the instruments with a meter.
+func newInstruments(meter metric.Meter, counters *app.Counters) (*instruments, error) {
 	m := &instruments{held: counters.Held, worked: label("error", "false"), failed: label("error", "true"), unlabelled: metric.WithAttributeSet(*attribute.EmptySet())}
 	var errs []error
 	seconds := func(name, about string, bounds []float64) metric.Float64Histogram {
@@ -63,15 +51,8 @@ func newInstruments(meter metric.Meter, counters *app.Counters, forms ...string)
 		errs = append(errs, err)
 		return h
 	}
-	for _, form := range forms {
-		about := ""
-		if form == native {
-			about = " With exponential buckets."
-		}
-		m.reached = append(m.reached, seconds("timer.lateness.reached"+form, "From the due time of a timer until it fired."+about, bounds))
-		m.published = append(m.published, seconds("timer.lateness.published"+form,
-			"From the due time of a timer until the broker acked its event: how late consumers get it."+about, bounds))
-	}
+	m.reached = seconds("timer.lateness.reached", "From the due time of a timer until it fired.", bounds)
+	m.published = seconds("timer.lateness.published", "From the due time of a timer until the broker acked its event: how late consumers get it.", bounds)
 	m.polling = seconds("timer.polling.duration", "How long a poll of the database took, with the timers that it fired.", short)
 	m.committing = seconds("timer.commit.duration", "Duration of a commit of commands.", short)
 	m.fired = numbers("timer.batch.size", "{timer}", "Timers that fired or expired in one transaction.")
@@ -80,10 +61,8 @@ func newInstruments(meter metric.Meter, counters *app.Counters, forms ...string)
 }
 
 // late records how late an event is.
-func (m *instruments) late(forms []metric.Float64Histogram, by time.Duration) {
-	for _, h := range forms {
-		h.Record(bg, max(0, by).Seconds(), m.unlabelled)
-	}
+func (m *instruments) late(h metric.Float64Histogram, by time.Duration) {
+	h.Record(bg, max(0, by).Seconds(), m.unlabelled)
 }
 
 // hooks returns the hooks for an app.

@@ -52,7 +52,7 @@ func New(ctx context.Context, version string, counters *app.Counters) (*Telemetr
 	if err != nil {
 		return nil, err
 	}
-	opts := []metric.Option{metric.WithResource(about), metric.WithReader(pull), metric.WithView(exponential())}
+	opts := []metric.Option{metric.WithResource(about), metric.WithReader(pull)}
 	if pushes("METRICS") {
 		push, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
@@ -61,7 +61,7 @@ func New(ctx context.Context, version string, counters *app.Counters) (*Telemetr
 		opts = append(opts, metric.WithReader(push))
 	}
 	provider := metric.NewMeterProvider(opts...)
-	m, err := newInstruments(provider.Meter(scope), counters, "", native)
+	m, err := newInstruments(provider.Meter(scope), counters)
 	if err != nil {
 		return nil, errors.Join(err, provider.Shutdown(ctx))
 	}
@@ -72,11 +72,10 @@ func New(ctx context.Context, version string, counters *app.Counters) (*Telemetr
 }
 
 // MetricsOf returns a Telemetry whose metrics belong to a host's provider, for some counters.
-// The host exports them: Handler returns nil, and Shutdown does nothing. The histograms of
-// lateness have fixed buckets only, unless a view of the provider says otherwise.
+// The host exports them: Handler returns nil, and Shutdown does nothing.
 func MetricsOf(provider api.MeterProvider, counters *app.Counters) (*Telemetry, error) {
 	meter := provider.Meter(scope)
-	m, err := newInstruments(meter, counters, "")
+	m, err := newInstruments(meter, counters)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +103,7 @@ func pushes(signal string) bool {
 // Hooks returns the hooks for an app.
 func (t *Telemetry) Hooks() app.Hooks { return t.instruments.hooks() }
 
-// Handler answers requests of Prometheus, with native histograms if it asks for them.
+// Handler answers requests of Prometheus.
 func (t *Telemetry) Handler() http.Handler { return t.handler }
 
 // Shutdown sends the remaining metrics, until ctx is done.
