@@ -7,8 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -65,21 +63,12 @@ type DeadLetters struct {
 
 // A DeadLetterQuery selects dead letters.
 type DeadLetterQuery struct {
-	Tenant        Owner  `query:"tenant" maxLength:"64" pattern:"^(_|[A-Za-z0-9][A-Za-z0-9_-]*)$" example:"acme" doc:"Only those of this tenant; _ for no valid tenant."`
+	OwnerQuery
 	Reason        string `query:"reason" enum:"too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota,not_handled" doc:"Only those with this reason, such as beyond_horizon."`
 	Since         Since  `query:"since" doc:"Only those from then on: RFC 3339 with a zone, or a duration before now." example:"7d"`
 	CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only those with this correlation id."`
 	ID            string `query:"id" maxLength:"160" doc:"Only the one with this id."`
 	PageQuery
-}
-
-// Resolve narrows the query to the only tenant that the request may see, if it may not see all.
-func (q *DeadLetterQuery) Resolve(ctx huma.Context) []error {
-	tenant, err := only(ctx.Context(), string(q.Tenant))
-	if q.Tenant = Owner(tenant); err != nil {
-		return []error{err}
-	}
-	return nil
 }
 
 // selection returns the selection of a query by a clock.

@@ -61,20 +61,17 @@ func showMessage(m *message.Message) Message {
 }
 
 type messagesInput struct {
-	Kind   string `path:"kind" enum:"commands,events,receipts,deadletters"`
-	Tenant Owner  `query:"tenant" maxLength:"64" pattern:"^(_|[A-Za-z0-9][A-Za-z0-9_-]*)$" doc:"Only messages of this tenant; _ for dead letters that name no valid tenant." example:"acme"`
+	Kind string `path:"kind" enum:"commands,events,receipts,deadletters"`
+	OwnerQuery
 }
 
 // messages answers with the messages of a topic, until the client goes away, the server
 // stops, or a heartbeat finds that the token is no longer valid.
 func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResponse, error) {
-	tenant, err := only(ctx, string(in.Tenant))
-	if err != nil {
-		return nil, err
-	}
 	if a.Broker == nil {
 		return nil, errNoBroker
 	}
+	tenant := timer.TenantID(in.Tenant)
 	topic, shared, err := topicOf(a.Broker.Routing(), in.Kind, tenant)
 	if err != nil {
 		return nil, err

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -40,21 +38,6 @@ func showParked(e timer.ParkedEvent, withBody bool) ParkedEvent {
 		shown.Body = showBody(e.Body)
 	}
 	return shown
-}
-
-// A TenantQuery may narrow an answer to a tenant.
-type TenantQuery struct {
-	Tenant timer.TenantID `query:"tenant" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" doc:"Only what belongs to this tenant." example:"acme"`
-}
-
-// Resolve narrows the query to the only tenant that the request may see, if it may not see all.
-func (q *TenantQuery) Resolve(ctx huma.Context) []error {
-	tenant, err := only(ctx.Context(), string(q.Tenant))
-	if err != nil {
-		return []error{err}
-	}
-	q.Tenant = tenant
-	return nil
 }
 
 // A ParkedQuery selects parked events.

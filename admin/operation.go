@@ -88,10 +88,10 @@ func live(o Operation) Operation {
 // errorsOf are the errors that any operation may answer.
 var errorsOf = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable}
 
-// describeOperation returns the description of an operation, and notes the rule and the body of its route.
+// describeOperation returns the description of an operation, and notes it for its route.
 func (a *api) describeOperation(o Operation) huma.Operation {
 	pattern := o.Method + " " + o.Path
-	a.routes.rules[pattern], a.routes.bodies[pattern], a.routes.params[pattern] = o.rule, o.body, o.Params
+	a.routes.rules[pattern], a.routes.operations[pattern] = o.rule, o
 	op := huma.Operation{OperationID: o.ID, Method: o.Method, Path: o.Path, Summary: o.Summary, Description: o.About, Errors: errorsOf, Responses: map[string]*huma.Response{}}
 	if strings.Contains(o.Path, "{") {
 		op.Errors = append([]int{http.StatusNotFound}, errorsOf...)

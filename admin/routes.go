@@ -33,14 +33,13 @@ const (
 // handler runs.
 type routes struct {
 	*http.ServeMux
-	rules  map[string]rule                                            // by pattern
-	params map[string][]Param                                         // of operations of the API, by pattern
-	bodies map[string]string                                          // types of the bodies that operations of the API read, by pattern; empty: none
-	page   func(http.ResponseWriter, *http.Request, huma.StatusError) // answers browsers; nil if there are no pages
+	rules      map[string]rule                                            // by pattern
+	operations map[string]Operation                                       // of the API, by pattern
+	page       func(http.ResponseWriter, *http.Request, huma.StatusError) // answers browsers; nil if there are no pages
 }
 
 func newRoutes() *routes {
-	return &routes{ServeMux: http.NewServeMux(), rules: make(map[string]rule), bodies: make(map[string]string), params: make(map[string][]Param)}
+	return &routes{ServeMux: http.NewServeMux(), rules: make(map[string]rule), operations: make(map[string]Operation)}
 }
 
 // ServeHTTP answers a request. If there is no route for it, the answer says so, or which
@@ -99,9 +98,11 @@ func (rs *routes) HandleFunc(pattern string, answer func(http.ResponseWriter, *h
 			refuse(w, r, err.GetStatus(), err.Error())
 			return
 		}
-		if err := cmp.Or(rs.checkBody(pattern, r), rs.checkQuery(pattern, r)); err != nil {
-			refuse(w, r, err.GetStatus(), err.Error())
-			return
+		if o, is := rs.operations[pattern]; is {
+			if err := cmp.Or(o.checkBody(r), o.checkQuery(r)); err != nil {
+				refuse(w, r, err.GetStatus(), err.Error())
+				return
+			}
 		}
 		answer(w, r)
 	})
@@ -109,17 +110,16 @@ func (rs *routes) HandleFunc(pattern string, answer func(http.ResponseWriter, *h
 
 // checkBody returns why an operation does not take the body of a request: it would ignore the body,
 // or could not read it.
-func (rs *routes) checkBody(pattern string, r *http.Request) huma.StatusError {
-	takes, known := rs.bodies[pattern]
+func (o Operation) checkBody(r *http.Request) huma.StatusError {
 	sent, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // empty if it is none
 	switch {
-	case !known || r.Body == nil:
-	case takes == "":
+	case r.Body == nil:
+	case o.body == "":
 		if n, _ := r.Body.Read(make([]byte, 1)); n > 0 {
 			return huma.Error400BadRequest("this takes no body, and would ignore it: give its parameters in the query, as in ?tenant=acme")
 		}
-	case takes == "application/json" && sent != "" && sent != takes:
-		return huma.NewError(http.StatusUnsupportedMediaType, "send "+takes+" as the Content-Type, with a body of JSON")
+	case o.body == "application/json" && sent != "" && sent != o.body:
+		return huma.NewError(http.StatusUnsupportedMediaType, "send "+o.body+" as the Content-Type, with a body of JSON")
 	}
 	return nil
 }
@@ -127,9 +127,9 @@ func (rs *routes) checkBody(pattern string, r *http.Request) huma.StatusError {
 // checkQuery returns why an operation does not take the query of a request: a parameter without a
 // value, as of a script whose variable is empty, would select everything, and of one that is given
 // twice a value would be ignored.
-func (rs *routes) checkQuery(pattern string, r *http.Request) huma.StatusError {
+func (o Operation) checkQuery(r *http.Request) huma.StatusError {
 	query := r.URL.Query()
-	for _, p := range rs.params[pattern] {
+	for _, p := range o.Params {
 		switch values := query[p.Name]; {
 		case slices.Contains(values, "") && p.Name != "after": // an empty place is where the first page begins
 			return huma.Error422UnprocessableEntity(p.Name + " has no value: give one, or leave it out")

@@ -3,6 +3,8 @@ package admin
 import (
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
@@ -14,6 +16,31 @@ type Owner timer.TenantID
 
 // Validate refuses a value that names no tenant.
 func (o Owner) Validate() error { return broker.ValidateVisit(timer.TenantID(o)) }
+
+// An OwnerQuery may narrow an answer to a tenant, or to what belongs to none.
+type OwnerQuery struct {
+	Tenant Owner `query:"tenant" maxLength:"64" pattern:"^(_|[A-Za-z0-9][A-Za-z0-9_-]*)$" example:"acme" doc:"Only those of this tenant; _ for no valid tenant."`
+}
+
+// Resolve narrows the query to the only tenant that the request may see, if it may not see all.
+func (q *OwnerQuery) Resolve(ctx huma.Context) []error { return narrow(ctx, &q.Tenant) }
+
+// A TenantQuery may narrow an answer to a tenant.
+type TenantQuery struct {
+	Tenant timer.TenantID `query:"tenant" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" doc:"Only what belongs to this tenant." example:"acme"`
+}
+
+// Resolve narrows the query to the only tenant that the request may see, if it may not see all.
+func (q *TenantQuery) Resolve(ctx huma.Context) []error { return narrow(ctx, &q.Tenant) }
+
+// narrow sets a tenant to [only] what a request is about.
+func narrow[T ~string](ctx huma.Context, tenant *T) []error {
+	its, err := only(ctx.Context(), string(*tenant))
+	if *tenant = T(its); err != nil {
+		return []error{err}
+	}
+	return nil
+}
 
 // A Moment is a time of a query: RFC 3339 with a zone, or a duration from now on. It is zero if it
 // is left out.
