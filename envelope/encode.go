@@ -86,7 +86,7 @@ func newBody(kind string, key timer.Key, version timer.Version, correlationID st
 // body, see [CommandHeaders].
 func Schedule(c timer.ScheduleTimer) []byte {
 	body := newBody(TypeScheduleTimer, c.Key, c.Version, c.CorrelationID)
-	body.Payload.DueAt, body.Payload.ExpiresAt = FormatTime(timer.RoundUp(c.DueAt)), formatExpiry(c.ExpiresAt)
+	body.Payload.DueAt, body.Payload.ExpiresAt = FormatTime(timer.RoundUp(c.DueAt)), optionalTime(c.ExpiresAt)
 	return withData(encode(body), "}}", c.Data)
 }
 
@@ -102,7 +102,7 @@ func ScheduleMany(c timer.ScheduleTimers) []byte {
 		if i > 0 {
 			list = append(list, ',')
 		}
-		item := itemBody{command.ServiceCallID, FormatTime(timer.RoundUp(command.DueAt)), formatExpiry(command.ExpiresAt)}
+		item := itemBody{command.ServiceCallID, FormatTime(timer.RoundUp(command.DueAt)), optionalTime(command.ExpiresAt)}
 		list = append(list, withData(encode(item), "}", command.Data)...)
 	}
 	return insert(encode(body), "}}", "timers", append(list, ']'))
@@ -148,8 +148,8 @@ func selectionBody(kind string, c timer.CancelTimers) envelopeBody {
 	return body
 }
 
-// formatExpiry returns an expiry as messages carry it, "" if there is none.
-func formatExpiry(t time.Time) string {
+// optionalTime returns a time as messages carry it, rounded up, or "" if there is none.
+func optionalTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}

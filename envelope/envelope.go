@@ -93,7 +93,7 @@ type Format struct {
 // Reached encodes an event as [Reached] does, in this format.
 func (f Format) Reached(e timer.DueTimeReached) []byte {
 	body := newBody(TypeOf(e), e.Key, timer.Version{TimestampMS: e.ReachedAt.UnixMilli(), CommandID: idOf(e)}, e.CorrelationID)
-	body.Payload.DueAt, body.Payload.ExpiresAt = FormatTime(timer.RoundUp(e.DueAt)), formatExpiry(e.ExpiresAt)
+	body.Payload.DueAt, body.Payload.ExpiresAt = FormatTime(timer.RoundUp(e.DueAt)), optionalTime(e.ExpiresAt)
 	if body.Payload.ReachedAt = FormatTime(timer.RoundDown(e.ReachedAt)); body.Type == TypeTimerExpired {
 		body.Payload.ReachedAt, body.Payload.ExpiredAt = "", body.Payload.ReachedAt
 	}

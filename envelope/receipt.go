@@ -20,11 +20,7 @@ func IsReceipt(kind string) bool {
 // ReceiptID returns the id of a receipt: a UUID of version 8, cut from the SHA-256 of
 // all its fields except the time, so that one id never has two answers.
 func ReceiptID(r timer.Receipt) string {
-	due := ""
-	if !r.DueAt.IsZero() {
-		due = FormatTime(r.DueAt)
-	}
-	sum := hash(string(r.Type), string(r.TenantID), string(r.ServiceCallID), r.CommandID, r.CorrelationID, due, string(r.Reason), r.Detail)
+	sum := hash(string(r.Type), string(r.TenantID), string(r.ServiceCallID), r.CommandID, r.CorrelationID, optionalTime(r.DueAt), string(r.Reason), r.Detail)
 	return format(uuid.UUID(sum[:16]), 8)
 }
 
