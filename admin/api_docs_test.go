@@ -94,11 +94,7 @@ func TestSchemasAreServed(t *testing.T) {
 func TestDocsLoadNothingFromElsewhere(t *testing.T) {
 	t.Parallel()
 	s := admin.New(quiet, admin.Options{Prefix: "/timers", Monitor: watched(t), Timers: seeded(t)})
-	fetch := func(path string) *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost"+path, nil))
-		return w
-	}
+	fetch := func(path string) *httptest.ResponseRecorder { return request(s, "GET", path, "") }
 	if text := fetch("/timers/openapi.json").Body.String(); !strings.Contains(text, `"url": "/timers"`) {
 		t.Error("clients are not told the prefix")
 	}

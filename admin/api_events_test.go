@@ -1,11 +1,9 @@
 package admin_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
@@ -140,12 +138,7 @@ func TestEventsOutliveTheTimeoutsOfRequests(t *testing.T) {
 	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:0", Monitor: watched(t), Timers: seeded(t), Events: admin.NewEvents()})
 	must(t, s.Listen(t.Context()))
 	during(t, s.Run)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Address()+"/v1/events", nil)
-	must(t, err)
-	answer, err := http.DefaultClient.Do(r)
-	must(t, err)
-	defer answer.Body.Close()
-	lines := bufio.NewScanner(answer.Body)
+	lines := stream(t, s.Address()+"/v1/events", "", "text/event-stream")
 	for n := 0; n < 3; {
 		if !lines.Scan() {
 			t.Fatalf("ended after %d: %v", n, lines.Err())
