@@ -431,6 +431,8 @@ func TestManyCommandsThatAreRefused(t *testing.T) {
 	}{
 		"as many as there may be": {limited, strings.Repeat(line, admin.MaxCommands), 200, "1 c-order-1 published"},
 		"one more":                {limited, strings.Repeat(line, admin.MaxCommands+1), 422, "more than 1000 lines"},
+		"one more, at its end":    {limited, strings.Repeat(line, admin.MaxCommands) + lineOf("acme", "order-1"), 422, "more than 1000 lines"},
+		"one more, separated":     {limited, strings.Repeat(admin.RecordSeparator+line, admin.MaxCommands+1), 422, "more than 1000 lines"},
 		"as large as it may be":   {limited, strings.Repeat(" ", admin.MaxCommandsBytes-len(line)) + line, 200, "1 c-order-1 published"},
 		"a byte more":             {limited, strings.Repeat(" ", admin.MaxCommandsBytes-len(line)+1) + line, 413, "too large"},
 		"read only":               {admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: channel(t), ReadOnly: true}), line, 403, "reads only"},

@@ -63,14 +63,14 @@ func (a *api) publishLines(ctx context.Context, in *linesInput) (*linesOutput, e
 	if separated {
 		separator = RecordSeparator
 	}
-	lines := bytes.Split(body, []byte(separator))
+	lines := bytes.Split(bytes.TrimRight(body, " \t\r\n"), []byte(separator))
 	if err := accessOf(ctx).mayChange(); err != nil {
 		return nil, err
 	}
 	switch {
 	case a.Broker == nil && a.Apply == nil:
 		return nil, errNoBroker
-	case len(lines) > MaxCommands+1: // there is an empty one after the last line
+	case len(lines) > MaxCommands:
 		return nil, timer.Invalid(timer.ReasonTooLarge, "there are more than %d lines", MaxCommands)
 	}
 	var results []*LineResult
