@@ -101,7 +101,7 @@ func (a *api) schedule(ctx context.Context, in *scheduleInput) (*commandOutput, 
 		Command: Command{ID: c.CommandID, TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, TimestampMS: c.TimestampMS, CorrelationID: c.CorrelationID, DueAt: stamp(c.DueAt)},
 		before:  before, done: timer.DidSchedule.String(), outcome: timer.Entry.ScheduleOutcome,
 	}
-	if s.message, err = (client.Marshaler{}).Marshal(c); err != nil {
+	if s.message, err = client.Message(c); err != nil {
 		return nil, err
 	}
 	switch {
@@ -123,7 +123,7 @@ func (a *api) cancel(ctx context.Context, in *cancelInput) (*commandOutput, erro
 		Command: Command{ID: c.CommandID, TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, TimestampMS: c.TimestampMS, CorrelationID: c.CorrelationID},
 		before:  before, done: timer.DidCancel.String(), outcome: timer.Entry.CancelOutcome,
 	}
-	if s.message, err = (client.Marshaler{}).Marshal(c); err != nil {
+	if s.message, err = client.Message(c); err != nil {
 		return nil, err
 	}
 	if before.State != "" {

@@ -150,11 +150,11 @@ func (a *actions) many(ctx context.Context, c timer.SelectionCommand, after stri
 	if answer.TimestampMS = c.TimestampMS; dry {
 		return answer, nil
 	}
-	doing, command := "cancel timers", any(c.CancelTimers)
+	doing, command := "cancel timers", client.Command(c.CancelTimers)
 	if c.IsMove() {
 		doing, command, target = "reschedule timers", c.Reschedule(), target+" to "+stamp(c.To)
 	}
-	m, err := client.Marshaler{}.Marshal(command)
+	m, err := client.Message(command)
 	if err != nil {
 		return answer, err
 	}
@@ -181,7 +181,7 @@ func (a *actions) moveBy(ctx context.Context, c timer.SelectionCommand, after st
 			}
 			moved := c.Moved(e)
 			moved.CommandID = client.NewVersion(began).CommandID
-			m, err := client.Marshaler{}.Marshal(moved)
+			m, err := client.Message(moved)
 			if err != nil {
 				return err
 			}

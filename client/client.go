@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -74,7 +74,7 @@ func (c *Client) CancelTimer(ctx context.Context, command timer.CancelTimer) (ti
 	if command.Trace == (timer.Trace{}) {
 		command.Trace = c.opt.Trace(ctx)
 	}
-	if err := cmp.Or(command.Validate(), timer.ValidateTimestamp(command.TimestampMS, now, maxAhead)); err != nil {
+	if err := timer.ValidateTimestamp(command.TimestampMS, now, maxAhead); err != nil {
 		return timer.Version{}, err
 	}
 	return command.Version, c.send(ctx, command.TenantID, command)
@@ -84,26 +84,16 @@ func (c *Client) CancelTimer(ctx context.Context, command timer.CancelTimer) (ti
 // service calls, by their correlation id, or by a list of up to 500 service calls. It
 // cancels the timers that exist when the service handles it. It returns as [Client.Schedule] does.
 func (c *Client) CancelMany(ctx context.Context, tenant timer.TenantID, of timer.Selection) (timer.Version, error) {
-	command := timer.CancelTimers{
-		TenantID: tenant, Version: c.versions.Complete(timer.Version{}, c.opt.Clock.Now()), Of: of, Trace: c.opt.Trace(ctx),
-	}
-	if err := command.Validate(); err != nil {
-		return timer.Version{}, err
-	}
-	return command.Version, c.send(ctx, tenant, command)
+	version := c.versions.Complete(timer.Version{}, c.opt.Clock.Now())
+	return version, c.send(ctx, tenant, timer.CancelTimers{TenantID: tenant, Version: version, Of: of, Trace: c.opt.Trace(ctx)})
 }
 
 // RescheduleMany moves many timers of a tenant that wait to a due time: the timers that
 // [Client.CancelMany] would cancel. Their data, expiry and correlation id stay; a timer that
 // would be due after it expires stays as it is. It returns as [Client.Schedule] does.
 func (c *Client) RescheduleMany(ctx context.Context, tenant timer.TenantID, of timer.Selection, dueAt time.Time) (timer.Version, error) {
-	command := timer.RescheduleTimers{
-		TenantID: tenant, Version: c.versions.Complete(timer.Version{}, c.opt.Clock.Now()), Of: of, DueAt: dueAt, Trace: c.opt.Trace(ctx),
-	}
-	if err := command.Validate(); err != nil {
-		return timer.Version{}, err
-	}
-	return command.Version, c.send(ctx, tenant, command)
+	version := c.versions.Complete(timer.Version{}, c.opt.Clock.Now())
+	return version, c.send(ctx, tenant, timer.RescheduleTimers{TenantID: tenant, Version: version, Of: of, DueAt: dueAt, Trace: c.opt.Trace(ctx)})
 }
 
 // command returns the command of a timer.
@@ -122,8 +112,8 @@ func (c *Client) command(ctx context.Context, t Timer, now time.Time) (timer.Sch
 const maxAhead = 24 * time.Hour
 
 // send publishes a command.
-func (c *Client) send(ctx context.Context, tenant timer.TenantID, command any) error {
-	msg, err := Marshaler{}.Marshal(command)
+func (c *Client) send(ctx context.Context, tenant timer.TenantID, command Command) error {
+	msg, err := Message(command)
 	if err != nil {
 		return err
 	}
@@ -138,7 +128,7 @@ func (c *Client) publish(ctx context.Context, tenant timer.TenantID, msg *messag
 	}
 	msg.SetContext(ctx)
 	if err := c.pub.Publish(c.routing.CommandsOf(tenant), msg); err != nil {
-		return fmt.Errorf("publish %s %s of %s: %w", Marshaler{}.NameFromMessage(msg), msg.UUID, tenant, err)
+		return fmt.Errorf("publish %s %s of %s: %w", msg.Metadata[envelope.HeaderType], msg.UUID, tenant, err)
 	}
 	return nil
 }

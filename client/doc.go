@@ -33,9 +33,4 @@
 // A command carries on the trace of its context, and so does the context of a handler
 // with the trace of its event. With OpenTelemetry there is nothing to do; others set
 // [Options.Trace].
-//
-// # CQRS
-//
-// [Marshaler] is one for Watermill's component cqrs: then commands are sent by a
-// CommandBus and events come to an EventProcessor.
 package client

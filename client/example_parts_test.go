@@ -7,7 +7,6 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -44,12 +43,10 @@ func (printer) Close() error { return nil }
 func fire(pub message.Publisher, router *message.Router) {
 	<-router.Running()
 	due := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	m, err := client.Marshaler{}.Marshal(timer.DueTimeReached{
+	event := timer.DueTimeReached{
 		Key: timer.Key{TenantID: "acme", ServiceCallID: "order-1"}, DueAt: due, ReachedAt: due.Add(2 * time.Millisecond), Data: `{"attempt":3}`,
-	})
-	if err == nil {
-		err = pub.Publish("service.events", m)
 	}
+	err := pub.Publish("service.events", message.NewMessage(envelope.EventID(event), envelope.Reached(event)))
 	if err = errors.Join(err, router.Close()); err != nil {
 		fmt.Println(err)
 	}

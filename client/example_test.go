@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
-	"github.com/ThreeDotsLabs/watermill/components/cqrs"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
@@ -66,35 +65,4 @@ func ExampleOnDue() {
 	_ = router.Run(context.Background())
 	// Output:
 	// acme.order-1 is due, 2ms late, data {"attempt":3}
-}
-
-func ExampleMarshaler() {
-	pair := gochannel.NewGoChannel(gochannel.Config{BlockPublishUntilSubscriberAck: true}, watermill.NopLogger{})
-	router, _ := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
-	routing := broker.PlainRouting()
-
-	commands, _ := cqrs.NewCommandBusWithConfig(publisher, cqrs.CommandBusConfig{
-		GeneratePublishTopic: func(cqrs.CommandBusGeneratePublishTopicParams) (string, error) {
-			return routing.CommandsOf("acme"), nil
-		},
-		Marshaler: client.Marshaler{},
-	})
-	events, _ := cqrs.NewEventProcessorWithConfig(router, cqrs.EventProcessorConfig{
-		GenerateSubscribeTopic: func(cqrs.EventProcessorGenerateSubscribeTopicParams) (string, error) {
-			return routing.EventsOf("acme"), nil
-		},
-		SubscriberConstructor: func(cqrs.EventProcessorSubscriberConstructorParams) (message.Subscriber, error) { return pair, nil },
-		Marshaler:             client.Marshaler{},
-	})
-	_ = events.AddHandlers(cqrs.NewEventHandler("orders", func(_ context.Context, e *timer.DueTimeReached) error {
-		fmt.Println(e.ServiceCallID, "is due")
-		return nil
-	}))
-
-	_ = commands.Send(context.Background(), client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: time.Minute})
-	go fire(pair, router)
-	_ = router.Run(context.Background())
-	// Output:
-	// timer.commands: ScheduleTimer of acme.order-1
-	// order-1 is due
 }

@@ -30,7 +30,7 @@ func (c *Client) ScheduleMany(ctx context.Context, timers ...Timer) error {
 	}
 	messages := make([]*message.Message, len(packed))
 	for i, p := range packed {
-		if messages[i], err = (Marshaler{}).Marshal(p.ScheduleTimers); err != nil {
+		if messages[i], err = Message(p.ScheduleTimers); err != nil {
 			return err
 		}
 	}

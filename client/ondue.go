@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/components/delay"
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -93,11 +94,11 @@ func OnDue(
 		opt.Invalid = func(_ *message.Message, err error) error { return err }
 	}
 	return router.AddConsumerHandler(opt.Name, opt.Topic, sub, func(msg *message.Message) error {
-		payload, _, err := decode(msg)
+		m, err := envelope.DecodeWith(msg.Payload, msg.Metadata.Get)
 		if err != nil {
 			return opt.Invalid(msg, fmt.Errorf("decode message %s: %w", timer.Quote(msg.UUID), err))
 		}
-		e, ok := timer.EventOf(payload)
+		e, ok := timer.EventOf(m.Payload)
 		if !ok || e.State() == timer.Expired && !opt.Expired {
 			return nil
 		}

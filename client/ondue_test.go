@@ -71,10 +71,9 @@ func fired(call timer.ServiceCallID) timer.DueTimeReached {
 	return e
 }
 
-func messageOf(t *testing.T, e timer.DueTimeReached) *message.Message {
-	t.Helper()
-	m, err := client.Marshaler{}.Marshal(e)
-	must(t, err)
+func messageOf(e timer.DueTimeReached) *message.Message {
+	m := message.NewMessage(e.ID, envelope.Reached(e))
+	m.Metadata = envelope.HeadersOf(e)
 	return m
 }
 
@@ -90,7 +89,7 @@ func TestOnDueHandsOverTheEvent(t *testing.T) {
 		}, client.OnDueOptions{})
 		e := fired("order-1")
 		e.Trace = timer.Trace{Parent: "00-01000000000000000000000000000000-0200000000000000-01", State: "a=b"}
-		if !f.deliver(messageOf(t, e)) {
+		if !f.deliver(messageOf(e)) {
 			t.Error("the event was not acked")
 		}
 		cloud := fired("order-2")
@@ -123,7 +122,7 @@ func TestOnDueHandsOverWhatExpiredIfAsked(t *testing.T) {
 			e := fired("order-1")
 			expired := e
 			expired.ExpiresAt, expired.ReachedAt = e.DueAt.Add(time.Second), e.DueAt.Add(time.Minute)
-			for _, m := range []*message.Message{messageOf(t, expired), messageOf(t, e)} {
+			for _, m := range []*message.Message{messageOf(expired), messageOf(e)} {
 				if !f.deliver(m) {
 					t.Error("the event was not acked")
 				}
@@ -155,7 +154,7 @@ func TestOnDueDropsRepetitionsOnlyAfterSuccess(t *testing.T) {
 			if try == 2 {
 				fail = nil
 			}
-			if got := f.deliver(messageOf(t, fired("order-1"))); got != acked {
+			if got := f.deliver(messageOf(fired("order-1"))); got != acked {
 				t.Errorf("delivery %d was acked: %v", try+1, got)
 			}
 		}
@@ -164,7 +163,7 @@ func TestOnDueDropsRepetitionsOnlyAfterSuccess(t *testing.T) {
 		}
 		other := fired("order-1")
 		other.ID = "another-generation"
-		if f.deliver(messageOf(t, other)); calls != 4 {
+		if f.deliver(messageOf(other)); calls != 4 {
 			t.Error("another event of the same key was dropped")
 		}
 	})
@@ -189,7 +188,7 @@ func TestARepetitionWaitsForTheFirst(t *testing.T) {
 			}, client.OnDueOptions{})
 			acked := make(chan bool, 2)
 			for range 2 {
-				m := messageOf(t, fired("order-1"))
+				m := messageOf(fired("order-1"))
 				go func() { acked <- f.deliver(m) }()
 				synctest.Wait()
 			}
@@ -215,7 +214,7 @@ func TestTheMemoryHasABound(t *testing.T) {
 			for range 2 {
 				calls = 0
 				for i := range 100 {
-					f.deliver(messageOf(t, fired(timer.ServiceCallID(fmt.Sprint(i)))))
+					f.deliver(messageOf(fired(timer.ServiceCallID(fmt.Sprint(i)))))
 				}
 			}
 			if calls < tt.again {
@@ -247,8 +246,8 @@ func TestTheProgramMayRememberInItsOwnTransaction(t *testing.T) {
 			return err
 		}})
 		e := fired("order-1")
-		f.deliver(messageOf(t, e))
-		f.deliver(messageOf(t, e))
+		f.deliver(messageOf(e))
+		f.deliver(messageOf(e))
 		if diff := cmp.Diff([]any{"tx of " + e.ID}, seen); diff != "" {
 			t.Error(diff)
 		}
@@ -298,9 +297,11 @@ func TestOnDueAcksWhatIsNotForIt(t *testing.T) {
 			t.Error("it was handled")
 			return nil
 		}, client.OnDueOptions{})
-		command, err := client.Marshaler{}.Marshal(client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: 1})
+		command, err := client.Timer{TenantID: "acme", ServiceCallID: "order-1", DueAt: noon}.Command(noon)
 		must(t, err)
-		for _, m := range []*message.Message{command, message.NewMessage("id", []byte(`{"type":"Other"}`))} {
+		scheduled, err := client.Message(command)
+		must(t, err)
+		for _, m := range []*message.Message{scheduled, message.NewMessage("id", []byte(`{"type":"Other"}`))} {
 			if !f.deliver(m) {
 				t.Errorf("%s was not acked", m.Payload)
 			}
@@ -324,7 +325,7 @@ func TestByPrefixHandsAnEventToTheLongestPrefix(t *testing.T) {
 		handles := map[string]func(context.Context, timer.DueTimeReached) error{"order-": to("order-"), "order-vip-": to("order-vip-")}
 		f := route(t, client.ByPrefix(handles), client.OnDueOptions{})
 		for call, acked := range map[timer.ServiceCallID]bool{"order-1": true, "order-vip-1": true, "order-fails": false, "invoice-1": true, "order": true} {
-			if f.deliver(messageOf(t, fired(call))) != acked {
+			if f.deliver(messageOf(fired(call))) != acked {
 				t.Errorf("acked %s: %v", call, !acked)
 			}
 		}
@@ -333,7 +334,7 @@ func TestByPrefixHandsAnEventToTheLongestPrefix(t *testing.T) {
 			t.Error(diff)
 		}
 		handles[""] = to("the rest")
-		if !f.deliver(messageOf(t, fired("invoice-2"))) || got[len(got)-1] != "the rest has invoice-2" {
+		if !f.deliver(messageOf(fired("invoice-2"))) || got[len(got)-1] != "the rest has invoice-2" {
 			t.Errorf("%q", got)
 		}
 	})
