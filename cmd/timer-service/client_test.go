@@ -140,25 +140,8 @@ func TestScheduleEndsAfterTheTimeout(t *testing.T) {
 	environ := serving(t)
 	do(t, environ, "pause").wants(t, exitOK)
 	args := []string{"schedule", "acme", "order-1", "--in", "10ms", "--until-fired", "--timeout", "90ms", "-o", "json"}
-	got := do(t, environ, args...).wants(t, exitFailure).says(t, "firing of acme, or of all tenants, is paused since 20").says(t, " by ")
-	has(t, decode(t, got.says(t, "acme.order-1", "no answer within 90ms", "timer-service get acme order-1").stdout), map[string]any{"serviceCallId": "order-1"})
-}
-
-// TestScheduleSaysWhatDelaysIt after the timeout: a pause of the tenant, or a quota.
-func TestScheduleSaysWhatDelaysIt(t *testing.T) {
-	t.Parallel()
-	environ := serving(t, "TIMER_QUOTAS_FILE="+fileOf(t, "tenants: {few: {live_timers: 1}, slow: {fire_rate: 1/h, fire_burst: 1}}"))
-	do(t, environ, "pause", "acme").wants(t, exitOK)
-	do(t, environ, "schedule", "few", "1", "--in", "1h", "--wait").wants(t, exitOK)
-	do(t, environ, "schedule", "slow", "1", "--in", "0", "--until-fired").wants(t, exitOK)
-	for tenant, says := range map[string]string{
-		"acme": "firing of acme, or of all tenants, is paused since 20",
-		"few":  "few exceeds its quota, and 1 of its commands wait for that",
-		"slow": "of slow fire in a second",
-	} {
-		do(t, environ, "schedule", tenant, "2", "--in", "0", "--until-fired", "--timeout", "1s").wants(t, exitFailure).says(t, says)
-	}
-	do(t, environ, "schedule", "few", "2", "--in", "0", "--wait", "--timeout", "1s").wants(t, exitFailure).says(t, "few exceeds its quota")
+	got := do(t, environ, args...).wants(t, exitFailure).says(t, "acme.order-1: no answer within 90ms", "timer-service get acme order-1", "timer-service stats acme")
+	has(t, decode(t, got.stdout), map[string]any{"serviceCallId": "order-1"})
 }
 
 func TestScheduleStopsWaitingWhenInterrupted(t *testing.T) {
@@ -316,7 +299,7 @@ func TestWaitEndsAfterTheTimeout(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := &publishResult{Command: admin.Command{TenantID: "acme", ServiceCallID: "order-1", DueAt: envelope.FormatTime(time.Now().Add(tt.in))}}
 			began := time.Now()
-			err := p.await(t.Context(), time.Now, apiclient.Within(noTimers{}), waitOptions{timeout: timeout(30 * time.Second)})
+			err := p.await(t.Context(), apiclient.Within(noTimers{}), waitOptions{untilFired: true, timeout: timeout(30 * time.Second)}, began)
 			if took := time.Since(began); took != tt.want {
 				t.Errorf("due in %v: waited %v, want %v", tt.in, took, tt.want)
 			}
@@ -365,7 +348,7 @@ func TestWaitForAnEffectLastsUntilTheTimeout(t *testing.T) {
 			tt.entry.Key, tt.entry.DueAt, tt.entry.ReachedAt = key, time.Now(), time.Now()
 			p := &publishResult{Type: tt.kind, Command: admin.Command{ID: "own", Result: resultPublished, TenantID: "acme", ServiceCallID: "order-1", TimestampMS: 5}}
 			late := handledLate{at: time.Now().Add(25 * time.Second), entry: tt.entry}
-			err := p.awaitEffect(t.Context(), apiclient.Within(late), waitOptions{wait: true, timeout: timeout(time.Minute)}, 40*time.Second)
+			err := p.await(t.Context(), apiclient.Within(late), waitOptions{wait: true, timeout: timeout(time.Minute)}, time.Now().Add(-20*time.Second))
 			if err == nil && p.Result != tt.want || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s, %v: %s, %v, want %s", tt.kind, tt.entry.State, p.Result, err, tt.want)
 			}
