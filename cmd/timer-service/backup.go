@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -47,14 +48,14 @@ func (b *backupCmd) Run(ctx context.Context, e *env) error {
 	if b.File == "-" {
 		return wrong("backup", "backup does not write to stdout, since it checks the copy: name a file, as in ./copy.db")
 	}
-	began := e.now()
+	began := time.Now()
 	c, bytes, err := service.Backup(ctx, e.cfg, b.File)
 	if err != nil {
 		return existing("backup", interrupted(ctx, err))
 	}
 	e.out.print(&backupResult{
 		Result: "backed up", File: b.File, SchemaVersion: c.SchemaVersion, Counts: admin.Counts(c.Counts), Outbox: c.Outbox, Parked: c.Parked,
-		Bytes: bytes, Seconds: e.now().Sub(began).Seconds(),
+		Bytes: bytes, Seconds: time.Now().Sub(began).Seconds(),
 	})
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
@@ -55,8 +54,7 @@ type env struct {
 	log    *slog.Logger
 	out    output
 	stdin  io.Reader
-	stderr io.Writer        // for people: remarks that are no output
-	now    func() time.Time // the clock
+	stderr io.Writer // for people: remarks that are no output
 
 	token    string    // to show to a service; may be empty
 	database io.Closer // that the verb reads itself; nil if it asks a service
@@ -108,7 +106,6 @@ func execute(ctx context.Context, p *commandLine, environ []string, stdout, stde
 		out:    output{w: stdout, json: p.cli.Output == formatJSON},
 		stdin:  os.Stdin,
 		stderr: stderr,
-		now:    time.Now,
 	}
 	if v := p.verb(); v != "version" && v != "completion" { // they work with a wrong configuration
 		if e.cfg, err = config.Load(p.flags.given(), environ, p.cli.File); err != nil {

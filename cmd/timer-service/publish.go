@@ -51,7 +51,7 @@ func (p *publishCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	s := &requestPublisher{client: c, env: e, progress: newProgress(e, "messages"), batch: maxBatch}
+	s := &requestPublisher{client: c, env: e, progress: progress{w: e.stderr}, batch: maxBatch}
 	if p.Rate > 0 {
 		s.batch = min(max(int(p.Rate/10), 1), maxBatch)
 		s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
@@ -71,7 +71,7 @@ func (p *publishCmd) Run(ctx context.Context, e *env) error {
 type requestPublisher struct {
 	client   *apiclient.Client
 	env      *env
-	progress *progress
+	progress progress
 	batch    int           // most commands in one request
 	limiter  *rate.Limiter // nil if there is no limit
 
@@ -153,7 +153,7 @@ func (s *requestPublisher) flush(ctx context.Context) error {
 			err = errors.New(r.Detail)
 		}
 	}
-	s.progress.add(len(batch))
+	s.progress.add(resultPublished, len(batch))
 	if err != nil {
 		return fmt.Errorf("lines %d to %d: %w", numbers[0], numbers[len(numbers)-1], err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/service"
@@ -37,10 +38,10 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 	if err := oneDatabase(e.cfg, "export"); err != nil {
 		return err
 	}
-	began, out := e.now(), e.out
+	began, out := time.Now(), e.out
 	sum := &transfer{Result: "exported", File: x.File}
 	write := func(w io.Writer) error {
-		s, err := service.Export(ctx, e.cfg, began, w, stages(e))
+		s, err := service.Export(ctx, e.cfg, began, w, (&progress{w: e.stderr}).add)
 		sum.Counts, sum.Messages, sum.SHA256 = admin.Counts(s.Timers), s.Messages, s.SHA256
 		return err
 	}
@@ -54,7 +55,7 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return existing("export", interrupted(ctx, err))
 	}
-	sum.Seconds = e.now().Sub(began).Seconds()
+	sum.Seconds = time.Now().Sub(began).Seconds()
 	out.print(sum)
 	return nil
 }
@@ -90,12 +91,12 @@ func (i *importCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer file.Close()
-	began := e.now()
-	sum, err := service.Import(ctx, e.cfg, began, file, stages(e))
+	began := time.Now()
+	sum, err := service.Import(ctx, e.cfg, began, file, (&progress{w: e.stderr}).add)
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	e.out.print(&transfer{Result: "imported", File: i.File, Counts: admin.Counts(sum.Timers), Messages: sum.Messages, Seconds: e.now().Sub(began).Seconds(), SHA256: sum.SHA256})
+	e.out.print(&transfer{Result: "imported", File: i.File, Counts: admin.Counts(sum.Timers), Messages: sum.Messages, Seconds: time.Now().Sub(began).Seconds(), SHA256: sum.SHA256})
 	return nil
 }
 

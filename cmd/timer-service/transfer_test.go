@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -185,14 +186,16 @@ func TestPostgresIsExportedAndImported(t *testing.T) {
 
 func TestProgressIsShownAtIntervals(t *testing.T) {
 	t.Parallel()
-	var stderr strings.Builder
-	clock := noon
-	p := newProgress(&env{stderr: &stderr, now: func() time.Time { return clock }}, "timers")
-	for range 220 {
-		p.add(1)
-		clock = clock.Add(50 * time.Millisecond)
-	}
-	if got := stderr.String(); got != "101 timers, 20/s\n201 timers, 20/s\n" {
-		t.Errorf("shows %q", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var stderr strings.Builder
+		p := &progress{w: &stderr}
+		for range 220 {
+			p.add("exported", 1)
+			time.Sleep(50 * time.Millisecond)
+		}
+		p.add("checked", 1)
+		if got := stderr.String(); got != "101 exported, 20/s\n201 exported, 20/s\n" {
+			t.Errorf("shows %q", got)
+		}
+	})
 }

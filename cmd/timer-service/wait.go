@@ -78,7 +78,7 @@ func (p *publishResult) publish(ctx context.Context, e *env, c *apiclient.Client
 	if w.wait {
 		query = append(query, "wait", min(time.Duration(w.timeout), maxWait).String())
 	}
-	key, began := p.key(), e.now()
+	key, began := p.key(), time.Now()
 	if p.Command, err = apiclient.Do[admin.Command](ctx, c, method, apiclient.TimerPath(key)+apiclient.Query(query...), request); err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
