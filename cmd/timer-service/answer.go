@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -20,25 +19,23 @@ import (
 )
 
 // An object is a JSON object of an answer.
-type object json.RawMessage
+type object struct{ json.RawMessage }
 
 // get returns the value of a field as text: a string without its quotes, other values as JSON, and
 // "" if there is none. A dot leads into the value of a field; "." is the whole object.
 func (o object) get(field string) string {
 	if field == "." {
-		return string(o)
+		return string(o.RawMessage)
 	}
 	name, rest, deeper := strings.Cut(field, ".")
-	var all map[string]json.RawMessage
-	_ = json.Unmarshal(o, &all) // a value that is no object has no fields
+	var all map[string]object
+	_ = json.Unmarshal(o.RawMessage, &all) // a value that is no object has no fields
 	value := all[name]
 	if deeper {
-		return object(value).get(rest)
+		return value.get(rest)
 	}
-	text := string(value)
-	if len(value) > 0 && value[0] == '"' {
-		_ = json.Unmarshal(value, &text) // it is a string
-	}
+	text := string(value.RawMessage)
+	_ = json.Unmarshal(value.RawMessage, &text) // a value that is no string stays as it is
 	return text
 }
 
@@ -47,31 +44,24 @@ func (o object) rows(list string) (all []object) {
 	if list == "" {
 		return []object{o}
 	}
-	var items []json.RawMessage
-	_ = json.Unmarshal([]byte(o.get(list)), &items) // a value that is no list has no rows
-	for _, item := range items {
-		all = append(all, object(item))
-	}
+	_ = json.Unmarshal([]byte(o.get(list)), &all) // a value that is no list has no rows
 	return all
 }
 
 // plus returns the object with the sums of fields of both, and the first things of an earlier one.
 func (o object) plus(earlier object, fields string) object {
-	if earlier == nil {
-		return o
-	}
-	var all, before map[string]json.RawMessage
-	_ = errors.Join(json.Unmarshal(o, &all), json.Unmarshal(earlier, &before)) // they are answers
+	var all map[string]object
+	_ = json.Unmarshal(o.RawMessage, &all) // it is an answer
 	for _, field := range strings.Fields(fields) {
 		n, _ := strconv.Atoi(o.get(field))
 		m, _ := strconv.Atoi(earlier.get(field))
-		all[field] = json.RawMessage(strconv.Itoa(n + m))
+		all[field] = object{json.RawMessage(strconv.Itoa(n + m))}
 	}
-	if first := before["first"]; first != nil {
-		all["first"] = first
+	if first := earlier.get("first"); first != "" {
+		all["first"] = object{json.RawMessage(first)}
 	}
 	sum, _ := json.Marshal(all) // values are JSON
-	return sum
+	return object{sum}
 }
 
 // An answer is the output of a verb for the answers to its requests.
@@ -86,7 +76,7 @@ type answer struct {
 	n       int            // rows that were printed
 	results map[string]int // how many there are of each
 	absent  error          // things that do not exist
-	held    object         // the sum of the answers, which is printed at the end; nil if there is none
+	held    *object        // the sum of the answers, which is printed at the end; nil if there is none
 }
 
 // print asks for all that the flags select, and prints it.
@@ -109,7 +99,7 @@ func (a *answer) print(ctx context.Context) error {
 		a.Empty = "" // that there is nothing is not known
 	}
 	if a.held != nil {
-		a.printRow(a.held)
+		a.printRow(*a.held)
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w; run it again for the others", errInterrupted)
@@ -171,7 +161,7 @@ func (a *answer) ask(ctx context.Context, limiter *rate.Limiter) (next string, e
 
 // page asks for one page, and prints its rows.
 func (a *answer) page(ctx context.Context, given map[string]string) (object, error) {
-	page, err := a.asked(ctx, a.client, a.op, a.path(a.op, a.Case, a.env, given))
+	page, err := apiclient.Do[object](ctx, a.client, a.op.Method, a.path(a.op, a.Case, a.env, given), nil)
 	if errors.Is(err, timer.ErrNotFound) && strings.HasPrefix(err.Error(), apiclient.NoSuch) && a.Absent != "" {
 		return page, a.notFound(given)
 	}
@@ -185,18 +175,21 @@ func (a *answer) page(ctx context.Context, given map[string]string) (object, err
 	for _, row := range page.rows(a.List) {
 		if a.Each != "" {
 			op := operations[a.Each]
-			if row, err = a.asked(ctx, a.client, op, a.path(op, admin.Case{}, a.env, map[string]string{"tenant": row.get("tenantId")})); err != nil {
+			if row, err = apiclient.Do[object](ctx, a.client, op.Method, a.path(op, admin.Case{}, a.env, map[string]string{"tenant": row.get("tenantId")}), nil); err != nil {
 				return page, err
 			}
 		}
 		if len(a.Exists) > 0 && !slices.ContainsFunc(a.Exists, func(f string) bool { return row.get(f) != "" && row.get(f) != "0" }) {
 			return page, a.notFound(given)
 		}
-		if a.Sum == "" {
+		switch {
+		case a.Sum == "":
 			a.printRow(row)
-			continue
+		case a.held == nil:
+			a.held = &row
+		default:
+			a.held = new(row.plus(*a.held, a.Sum))
 		}
-		a.held = row.plus(a.held, a.Sum)
 	}
 	return page, nil
 }
@@ -215,7 +208,7 @@ func (a *answer) notFound(given map[string]string) error {
 // printRow prints a row in the form of the answer.
 func (a *answer) printRow(row object) {
 	a.n++
-	a.results[resultText(string(row))]++
+	a.results[resultText(row.get("."))]++
 	var cells, pairs []any
 	var lines []string
 	for _, c := range a.Columns {
@@ -235,7 +228,7 @@ func (a *answer) printRow(row object) {
 	case a.table != nil:
 		a.table.add(row, cells...)
 	case a.env.out.json:
-		a.env.out.object(row)
+		a.env.out.line(row)
 	case a.As == admin.AsResults:
 		fmt.Fprintln(a.env.out.w, strings.TrimRight(strings.Join(lines, "  "), " "))
 	default:
@@ -269,12 +262,4 @@ func (a *answer) sum(next string) {
 			fmt.Fprintln(out, "there may be more: --after "+next)
 		}
 	}
-}
-
-// object prints an object of an answer as one line of JSON, as the service has written it.
-func (o output) object(row object) {
-	var b bytes.Buffer
-	_ = json.Compact(&b, row) // it was decoded before
-	b.WriteByte('\n')
-	_, _ = o.w.Write(escaped(b.Bytes())) // the writer keeps the error
 }

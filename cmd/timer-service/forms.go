@@ -76,10 +76,11 @@ func some(n string) string {
 
 // resultText describes the result for a row, also of a dry run.
 func resultText(row string) string {
-	if object(row).get("dryRun") == "true" {
-		return "would be " + object(row).get("result")
+	of := object{json.RawMessage(row)}
+	if of.get("dryRun") == "true" {
+		return "would be " + of.get("result")
 	}
-	return object(row).get("result")
+	return of.get("result")
 }
 
 // whereabouts says for people where an event is.

@@ -80,6 +80,9 @@ func TestVerbsNoticeWhoAnswers(t *testing.T) {
 		}
 	}
 	do(t, nil, "health", "--server", web.URL).wants(t, exitFailure).says(t, "another program answers, with 200 OK as text/html")
+	for _, verb := range []string{"stats", "list acme", "dlq list -o json", "parked discard 1", "pause"} {
+		do(t, nil, append(strings.Fields(verb), "--server", web.URL)...).wants(t, exitFailure).says(t, "is that a timer service?")
+	}
 	do(t, []string{"TIMER_DB_PATH=" + made}, "health", "--server", server).wants(t, exitOK)
 }
 

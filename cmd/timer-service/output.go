@@ -142,10 +142,6 @@ func (o output) rows(headers ...any) *rows {
 // add prints v as JSON, or adds the cells to the table. An empty cell is a dash, so that each
 // row has the same number of words.
 func (r *rows) add(v any, cells ...any) {
-	if o, is := v.(object); is && r.out.json {
-		r.out.object(o)
-		return
-	}
 	if r.out.json {
 		r.out.line(v)
 		return

@@ -16,7 +16,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/event-service-agent/timer-service/admin"
-	"github.com/event-service-agent/timer-service/internal/apiclient"
 )
 
 // operations are the rows of the table of operations, by id.
@@ -256,10 +255,4 @@ func (v *verb) path(op admin.Operation, c admin.Case, e *env, given map[string]s
 		}
 	}
 	return path + "?" + query.Encode()
-}
-
-// asked returns the answer to a request.
-func (v *verb) asked(ctx context.Context, client *apiclient.Client, op admin.Operation, path string) (object, error) {
-	body, err := client.Send(ctx, op.Method, path, nil)
-	return object(body), err
 }
