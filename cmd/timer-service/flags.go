@@ -10,7 +10,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -74,59 +73,35 @@ func placeholder(s config.Setting) string {
 	return strings.ToUpper(s.Key[strings.LastIndexByte(s.Key, '_')+1:])
 }
 
-// provisionSettings are the settings that matter when streams and queues are created.
-var provisionSettings = []string{
-	"db_path", "broker", "broker_url", "broker_username", "broker_password", "broker_tls_ca", "broker_tls_cert", "broker_tls_key",
-	"commands_topic", "events_topic", "dead_letters_topic",
-	"nats_listen", "nats_port", "nats_stream", "nats_domain", "nats_inbox", "nats_credentials", "nats_nkey", "nats_token", "nats_publish",
-	"kafka_sasl", "rabbitmq_exchange", "log_level", "nats_max_bytes", "nats_max_age", "nats_min_age", "kafka_max_age", "rabbitmq_queue_type",
-}
-
 // serviceSettings are the settings that matter to a verb that asks a service, or its database.
 var serviceSettings = []string{"db_path", "db_url", "server", "http_socket", "http_addr", "http_prefix", "http_tls_cert", "http_token"}
 
-// fileSettings are the settings that matter to a verb that works on the database itself.
-var fileSettings = []string{"db_path", "db_url"}
+// These verbs ask no service.
+var (
+	bareVerbs  = []string{"", "version", "completion"} // work with a wrong configuration; "" is the program
+	localVerbs = []string{"serve", "doctor", "migrate", "provision", "backup", "export", "import", "recover"}
+)
 
-// shownSettings are the settings that matter to a verb, by key. The help of a
-// verb that is not here shows all of them; "" is the program.
-var shownSettings = func() map[string][]string {
-	all := map[string][]string{
-		"": {}, "version": {}, "completion": {}, "tenants": {},
-		"tenants forget": serviceSettings, "schedule": serviceSettings, "cancel": serviceSettings, "publish": serviceSettings, "tail": serviceSettings,
-		"migrate": fileSettings, "backup": fileSettings, "export": fileSettings,
-		"import":    append(slices.Clone(fileSettings), "durability"),
-		"provision": provisionSettings,
-	}
-	for group := range admin.Groups {
-		all[group] = nil
-	}
-	for _, v := range admin.Verbs {
-		all[v.Name] = serviceSettings
-	}
-	return all
-}()
-
-// localVerbs work on files, databases and brokers by themselves, and ask no service.
-var localVerbs = []string{"serve", "doctor", "migrate", "provision", "backup", "export", "import", "recover"}
+func asksService(verb string) bool {
+	return verb != "config" && !slices.Contains(bareVerbs, verb) && !slices.Contains(localVerbs, verb)
+}
 
 func isSetting(f *kong.Flag) bool { return f.Group != nil && f.Group.Key == groupSettings }
 
-// matters reports whether a flag matters to a verb. The flag with the token matters if the
-// verb asks a service.
+// matters reports whether a flag matters to a verb.
 func matters(verb string, f *kong.Flag) bool {
-	shown, some := shownSettings[verb]
-	asksNone := verb == "config" || slices.Contains(localVerbs, verb)
-	key := strings.ReplaceAll(f.Name, "-", "_")
-	switch key {
-	case "token_file":
-		return !asksNone && (!some || slices.Contains(shown, "server"))
-	case "server":
-		return verb == "config" || !asksNone && (!some || slices.Contains(shown, key)) // config shows all settings
-	case "version": // there is a verb of this name
+	switch key := strings.ReplaceAll(f.Name, "-", "_"); {
+	case key == "version": // there is a verb of this name
 		return false
+	case key == "token_file":
+		return asksService(verb)
+	case !isSetting(f):
+		return true
+	case asksService(verb):
+		return slices.Contains(serviceSettings, key)
+	default: // config shows all settings
+		return !slices.Contains(bareVerbs, verb) && (key != "server" || verb == "config")
 	}
-	return !some || !isSetting(f) || slices.Contains(shown, key)
 }
 
 // A number and a perSecond are values of flags that must not be negative.

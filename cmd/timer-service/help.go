@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/alecthomas/kong"
 )
@@ -31,17 +32,13 @@ func (p *commandLine) printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
 	} else {
 		ctx.Model.HelpFlag.Help += " Exit codes: 0 success, 1 failure, 2 wrong usage, 3 not found."
 	}
-	some, elsewhere := false, false
 	for _, f := range ctx.Model.Flags {
-		if f.Hidden = !matters(verb, f); !f.Hidden && isSetting(f) {
-			some, f.Hidden = true, !p.all
-			elsewhere = elsewhere || f.Name == "server"
-		}
+		f.Hidden = !matters(verb, f) || isSetting(f) && !p.all
 	}
-	if err := kong.DefaultHelpPrinter(opt, ctx); err != nil || p.all || !some {
+	if err := kong.DefaultHelpPrinter(opt, ctx); err != nil || p.all || slices.Contains(bareVerbs, verb) {
 		return err
 	}
-	if elsewhere && verb != "" && verb != "config" {
+	if asksService(verb) {
 		fmt.Fprint(ctx.Stdout, "\n--server URL names a service elsewhere.") // the writer keeps the error
 	}
 	_, err := fmt.Fprintf(ctx.Stdout, "\nSettings with their variables: %s %s --help-all\n", program, verb)

@@ -107,7 +107,7 @@ func execute(ctx context.Context, p *commandLine, environ []string, stdout, stde
 		stdin:  os.Stdin,
 		stderr: stderr,
 	}
-	if v := p.verb(); v != "version" && v != "completion" { // they work with a wrong configuration
+	if v := p.verb(); !slices.Contains(bareVerbs, v) {
 		if e.cfg, err = config.Load(p.flags.given(), environ, p.cli.File); err != nil {
 			return mistakes(err)
 		}

@@ -177,19 +177,20 @@ func TestHelpFitsAScreen(t *testing.T) {
 				t.Errorf("help of %s lacks --%s", verb, f.Name)
 			}
 		}
-		shown, some := shownSettings[verb]
+		asks := asksService(verb)
 		for _, s := range config.Settings() {
-			matters := (!some || slices.Contains(shown, s.Key)) && (s.Key != "server" || !slices.Contains(localVerbs, verb))
+			matters := !slices.Contains(bareVerbs, verb) && (s.Key != "server" || verb == "config")
+			if asks {
+				matters = slices.Contains(serviceSettings, s.Key)
+			}
 			if strings.Contains(long, "  --"+s.Flag+"=") != matters || strings.Contains(long, "(TIMER_"+strings.ToUpper(s.Key)+")") != matters {
 				t.Errorf("%s --help-all: %s matters %v\n%s", verb, s.Key, matters, long)
 			}
 		}
-		if asks := !slices.Contains(localVerbs, verb) && (slices.Contains(shown, "server") || verb == "health"); strings.Contains(short, "--server URL names a service elsewhere") != asks {
-			t.Errorf("%s --help names --server: want %v", verb, asks)
-		} else if strings.Contains(short, "--token-file") != asks {
-			t.Errorf("%s --help names --token-file: want %v", verb, asks)
+		if strings.Contains(short, "--server URL names a service elsewhere") != asks || strings.Contains(short, "--token-file") != asks {
+			t.Errorf("%s --help names --server and --token-file: want %v", verb, asks)
 		}
-		if matters := !some || len(shown) > 0; strings.Contains(short, "timer-service "+verb+" --help-all") != matters {
+		if matters := !slices.Contains(bareVerbs, verb); strings.Contains(short, "timer-service "+verb+" --help-all") != matters {
 			t.Errorf("%s --help names --help-all: want %v", verb, matters)
 		}
 	}
@@ -225,11 +226,9 @@ func TestEverySettingIsAFlag(t *testing.T) {
 			t.Errorf("--%s does not set %s:\n%s", s.Flag, s.Key, got.stdout)
 		}
 	}
-	for verb, shown := range shownSettings {
-		for _, key := range shown {
-			if !slices.Contains(keys, key) {
-				t.Errorf("help of %s names %s, which is not a setting", verb, key)
-			}
+	for _, key := range serviceSettings {
+		if !slices.Contains(keys, key) {
+			t.Errorf("help names %s, which is not a setting", key)
 		}
 	}
 }
