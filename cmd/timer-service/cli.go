@@ -162,9 +162,6 @@ func grammar(p *commandLine, stdout, stderr io.Writer, exit func(int)) *kong.Kon
 	return k
 }
 
-// quoted matches the values that a flag may have.
-var quoted = regexp.MustCompile(`"[^"]+"`)
-
 // misspelled returns the usageError of a command line that kong refuses.
 func misspelled(err error) error {
 	help := program
@@ -174,18 +171,9 @@ func misspelled(err error) error {
 	if usage, ok := errors.AsType[*usageError](err); ok { // an error of the verb's own check
 		return usage
 	}
-	text := strings.NewReplacer(": invalid: ", ": ", `one of "",`, "one of ").Replace(err.Error()) // an error of a value, an empty value
-	name, _, _ := strings.Cut(text, ": expected ")
-	of, got, oneOf := strings.Cut(text, " but got ")
-	switch {
-	case name != text && (strings.Contains(got, `"EOL"`) || strings.Contains(got, "flag)")): // the next word is a flag
+	text := strings.NewReplacer(": invalid: ", ": ", `one of "",`, "one of ").Replace(err.Error())                          // an error of a value, an empty value
+	if name, got, _ := strings.Cut(text, ": expected "); strings.Contains(got, `"EOL"`) || strings.Contains(got, "flag)") { // the next word is a flag
 		text = name + ": needs a value"
-	case oneOf:
-		for _, word := range quoted.FindAllString(of, -1) {
-			if strings.EqualFold(word, got) || len(got) > 4 && strings.HasPrefix(strings.ToLower(word), strings.ToLower(got[:4])) {
-				text += ", did you mean " + word + "?"
-			}
-		}
 	}
 	return &usageError{err: errors.New(text), help: help + " --help"}
 }

@@ -56,25 +56,21 @@ func (h *healthCmd) Run(ctx context.Context, e *env) error {
 			asked, err = apiclient.Here(e.cfg, e.token)
 		}
 	}
+	var answer apiclient.Answer
+	if err == nil {
+		answer, err = asked.Ask(ctx, path+"?verbose", accept)
+	}
 	if cause, is := errors.AsType[*url.Error](err); is { // it has all that there is to say
 		err = cause
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	answer, err := asked.Ask(ctx, path+"?verbose", accept)
-	if cause, is := errors.AsType[*url.Error](err); is { // it has all that there is to say
-		err = cause
-	}
-	if err != nil {
-		return err
-	}
-	if !isHealth(answer) {
+	case !isHealth(answer):
 		return fmt.Errorf("another program answers, with %s as %s: is that the service?", answer.Status, cmp.Or(answer.Type, "no type"))
-	}
-	if e.out.json && json.Valid(answer.Body) {
+	case e.out.json && json.Valid(answer.Body):
 		e.out.line(json.RawMessage(answer.Body))
-	} else {
+	default:
 		fmt.Fprint(e.out.w, string(answer.Body))
 	}
 	if answer.Code != http.StatusOK {

@@ -31,7 +31,7 @@ func TestUsageMistakes(t *testing.T) {
 		{"no time", []string{"schedule", "acme", "x"}, []string{"--in 3s", "--at 2030-01-31T12:00:00Z"}},
 		{"two times", []string{"schedule", "acme", "x", "--in", "3s", "--at", "2030-01-01T00:00:00Z"}, []string{"--in and --at can't be used together"}},
 		{"a timer of no tenant", []string{"schedule", "--in", "3s"}, []string{"<tenant>", "schedule --help"}},
-		{"misspelled state", []string{"list", "acme", "--state", "scheduled"}, []string{`did you mean "Scheduled"?`}},
+		{"misspelled state", []string{"list", "acme", "--state", "scheduled"}, []string{`one of "Scheduled",`}},
 		{"a flag as a value", []string{"schedule", "acme", "x", "--in", "--wait"}, []string{"--in: needs a value"}},
 		{"time without zone", []string{"schedule", "acme", "x", "--at", "2030-01-01T00:00:00"}, []string{"--at", "2030-01-01T00:00:00", "no zone", "Z or an offset"}},
 		{"data that are no JSON", []string{"schedule", "acme", "x", "--in", "3s", "--data", "{a:1}"}, []string{"--data is not one JSON value"}},
