@@ -35,17 +35,15 @@ type Backups struct {
 	inspect func(ctx context.Context, path string) (Contents, error)
 	list    func(dir string, now time.Time) ([]string, error)
 
-	reading chan struct{} // full while the folder is read for status
-
 	mu       sync.Mutex
 	failures int64
 	failure  error     // of the last copy; nil if it was good
-	at       time.Time // of the newest copy when the folder was read; zero if there was none
+	at       time.Time // of the newest copy after the last try; zero if there was none
 	bytes    int64     // its size
 }
 
 func newBackups(cfg config.Config, log *slog.Logger) *Backups {
-	return &Backups{cfg: cfg, log: log, began: time.Now(), inspect: sqlite.Inspect, list: copies, reading: make(chan struct{}, 1)}
+	return &Backups{cfg: cfg, log: log, began: time.Now(), inspect: sqlite.Inspect, list: copies}
 }
 
 // keepBackups makes copies until the stop. It returns nil if the configuration does not ask
@@ -62,55 +60,43 @@ func keepBackups(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, cfg config
 // Run makes a copy whenever the newest one is older than backup_every, until ctx is done, and
 // returns nil. After a failure it tries again in a tenth of that time.
 func (b *Backups) Run(ctx context.Context) error {
-	wait := b.due(time.Now())
-	for pause.For(ctx, wait) {
+	for wait := b.after(nil, time.Now()); pause.For(ctx, wait); {
 		err := b.copy(ctx, time.Now())
 		if ctx.Err() != nil {
 			return nil
 		}
-		b.mu.Lock()
-		b.failure = err
 		if wait = b.after(err, time.Now()); err != nil {
-			b.failures++
 			b.log.ErrorContext(ctx, "the backup failed, the copies before it stay", "error", err, "retry_in", wait)
 		}
-		b.mu.Unlock()
 	}
 	return nil
 }
 
-// due returns how long to wait before the next copy, judged by the newest existing one.
-func (b *Backups) due(now time.Time) time.Duration {
-	at, _ := b.newest(now)
-	if at.IsZero() {
-		return 0
+// after notes how the last try ended and which copy is the newest, and returns how long to wait
+// before the next try. If the copy is good and an older one can't be removed, the next copy is not
+// made sooner: copies that stay would fill the disk ten times as fast.
+//
+// It alone reads the folder for that, before it takes the mutex: a folder on a network may hang, and
+// health and metrics must not wait for it.
+func (b *Backups) after(failure error, now time.Time) (wait time.Duration) {
+	all, _ := b.list(b.cfg.BackupDir, now) // the next copy will report the same error
+	var at time.Time
+	var bytes int64
+	if len(all) > 0 {
+		newest := all[len(all)-1]
+		at, _ = time.Parse(copyName, filepath.Base(newest))
+		if info, err := os.Stat(newest); err == nil {
+			bytes = info.Size()
+		}
+		wait = b.cfg.BackupEvery - now.Sub(at)
 	}
-	return b.cfg.BackupEvery - now.Sub(at)
-}
-
-// after returns how long to wait after a copy that was made, or that failed. If the copy is good and
-// an older one can't be removed, the next copy is not made sooner: copies that stay would fill the
-// disk ten times as fast.
-func (b *Backups) after(failure error, now time.Time) time.Duration {
-	wait := b.due(now)
-	if failure != nil {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at, b.bytes, b.failure = at, bytes, failure; failure != nil {
+		b.failures++
 		wait = max(wait, b.cfg.BackupEvery/10, time.Second)
 	}
 	return wait
-}
-
-// newest returns the time and the size of the newest copy, or zero if there is none.
-func (b *Backups) newest(now time.Time) (at time.Time, bytes int64) {
-	all, _ := b.list(b.cfg.BackupDir, now) // the next copy will report the same error
-	if len(all) == 0 {
-		return at, 0
-	}
-	path := all[len(all)-1]
-	at, _ = time.Parse(copyName, filepath.Base(path))
-	if info, err := os.Stat(path); err == nil {
-		bytes = info.Size()
-	}
-	return at, bytes
 }
 
 // copy makes one copy, and removes the oldest if there are too many.
@@ -153,35 +139,8 @@ func remove(paths []string) (err error) {
 	return err
 }
 
-// readTimeout is how long the folder may take to say which copies there are.
-const readTimeout = 100 * time.Millisecond
-
-// read reads which copy is the newest. A folder on a network may hang: then health and metrics use
-// the last answer, and the copy gets older.
-func (b *Backups) read() {
-	select {
-	case b.reading <- struct{}{}:
-	default: // it hangs
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		defer func() { <-b.reading }()
-		defer close(done)
-		at, bytes := b.newest(time.Now())
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.at, b.bytes = at, bytes
-	}()
-	select {
-	case <-done:
-	case <-time.After(readTimeout):
-	}
-}
-
 // status returns the state of the copies, for metrics.
 func (b *Backups) status() telemetry.Backups {
-	b.read()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return telemetry.Backups{Age: time.Since(cmp.Or(b.at, b.began)), Every: b.cfg.BackupEvery, Bytes: b.bytes, Failures: b.failures}

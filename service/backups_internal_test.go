@@ -293,14 +293,17 @@ func TestAFolderOfBackupsThatHangsStopsNoCheck(t *testing.T) {
 			<-back
 			return nil, nil
 		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = running.Run(ctx) }()
+		after(time.Hour)
 		began := time.Now()
-		for range 3 {
-			running.check()
-			running.status()
+		if c := running.check(); !strings.Contains(c.Reason, "1h0m0s") || running.status().Age != time.Hour {
+			t.Errorf("check %+v, status %+v", c, running.status())
 		}
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > 0 {
 			t.Errorf("checks and metrics wait for %v", took)
 		}
+		cancel()
 		close(back)
 	})
 }
