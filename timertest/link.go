@@ -9,7 +9,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // errDown is the answer of the broker while it is down, and to a process that was killed.
@@ -20,7 +19,7 @@ var errDown = fmt.Errorf("%w: the broker is down for a while (timertest)", broke
 type link struct {
 	broker.Broker
 	outage *outage
-	open   *unackedCommands // commands that were delivered and not acked; nil: they are not counted
+	open   *unackedCommands
 	work   sync.WaitGroup
 	sent   sync.Map // messages that were published
 
@@ -30,8 +29,8 @@ type link struct {
 	subs   []*linkSubscriber
 }
 
-func newLink(b broker.Broker, o *outage) *link {
-	return &link{Broker: b, outage: o, over: make(chan struct{})}
+func newLink(b broker.Broker, o *outage, open *unackedCommands) *link {
+	return &link{Broker: b, outage: o, open: open, over: make(chan struct{})}
 }
 
 // close ends all subscriptions. Messages that were delivered and are not acked come again, to
@@ -91,31 +90,16 @@ func (l *link) Claim(ctx context.Context, role string, owner broker.Owner, takeo
 	return l.Broker.Claim(ctx, role, owner, takeover)
 }
 
-// VisitDeadLetters fails while the broker is down.
-func (l *link) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, from string, visit broker.DeadLetterVisit) error {
-	if err := l.away(); err != nil {
-		return err
-	}
-	return l.Broker.VisitDeadLetters(ctx, tenant, from, visit)
-}
-
 // CatchUp fails when the broker goes down meanwhile.
 func (l *link) CatchUp(ctx context.Context, role string) error {
 	_, down := l.outage.changes()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-down:
-			cancel(errDown)
-		case <-l.over:
-			cancel(errDown)
-		case <-ctx.Done():
-		}
-	}()
+	ctx, cancel := until(ctx, down, errDown)
+	defer cancel()
+	ctx, end := until(ctx, l.over, errDown)
+	defer end()
 	err := l.Broker.CatchUp(ctx, role)
-	if err != nil && context.Cause(ctx) == errDown { //nolint:errorlint // it is never wrapped
-		return errDown
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 type Option func(*options)
 
 type options struct {
+	t        testing.TB
 	app      app.Options
 	log      *slog.Logger
 	db       *sql.DB // of the host; nil: a file of the test
@@ -25,11 +26,11 @@ type options struct {
 	before   []func(*process)
 	stopped  bool
 	receipts bool
-	wrong    error // an option has a nil argument
 }
 
 func newOptions(t testing.TB, all []Option) options {
 	opt := options{
+		t:        t,
 		log:      logTo(t),
 		serve:    serveMemory,
 		decorate: func(s app.Store) fault.Full { return s },
@@ -40,12 +41,7 @@ func newOptions(t testing.TB, all []Option) options {
 		}
 		set(&opt)
 	}
-	if opt.wrong != nil {
-		t.Fatal("start the timer service: ", opt.wrong)
-	}
-	if opt.app.Role == "" {
-		opt.app.Role = defaultRole
-	}
+	opt.app.Role = cmp.Or(opt.app.Role, defaultRole)
 	return opt
 }
 
@@ -63,9 +59,11 @@ func Log(log *slog.Logger) Option {
 	return func(o *options) { o.log = log; o.require("timertest.Log", "*slog.Logger", log) }
 }
 
-// require notes an option whose argument is nil.
+// require ends the test if the argument of an option is nil.
 func (o *options) require(of, what string, value any) {
-	o.wrong = cmp.Or(o.wrong, option.Missing(of, what, value))
+	if err := option.Missing(of, what, value); err != nil {
+		o.t.Fatal("start the timer service: ", err)
+	}
 }
 
 // DB has the service keep its timers in db, a SQLite database of the code under test,
@@ -107,7 +105,7 @@ func OnDue(prefix string, handle func(ctx context.Context, e timer.DueTimeReache
 				return
 			}
 			p.app.Timers().OnDue(prefix, func(ctx context.Context, e timer.DueTimeReached) error {
-				ctx, end := alive(ctx, p.killed)
+				ctx, end := until(ctx, p.killed, errKilled)
 				defer end()
 				if isClosed(p.killed) {
 					return errKilled

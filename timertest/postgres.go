@@ -87,7 +87,7 @@ func (p *Postgres) App() *app.App { return p.app }
 // step takes half a minute of real time.
 func (p *Postgres) Advance(d time.Duration) {
 	p.t.Helper()
-	ctx, cancel := alive(p.t.Context(), p.ended)
+	ctx, cancel := until(p.t.Context(), p.ended, errKilled)
 	defer cancel()
 	_, err := p.clock.Advance(ctx, p.Now().Add(d))
 	switch {

@@ -45,8 +45,7 @@ func (s *Service) launch() (*process, error) {
 		return nil, err
 	}
 	b, disconnect := s.server.connect()
-	p.link, p.disconnect = newLink(b, s.outage), disconnect
-	p.link.open = &s.open
+	p.link, p.disconnect = newLink(b, s.outage, &s.open), disconnect
 	log := slog.New(killableLog{s.opt.log.Handler(), p.killed})
 	opt := s.opt.app
 	opt.Hooks = append(slices.Clone(opt.Hooks), app.Hooks{Published: func(_ time.Time, events []*message.Message) {
@@ -168,7 +167,7 @@ type killableStore struct {
 
 // Watch ends the app when the process was killed, before anything is drained.
 func (s *killableStore) Watch(ctx context.Context) error {
-	ctx, end := alive(ctx, s.killed)
+	ctx, end := until(ctx, s.killed, errKilled)
 	defer end()
 	if err := s.Full.Watch(ctx); err != nil || !isClosed(s.killed) {
 		return err
@@ -187,13 +186,13 @@ func (s *killableStore) Transact(ctx context.Context, fn func(tx *sql.Tx) error)
 	})
 }
 
-// alive returns a context that ends with the kill, too. End must be called.
-func alive(ctx context.Context, killed <-chan struct{}) (_ context.Context, end func()) {
+// until returns a context that ends when a channel is closed, too, for a cause. End must be called.
+func until(ctx context.Context, closed <-chan struct{}, cause error) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
-		case <-killed:
-			cancel(errKilled)
+		case <-closed:
+			cancel(cause)
 		case <-ctx.Done():
 		}
 	}()

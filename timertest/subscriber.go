@@ -42,7 +42,7 @@ func (s *linkSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *m
 				m.Nack()
 				continue
 			}
-			s.link.open.add(m)
+			s.link.open.Store(m.Metadata.Get(broker.MetaPosition), true)
 			s.link.work.Go(func() { s.answer(m, c) })
 		}
 	})
@@ -80,7 +80,7 @@ func (s *linkSubscriber) answer(m, c *message.Message) {
 	case <-c.Acked():
 		if s.link.away() == nil {
 			m.Ack()
-			s.link.open.remove(m)
+			s.link.open.Delete(m.Metadata.Get(broker.MetaPosition))
 			return
 		}
 	case <-c.Nacked():
@@ -91,35 +91,13 @@ func (s *linkSubscriber) answer(m, c *message.Message) {
 	m.Nack()
 }
 
-// unackedCommands are the commands that were delivered to the service and are not acked.
-type unackedCommands struct {
-	mu        sync.Mutex
-	positions map[string]bool
-}
+// unackedCommands are the positions of commands that were delivered to the service and are not acked.
+type unackedCommands struct{ sync.Map }
 
-func (c *unackedCommands) add(m *message.Message) {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.positions == nil {
-		c.positions = make(map[string]bool)
-	}
-	c.positions[m.Metadata.Get(broker.MetaPosition)] = true
-}
-
-func (c *unackedCommands) remove(m *message.Message) {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.positions, m.Metadata.Get(broker.MetaPosition))
-}
-
-func (c *unackedCommands) count() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.positions)
+func (c *unackedCommands) count() (n int) {
+	c.Range(func(_, _ any) bool {
+		n++
+		return true
+	})
+	return n
 }

@@ -62,7 +62,7 @@ func Start(t testing.TB, options ...Option) *Service {
 	t.Cleanup(s.server.stop)
 	b, stop := s.server.connect()
 	t.Cleanup(stop)
-	s.user = newLink(b, s.outage)
+	s.user = newLink(b, s.outage, new(unackedCommands))
 	t.Cleanup(s.user.close)
 	for deadline := time.Now().Add(startLimit); b.Ready(t.Context()) != nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
