@@ -281,35 +281,6 @@ func TestCancelSaysWhatBecameOfIt(t *testing.T) {
 	}
 }
 
-// noTimers is a database without timers.
-type noTimers struct{ timer.Reader }
-
-func (noTimers) Get(context.Context, timer.Key) (timer.Entry, error) {
-	return timer.Entry{}, timer.ErrNotFound
-}
-
-// The timeout counts from the due time, or from now if that is past.
-func TestWaitEndsAfterTheTimeout(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ in, want time.Duration }{
-		{time.Hour, time.Hour + 30*time.Second},
-		{-time.Hour, 30 * time.Second},
-	}
-	for _, tt := range tests {
-		synctest.Test(t, func(t *testing.T) {
-			p := &publishResult{Command: admin.Command{TenantID: "acme", ServiceCallID: "order-1", DueAt: envelope.FormatTime(time.Now().Add(tt.in))}}
-			began := time.Now()
-			err := p.await(t.Context(), apiclient.Within(noTimers{}), waitOptions{untilFired: true, timeout: timeout(30 * time.Second)}, began)
-			if took := time.Since(began); took != tt.want {
-				t.Errorf("due in %v: waited %v, want %v", tt.in, took, tt.want)
-			}
-			if err == nil || !strings.Contains(err.Error(), "no answer within 30s") {
-				t.Errorf("due in %v: %v", tt.in, err)
-			}
-		})
-	}
-}
-
 // handledLate is a database that handles a command some time after it was published.
 type handledLate struct {
 	timer.Reader
@@ -329,28 +300,40 @@ func (handledLate) Delivery(context.Context, string) (timer.Delivery, error) {
 	return timer.Delivery{State: timer.Published}, nil
 }
 
-// The service waits for 20 s at most, whatever the timeout is.
-func TestWaitForAnEffectLastsUntilTheTimeout(t *testing.T) {
+// The timeout counts from the command, or from the due time if the timer is to fire. The service
+// waits for 20 s at most, whatever the timeout is.
+func TestWaitLastsUntilTheTimeout(t *testing.T) {
 	t.Parallel()
-	key := timer.Key{TenantID: "acme", ServiceCallID: "order-1"}
+	own, newer, older := timer.Version{TimestampMS: 5, CommandID: "own"}, timer.Version{TimestampMS: 6, CommandID: "other"}, timer.Version{TimestampMS: 4, CommandID: "other"}
 	for _, tt := range []struct {
-		kind  string
-		entry timer.Entry
-		want  string // the result, or a part of the error
+		kind       string
+		untilFired bool
+		in         time.Duration // until it is due
+		entry      timer.Entry   // from 25 s on; the service has waited for 20 before
+		want       string        // the result, or a part of the error
+		took       time.Duration // at least; less than a second more
 	}{
-		{envelope.TypeScheduleTimer, timer.Entry{Version: timer.Version{TimestampMS: 5, CommandID: "own"}, State: timer.Scheduled}, "scheduled"},
-		{envelope.TypeCancelTimer, timer.Entry{Version: timer.Version{TimestampMS: 5, CommandID: "own"}, State: timer.Canceled}, "canceled"},
-		{envelope.TypeScheduleTimer, timer.Entry{Version: timer.Version{TimestampMS: 6, CommandID: "other"}, State: timer.Scheduled}, "a newer command replaced this one"},
-		{envelope.TypeCancelTimer, timer.Entry{Version: timer.Version{TimestampMS: 4, CommandID: "other"}, State: timer.Reached}, "already reached"},
-		{envelope.TypeCancelTimer, timer.Entry{Version: timer.Version{TimestampMS: 4, CommandID: "other"}, State: timer.Scheduled}, "no answer within 1m"},
+		{envelope.TypeScheduleTimer, false, 0, timer.Entry{Version: own, State: timer.Scheduled}, "scheduled", 25 * time.Second},
+		{envelope.TypeCancelTimer, false, 0, timer.Entry{Version: own, State: timer.Canceled}, "canceled", 25 * time.Second},
+		{envelope.TypeScheduleTimer, true, 0, timer.Entry{Version: own, State: timer.Reached}, "reached", 25 * time.Second},
+		{envelope.TypeScheduleTimer, false, 0, timer.Entry{Version: newer, State: timer.Scheduled}, "a newer command replaced this one", 25 * time.Second},
+		{envelope.TypeCancelTimer, false, 0, timer.Entry{Version: older, State: timer.Reached}, "already reached", 25 * time.Second},
+		{envelope.TypeScheduleTimer, true, 0, timer.Entry{Version: own, State: timer.Expired}, "already expired", 25 * time.Second},
+		{envelope.TypeCancelTimer, false, 0, timer.Entry{Version: older, State: timer.Scheduled}, "no answer within 1m", 40 * time.Second},
+		{envelope.TypeScheduleTimer, true, time.Hour, timer.Entry{Version: own, State: timer.Scheduled}, "no answer within 1m", time.Hour + time.Minute},
+		{envelope.TypeScheduleTimer, true, -time.Hour, timer.Entry{Version: own, State: timer.Scheduled}, "no answer within 1m", 40 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tt.entry.Key, tt.entry.DueAt, tt.entry.ReachedAt = key, time.Now(), time.Now()
-			p := &publishResult{Type: tt.kind, Command: admin.Command{ID: "own", Result: resultPublished, TenantID: "acme", ServiceCallID: "order-1", TimestampMS: 5}}
-			late := handledLate{at: time.Now().Add(25 * time.Second), entry: tt.entry}
-			err := p.await(t.Context(), apiclient.Within(late), waitOptions{wait: true, timeout: timeout(time.Minute)}, time.Now().Add(-20*time.Second))
+			began := time.Now()
+			tt.entry.Key, tt.entry.DueAt, tt.entry.ReachedAt = timer.Key{TenantID: "acme", ServiceCallID: "order-1"}, began.Add(tt.in), began
+			p := &publishResult{Type: tt.kind, Command: admin.Command{ID: "own", Result: resultPublished, TenantID: "acme", ServiceCallID: "order-1", TimestampMS: 5, DueAt: envelope.FormatTime(tt.entry.DueAt)}}
+			late := handledLate{at: began.Add(25 * time.Second), entry: tt.entry}
+			err := p.await(t.Context(), apiclient.Within(late), waitOptions{true, tt.untilFired, timeout(time.Minute)}, began.Add(-20*time.Second))
 			if err == nil && p.Result != tt.want || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s, %v: %s, %v, want %s", tt.kind, tt.entry.State, p.Result, err, tt.want)
+			}
+			if took := time.Since(began); took < tt.took || took >= tt.took+time.Second {
+				t.Errorf("%s, %v: took %v, want %v", tt.kind, tt.entry.State, took, tt.took)
 			}
 		})
 	}
