@@ -39,21 +39,19 @@ type pendingEffects struct {
 // Schedule schedules timers, as [Timers.ScheduleTx].
 func (j Joined) Schedule(ctx context.Context, timers ...client.Timer) error {
 	now := j.timers.app.opt.Clock.Now()
-	commands, of := make([]timer.ScheduleTimer, len(timers)), make(byTenant)
-	wrong := make([]error, len(timers))
+	commands, wrong := make([]timer.ScheduleTimer, len(timers)), make([]error, len(timers))
 	for i, t := range timers {
 		c, err := j.command(ctx, now, t)
 		commands[i], wrong[i] = c, about("schedule", c.Key, err)
-		of[c.TenantID] = append(of[c.TenantID], c)
 	}
 	if err := errors.Join(wrong...); err != nil || len(timers) == 0 {
 		return err
 	}
-	if err := j.allow(ctx, of); err != nil {
+	if err := j.allow(ctx, commands); err != nil {
 		return err
 	}
 	results, err := j.unlocked(ctx, func(to timer.Commands) ([]timer.Result, error) { return to.Schedule(ctx, now, commands...) })
-	j.count(of, commands, results)
+	j.timers.app.opt.Quotas.Done(commands, results)
 	if err != nil {
 		for _, c := range commands {
 			j.mayApply(c.DueAt)
@@ -158,12 +156,11 @@ func (j Joined) apply(ctx context.Context, now time.Time, step timer.SelectionSt
 		key, _, _ := step.At(0)
 		return nil, about(step.Doing(), key, j.waited(err))
 	}
-	quotas := j.timers.app.opt.Quotas
 	decided := make([]handlers.Decision, len(results))
 	for i, r := range results {
 		key, version, due := step.At(i)
-		if r.Outcome == timer.DidCancel && quotas != nil {
-			quotas.Decremented(key.TenantID)
+		if r.Outcome == timer.DidCancel {
+			j.timers.app.opt.Quotas.Decremented(key.TenantID)
 		}
 		decided[i] = decision(kind, key, version, "", due, r)
 	}
@@ -301,23 +298,21 @@ const countTimeout = time.Second
 
 var errUncounted = fmt.Errorf("%w: its timers can't be counted while this transaction is open", timer.ErrOverQuota)
 
-// byTenant are commands of tenants.
-type byTenant map[timer.TenantID][]timer.ScheduleTimer
-
 // allow asks the quotas. The error wraps [timer.ErrOverQuota] if the timers exceed a quota of
 // their tenant; then nothing is taken of any quota.
-func (j Joined) allow(ctx context.Context, of byTenant) error {
+func (j Joined) allow(ctx context.Context, commands []timer.ScheduleTimer) error {
 	quotas := j.timers.app.opt.Quotas
-	if quotas == nil {
-		return nil
-	}
 	if j.joins {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, countTimeout, errUncounted)
 		defer cancel()
 	}
-	asked := make(byTenant)
-	for tenant, own := range of {
+	of := make(map[timer.TenantID][]timer.ScheduleTimer)
+	for _, c := range commands {
+		of[c.TenantID] = append(of[c.TenantID], c)
+	}
+	var allowed []timer.ScheduleTimer
+	for _, own := range of {
 		exceeded, err := quotas.Allow(ctx, j.timers.app.store.Timers(), quota.Fresh, own...)
 		switch {
 		case err != nil && errors.Is(context.Cause(ctx), errUncounted):
@@ -328,26 +323,10 @@ func (j Joined) allow(ctx context.Context, of byTenant) error {
 			err = fmt.Errorf("%w: %s", timer.ErrOverQuota, exceeded.Detail)
 		}
 		if err != nil {
-			j.count(asked, nil, nil)
+			quotas.Done(allowed, nil)
 			return about("schedule", own[0].Key, err)
 		}
-		asked[tenant] = own
+		allowed = append(allowed, own...)
 	}
 	return nil
-}
-
-// count tells the quotas the results of commands that they have allowed. Without results the
-// commands failed.
-func (j Joined) count(allowed byTenant, commands []timer.ScheduleTimer, results []timer.Result) {
-	quotas := j.timers.app.opt.Quotas
-	if quotas == nil {
-		return
-	}
-	of := make(map[timer.TenantID][]timer.Result)
-	for i, r := range results {
-		of[commands[i].TenantID] = append(of[commands[i].TenantID], r)
-	}
-	for tenant, own := range allowed {
-		quotas.Done(tenant, len(own), of[tenant]...)
-	}
 }

@@ -68,7 +68,6 @@ type commandReplay struct {
 	schedules []timer.ScheduleTimer
 	cancels   []timer.CancelTimer
 	taken     map[timer.Version]bool // whether the commands of a message were taken before
-	allowed   map[timer.TenantID]int // schedules that the quotas have allowed
 	waiting   []timer.InboxMessage
 }
 
@@ -145,27 +144,23 @@ func (c *commandReplay) apply(ctx context.Context, batch []broker.Stored) (lost 
 
 func (c *commandReplay) begin() {
 	c.schedules, c.cancels, c.waiting = nil, nil, nil
-	c.taken, c.allowed = make(map[timer.Version]bool), make(map[timer.TenantID]int)
+	c.taken = make(map[timer.Version]bool)
 }
 
 // schedule adds schedules to the next flush, or their message to the waiting ones if it exceeds
 // a quota of its tenant. A message that was taken before had its share of the
 // rate then.
 func (c *commandReplay) schedule(ctx context.Context, original timer.InboxMessage, schedules []timer.ScheduleTimer, taken bool) error {
-	tenant := schedules[0].TenantID
-	ask := c.quotas.Allow
+	turn := quota.Fresh
 	if taken {
-		ask = c.quotas.Fits
+		turn = quota.Taken
 	}
-	var exceeded *quota.Exceeded
-	if c.quotas != nil {
-		var err error
-		if exceeded, err = ask(ctx, c.db, quota.Fresh, schedules...); err != nil {
-			return err
-		}
+	exceeded, err := c.quotas.Allow(ctx, c.db, turn, schedules...)
+	if err != nil {
+		return err
 	}
 	if exceeded != nil {
-		original.TenantID, original.Reason, original.RetryAt = tenant, timer.WaitQuota, c.clock.Now()
+		original.TenantID, original.Reason, original.RetryAt = schedules[0].TenantID, timer.WaitQuota, c.clock.Now()
 		c.waiting = append(c.waiting, original)
 		return nil
 	}
@@ -174,7 +169,6 @@ func (c *commandReplay) schedule(ctx context.Context, original timer.InboxMessag
 		c.schedules = append(c.schedules, s)
 	}
 	c.taken[schedules[0].Version] = taken
-	c.allowed[tenant] += len(schedules)
 	return nil
 }
 
@@ -182,7 +176,7 @@ func (c *commandReplay) schedule(ctx context.Context, original timer.InboxMessag
 func (c *commandReplay) flush(ctx context.Context) (lost int64, err error) {
 	defer c.begin()
 	scheduled, err := c.db.Schedule(ctx, c.first, c.schedules...)
-	c.done(scheduled)
+	c.quotas.Done(c.schedules, scheduled)
 	if err != nil {
 		return 0, err
 	}
@@ -201,20 +195,6 @@ func (c *commandReplay) flush(ctx context.Context) (lost int64, err error) {
 		}
 	}
 	return lost, c.inbox.PutInbox(ctx, c.waiting...)
-}
-
-// done tells the quotas the results.
-func (c *commandReplay) done(results []timer.Result) {
-	if c.quotas == nil {
-		return
-	}
-	of := make(map[timer.TenantID][]timer.Result)
-	for i, r := range results {
-		of[c.schedules[i].TenantID] = append(of[c.schedules[i].TenantID], r)
-	}
-	for tenant, n := range c.allowed {
-		c.quotas.Done(tenant, n, of[tenant]...)
-	}
 }
 
 // didChange reports whether a command changed its timer.

@@ -200,9 +200,7 @@ func (t *Timers) ended(b *pendingEffects, committed bool) {
 		return
 	}
 	for _, d := range b.decided { // its timers do not wait, since it was rolled back
-		if quotas := t.app.opt.Quotas; quotas != nil {
-			quotas.Decremented(d.TenantID)
-		}
+		t.app.opt.Quotas.Decremented(d.TenantID)
 	}
 }
 

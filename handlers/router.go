@@ -303,33 +303,23 @@ func (l routerLog) With(fields watermill.LogFields) watermill.LoggerAdapter {
 // not an error, because the store works.
 func (h *Handlers) allow(d *receivedMessage) (err error) {
 	d.known = false
-	if h.opt.Quotas != nil {
-		turn := quota.Fresh
-		switch {
-		case d.row != nil:
-			turn = quota.Again
-		case h.inbox.isClosed(d.schedules[0].TenantID):
-			turn = quota.Behind
-		}
-		d.exceeded, err = h.opt.Quotas.Allow(d.ctx, h.opt.Timers, turn, d.schedules...)
-		if err == nil && d.exceeded != nil && h.refuses(d) {
-			if d.known, err = h.opt.Quotas.Known(d.ctx, h.opt.Timers, d.schedules...); d.known {
-				d.exceeded = nil
-			}
+	turn := quota.Fresh
+	switch {
+	case d.row != nil:
+		turn = quota.Again
+	case h.inbox.isClosed(d.schedules[0].TenantID):
+		turn = quota.Behind
+	}
+	d.exceeded, err = h.opt.Quotas.Allow(d.ctx, h.opt.Timers, turn, d.schedules...)
+	if err == nil && d.exceeded != nil && h.refuses(d) {
+		if d.known, err = h.opt.Quotas.Known(d.ctx, h.opt.Timers, d.schedules...); d.known {
+			d.exceeded = nil
 		}
 	}
 	if d.row != nil && d.exceeded == nil {
 		d.row.allowed()
 	}
 	return err
-}
-
-// allowed tells the limiter the results of commands that it has allowed. Without results the
-// commands failed, and the limiter gives their tokens back.
-func (h *Handlers) allowed(d *receivedMessage, results ...timer.Result) {
-	if h.opt.Quotas != nil && !d.known {
-		h.opt.Quotas.Done(d.schedules[0].TenantID, len(d.schedules), results...)
-	}
 }
 
 // limit handles a message that exceeds a quota. It returns no error if [Handlers.begin] is to

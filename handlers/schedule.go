@@ -39,10 +39,10 @@ func (h *Handlers) schedule(d *receivedMessage) ([]timer.Result, error) {
 	if err := h.allow(d); err != nil || d.exceeded != nil {
 		return nil, err
 	}
-	applied := false
+	var applied []timer.Result // none after an error or a panic: then the limiter gives the tokens back
 	defer func() {
-		if !applied { // because of an error or a panic
-			h.allowed(d)
+		if !d.known {
+			h.opt.Quotas.Done(d.schedules, applied)
 		}
 	}()
 	results, err := d.store.Schedule(d.ctx, h.clock.Now(), d.schedules...)
@@ -52,8 +52,7 @@ func (h *Handlers) schedule(d *receivedMessage) ([]timer.Result, error) {
 	if results[0].Err != nil {
 		return results, nil
 	}
-	applied = true
-	h.allowed(d, results...)
+	applied = results
 	_, _, moves, err := h.selectWaiting(d) // another instance may have canceled or moved them since
 	var moved []timer.Result
 	if err == nil && len(moves) > 0 {

@@ -216,10 +216,8 @@ func (h *Handlers) selectWaiting(d *receivedMessage) (canceled, others, moves []
 
 // decremented says that fewer timers of a tenant wait.
 func (h *Handlers) decremented(tenant timer.TenantID) {
-	if h.opt.Quotas != nil {
-		h.opt.Quotas.Decremented(tenant)
-		h.inbox.open(tenant)
-	}
+	h.opt.Quotas.Decremented(tenant)
+	h.inbox.open(tenant)
 }
 
 // Applied returns the message in the inbox that says that a command was applied to the timers

@@ -28,6 +28,7 @@ const (
 	Fresh  Turn = iota // they come for the first time
 	Behind             // they come for the first time, while others that exceeded a limit wait
 	Again              // they have waited, and go before all that come for the first time
+	Taken              // they were accepted before: they take nothing of the accept rate
 )
 
 // These bound a delay.
@@ -44,6 +45,9 @@ const (
 // Allow takes tokens for the commands from the accept rate. The caller reports the results of
 // allowed commands with [Limiter.Done].
 func (l *Limiter) Allow(ctx context.Context, store timer.Reader, turn Turn, commands ...timer.ScheduleTimer) (*Exceeded, error) {
+	if l == nil {
+		return nil, nil
+	}
 	tenant, n := commands[0].TenantID, len(commands)
 	limits, free := l.take(tenant, n, turn)
 	if !free {
@@ -56,28 +60,13 @@ func (l *Limiter) Allow(ctx context.Context, store timer.Reader, turn Turn, comm
 	if err == nil && fits {
 		return nil, nil
 	}
-	l.give(tenant, n)
+	if turn != Taken {
+		l.give(tenant, n)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return l.exceeded(tenant, limits, n, added), nil
-}
-
-// Fits is [Limiter.Allow] for commands that were accepted before: it asks for no rate, and only
-// whether the tenant may have their timers.
-func (l *Limiter) Fits(ctx context.Context, store timer.Reader, turn Turn, commands ...timer.ScheduleTimer) (*Exceeded, error) {
-	tenant := commands[0].TenantID
-	l.mu.Lock()
-	limits := l.config.Of(tenant)
-	l.mu.Unlock()
-	if limits.Live == 0 {
-		return nil, nil
-	}
-	fits, added, err := l.fit(ctx, store, limits, turn, commands)
-	if err != nil || fits {
-		return nil, err
-	}
-	return l.exceeded(tenant, limits, len(commands), added), nil
 }
 
 // take takes n tokens of the accept rate, and reports whether there are enough. It returns
@@ -86,7 +75,7 @@ func (l *Limiter) take(tenant timer.TenantID, n int, turn Turn) (Limits, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	limits := l.config.Of(tenant)
-	if limits.Accept.PerSecond == 0 {
+	if limits.Accept.PerSecond == 0 || turn == Taken {
 		return limits, true
 	}
 	now, u, s := l.clock.Now(), l.usage(tenant), limits.Accept.share(l.instances())
@@ -107,27 +96,28 @@ func (l *Limiter) give(tenant timer.TenantID, n int) {
 	}
 }
 
-// Done reports the results of n commands of a tenant that [Limiter.Allow] allowed. Without
-// results they failed, or their effect is not known: then their tokens are given back, and
-// the timers of the tenant are counted again.
-func (l *Limiter) Done(tenant timer.TenantID, n int, results ...timer.Result) {
-	if len(results) == 0 {
-		l.give(tenant, n)
+// Done reports the results of commands that [Limiter.Allow] allowed, in place. Without results
+// they failed, or their effect is not known: then their tokens are given back, and the timers of
+// their tenants are counted again.
+func (l *Limiter) Done(commands []timer.ScheduleTimer, results []timer.Result) {
+	if l == nil {
+		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u, ok := l.usages[tenant]
-	if !ok {
-		return
-	}
-	u.live.pending = max(0, u.live.pending-int64(n))
-	for _, r := range results {
-		if r.Outcome == timer.DidSchedule {
+	for i := range commands {
+		u, ok := l.usages[commands[i].TenantID]
+		if !ok {
+			continue
+		}
+		u.live.pending = max(0, u.live.pending-1)
+		switch {
+		case len(results) == 0:
+			u.accept.take(-1)
+			u.live.at = time.Time{}
+		case results[i].Outcome == timer.DidSchedule:
 			u.live.added++
 		}
-	}
-	if len(results) == 0 {
-		u.live.at = time.Time{}
 	}
 }
 

@@ -49,10 +49,15 @@ func (noStore) Stats(context.Context, timer.TenantID) (timer.Stats, error) {
 	return timer.Stats{}, errors.New("asked the store")
 }
 
+// done reports that a timer of a tenant was scheduled.
+func done(k *quota.Limiter, tenant timer.TenantID) {
+	k.Done([]timer.ScheduleTimer{command(timer.Key{TenantID: tenant})}, []timer.Result{{Outcome: timer.DidSchedule}})
+}
+
 // taken returns how many commands of a tenant are accepted now.
 func taken(k *quota.Limiter, tenant timer.TenantID) (n int) {
 	for take(k, tenant) {
-		k.Done(tenant, 1, timer.Result{Outcome: timer.DidSchedule})
+		done(k, tenant)
 		n++
 	}
 	return n
@@ -249,7 +254,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 			if exceeded := allow(t, l, tenant, quota.Fresh); exceeded != nil {
 				t.Fatal("refused")
 			}
-			l.Done(tenant, 1, timer.Result{Outcome: timer.DidSchedule})
+			done(l, tenant)
 			l.Allowance(time.Now())(tenant)
 			l.Fired(time.Now(), []timer.DueTimeReached{{Key: timer.Key{TenantID: tenant}}})
 			for range 10 { // its turn is 10 s from now
@@ -363,7 +368,7 @@ func TestMessageWithManyTimers(t *testing.T) {
 				continue
 			}
 			if accepted == 3 {
-				l.Done("acme", len(commands)) // its tokens are there for the next try
+				l.Done(commands, nil) // its tokens are there for the next try
 				if exceeded, _ = l.Allow(t.Context(), nil, quota.Again, commands...); exceeded != nil {
 					t.Errorf("after a failure: %+v", exceeded)
 				}

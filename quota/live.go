@@ -167,6 +167,9 @@ func (l *Limiter) lookUp(ctx context.Context, store timer.Reader, commands []tim
 
 // Decremented says that fewer timers of the tenant wait, because one was canceled.
 func (l *Limiter) Decremented(tenant timer.TenantID) {
+	if l == nil {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if u, ok := l.usages[tenant]; ok {

@@ -101,7 +101,7 @@ func send(t *testing.T, k *quota.Limiter, s *fakeStore, key timer.Key) *quota.Ex
 		t.Errorf("Allow: %v", err)
 	}
 	if exceeded == nil && err == nil {
-		k.Done(key.TenantID, 1, timer.Result{Outcome: s.schedule(key)})
+		k.Done([]timer.ScheduleTimer{command(key)}, []timer.Result{{Outcome: s.schedule(key)}})
 	}
 	return exceeded
 }
@@ -298,7 +298,7 @@ func TestWhatFailedIsCounted(t *testing.T) {
 				break
 			}
 			s.schedule(call(i)) // but the connection broke before it said so
-			k.Done("acme", 1)
+			k.Done([]timer.ScheduleTimer{command(call(i))}, nil)
 		}
 		if got := s.len(); got != 2 {
 			t.Errorf("%d wait, want 2", got)
@@ -340,7 +340,7 @@ func TestMessagesOfManyTimersAtTheLimit(t *testing.T) {
 				for _, c := range commands {
 					results = append(results, timer.Result{Outcome: s.schedule(c.Key)})
 				}
-				k.Done("acme", len(commands), results...)
+				k.Done(commands, results)
 			}
 			return exceeded
 		}

@@ -47,7 +47,7 @@ type Options struct {
 
 // A Limiter applies the limits of a [Config]. Make one with [New]. All methods
 // are safe for concurrent use. Its memory is bounded by the tenants of the last
-// minutes.
+// minutes. A nil Limiter limits nothing.
 type Limiter struct {
 	clock timer.Clock
 	opt   Options

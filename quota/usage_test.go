@@ -42,7 +42,7 @@ func TestThrottledAreThoseOverAQuota(t *testing.T) {
 		if _, err := l.Allow(t.Context(), nil, quota.Fresh, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant, ServiceCallID: "order-1"}, DueAt: now}); err != nil {
 			t.Fatal(err)
 		}
-		l.Done(tenant, 1, timer.Result{Outcome: timer.DidSchedule})
+		done(l, tenant)
 	}
 	for range 2 {
 		l.Allowance(now)("globex")
