@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,7 +19,7 @@ import (
 // leaves out commands that became dead letters or wait in the inbox, and commands and events of
 // a tenant from before it was forgotten.
 func (r *recovery) replay(ctx context.Context, p reading, report func(done Recovered, ahead int64)) (done Recovered, err error) {
-	m, err := r.readMarks(ctx, p, r.leaveInbox)
+	m, err := r.readMarks(ctx, p)
 	if err != nil {
 		return done, fmt.Errorf("read dead letters: %w", err)
 	}
@@ -257,86 +256,6 @@ func (c *commandReplay) decode(ctx context.Context, stored broker.Stored) (sched
 	return schedules, selection, nil
 }
 
-// verify returns an error that wraps [timer.ErrFatal] and [errAsk] if a command that was taken
-// before, an event, or the mark of a forgotten tenant would change the database. It changes
-// nothing.
-func (r *recovery) verify(ctx context.Context, p reading) error {
-	m, err := r.readMarks(ctx, p, func(context.Context, map[string][]int64) error { return nil })
-	if err != nil {
-		return fmt.Errorf("read dead letters: %w", err)
-	}
-	lost := func(what string, key timer.Key) error {
-		return fmt.Errorf("%w: the database lacks %s, such as that of %s: %w", timer.ErrFatal, what, key, errAsk)
-	}
-	for about := range m.decided {
-		if about.kind == timer.DecidedForgotten {
-			return fmt.Errorf("%w: the database does not know that tenant %s was forgotten: %w", timer.ErrFatal, about.tenant, errAsk)
-		}
-	}
-	status := func(key timer.Key) (timer.Status, error) {
-		e, err := r.db.Get(ctx, key)
-		return timer.Status{State: e.State, Version: e.Version}, ignore(err, timer.ErrNotFound)
-	}
-	c := commandReplay{recovery: r, marks: m}
-	after, _ := p.of(broker.Commands)
-	if err := r.history.Read(ctx, broker.Commands, after, p.floors(), func(batch []broker.Stored) error {
-		inInbox, err := r.inInbox(ctx, batch)
-		if err != nil {
-			return err
-		}
-		for _, stored := range batch {
-			if inInbox[place{stored.Log, fmt.Sprint(stored.Number)}] || m.isDead(stored) {
-				continue
-			}
-			schedules, command, err := c.decode(ctx, stored)
-			if err != nil { // it waits in the inbox later
-				continue
-			}
-			for _, s := range schedules {
-				before, err := status(s.Key)
-				if after, _ := before.Schedule(s.Version); err != nil || after != before {
-					return errors.Join(err, lost("commands that it had", s.Key))
-				}
-			}
-			if command.CommandID == "" {
-				continue
-			}
-			if _, err := timer.ApplySelected(ctx, command, r.db.List, func(_ context.Context, step timer.SelectionStep) ([]timer.Result, error) {
-				results := make([]timer.Result, step.Len())
-				for _, s := range step.Cancels {
-					before, err := status(s.Key)
-					if after, _ := before.Cancel(s.Version); err != nil || after != before {
-						return nil, errors.Join(err, lost("commands that it had", s.Key))
-					}
-				}
-				for i := range step.Moves {
-					before, err := status(step.Moves[i].Key)
-					after, outcome := before.Move(&step.Moves[i])
-					if results[i].Outcome = outcome; err != nil || after != before {
-						return nil, errors.Join(err, lost("commands that it had", step.Moves[i].Key))
-					}
-				}
-				return results, nil
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	after, upTo := p.of(broker.Events)
-	return r.history.Read(ctx, broker.Events, after, upTo, func(batch []broker.Stored) error {
-		for _, e := range r.eventsOf(m, batch) {
-			before, err := status(e.Key)
-			if _, outcome := before.Fired(e, r.keep); err != nil || outcome == timer.DidFire {
-				return errors.Join(err, lost("events that it had published", e.Key))
-			}
-		}
-		return nil
-	})
-}
-
 // A place is the topic and position of a message.
 type place struct{ topic, position string }
 
@@ -368,10 +287,10 @@ func (m *marks) isDead(stored broker.Stored) bool {
 	return is && stored.At.Sub(at) <= clocksDiffer
 }
 
-// readMarks reads the dead letters and the marks of operators among them. It calls dead with
-// the numbers, by log, of the commands that became dead letters. Which tenants were forgotten
-// the database knows, too, where the broker has no mark yet or the mark was read before.
-func (r *recovery) readMarks(ctx context.Context, p reading, dead func(context.Context, map[string][]int64) error) (marks, error) {
+// readMarks reads the dead letters and the marks of operators among them, and deletes from the
+// inbox the commands that became dead letters. Which tenants were forgotten the database knows,
+// too, where the broker has no mark yet or the mark was read before.
+func (r *recovery) readMarks(ctx context.Context, p reading) (marks, error) {
 	m := marks{make(map[place]time.Time), make(map[timer.TenantID]time.Time), make(map[decisionKey]timer.Decision)}
 	after, upTo := p.of(broker.DeadLetter)
 	if err := r.history.Read(ctx, broker.DeadLetter, after, upTo, func(batch []broker.Stored) error {
@@ -389,7 +308,7 @@ func (r *recovery) readMarks(ctx context.Context, p reading, dead func(context.C
 				m.note(decision)
 			}
 		}
-		return dead(ctx, numbers)
+		return r.leaveInbox(ctx, numbers)
 	}); err != nil {
 		return m, err
 	}
