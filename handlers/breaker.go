@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -17,19 +17,22 @@ import (
 // the inbox, which is in the store.
 func (h *Handlers) breakCircuit(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
-		if !h.breaker.acquire(h.stopping) {
+		probing, ok := h.breaker.acquire(h.stopping)
+		if !ok {
 			return nil, fmt.Errorf("wait for the store: stopped: %w", h.stopping.Err())
+		}
+		if probing {
+			defer h.breaker.release()
 		}
 		_, err := next(msg)
 		switch {
-		case err == nil && receivedOf(msg).exceeded != nil, errors.Is(err, timer.ErrLocked):
-			h.breaker.release()
+		case err == nil && receivedOf(msg).exceeded != nil, errors.Is(err, timer.ErrLocked): // says nothing about the store
 		case err == nil || isInvalid(err):
 			if h.breaker.success() {
 				h.log.InfoContext(msg.Context(), "the store works again")
 			}
 		default:
-			if h.breaker.failure() {
+			if h.breaker.failure(probing) {
 				h.failures.Add(1)
 				h.log.WarnContext(msg.Context(), "the store failed, commands wait until it works again", "error", err)
 			}
@@ -50,16 +53,15 @@ func (h *Handlers) endIfFatal(err error) {
 }
 
 // A breaker is a circuit breaker that makes callers wait. While it is closed, all pass. While
-// it is open, all wait. After each pause it is half-open: one caller may try, and if that
+// it is open, one caller at a time may try: after a pause, which grows with each failure. If that
 // succeeds the breaker is closed. (Sony/gobreaker refuses callers instead, so that the
 // waiting would come on top of it.)
 type breaker struct {
-	probe chan struct{} // holds a permit while half-open
+	probe chan struct{} // of capacity 1: has a value while a caller tries, or pauses before
 
-	mu     sync.Mutex
-	closed chan struct{} // closed when the breaker closes; nil while it is closed
-	pauses int           // how many since it was opened
-	timer  *time.Timer   // makes it half-open; nil while half-open or closed
+	mu       sync.Mutex
+	failures int  // since it was closed; 0: it is closed
+	paused   bool // since the last failure: the next caller tries at once
 }
 
 func newBreaker() breaker { return breaker{probe: make(chan struct{}, 1)} }
@@ -68,83 +70,56 @@ func newBreaker() breaker { return breaker{probe: make(chan struct{}, 1)} }
 func (b *breaker) isOpen() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.closed != nil
+	return b.failures > 0
 }
 
-// acquire returns true when the caller may try, or false if stop ended before. After true the
-// caller calls success, failure or release.
-func (b *breaker) acquire(stop context.Context) bool {
-	b.mu.Lock()
-	closed := b.closed
-	b.mu.Unlock()
-	if closed == nil {
-		return true
-	}
-	select {
-	case <-closed:
-		return true
-	case <-b.probe:
-		return true
-	case <-stop.Done():
-		return false
-	}
-}
-
-// failure opens the breaker for twice as long as the last time, and reports whether it was
-// closed.
-func (b *breaker) failure() (opened bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if opened = b.closed == nil; opened {
-		b.closed = make(chan struct{})
-	}
-	if b.timer != nil {
-		return opened // several callers failed together
-	}
-	b.pauses++
-	b.timer = time.AfterFunc(retry.Intake.After(b.pauses), func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.timer = nil
-		b.permit()
-	})
-	return opened
-}
-
-// release lets another caller try instead, since this one did not use the store.
-func (b *breaker) release() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.permit()
-}
-
-// permit lets one caller try, unless the breaker is closed. The lock must be held.
-func (b *breaker) permit() {
-	if b.closed == nil {
-		return
+// acquire returns when the caller may try, or false if stop ended before. A caller that probes
+// calls release at the end.
+func (b *breaker) acquire(stop context.Context) (probing, ok bool) {
+	if !b.isOpen() {
+		return false, true
 	}
 	select {
 	case b.probe <- struct{}{}:
-	default:
+	case <-stop.Done():
+		return false, false
 	}
+	b.mu.Lock()
+	failures, paused := b.failures, b.paused
+	b.paused = true
+	b.mu.Unlock()
+	switch {
+	case failures == 0: // the caller before has closed it
+		b.release()
+		return false, true
+	case !paused && !pause.For(stop, retry.Intake.After(failures)):
+		b.release()
+		return false, false
+	}
+	return true, true
 }
 
-// success closes the breaker, and reports whether it was not closed.
+// release lets another caller probe.
+func (b *breaker) release() { <-b.probe }
+
+// failure opens the breaker, or has the next caller that probes pause for longer, and reports
+// whether it was closed. Callers that began before it was opened fail together, which counts once.
+func (b *breaker) failure(probing bool) (opened bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !probing && b.failures > 0 {
+		return false
+	}
+	b.failures++
+	b.paused = false
+	return b.failures == 1
+}
+
+// success closes the breaker, and reports whether it was open.
 func (b *breaker) success() (closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed == nil {
-		return false
-	}
-	close(b.closed)
-	b.closed, b.pauses = nil, 0
-	if b.timer != nil {
-		b.timer.Stop()
-		b.timer = nil
-	}
-	select {
-	case <-b.probe:
-	default:
-	}
-	return true
+	closed = b.failures > 0
+	b.failures = 0
+	return closed
 }

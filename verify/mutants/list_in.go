@@ -58,7 +58,7 @@ var intakes = []mutant{
 	},
 	{
 		"I15", "the intake goes on while the store is down",
-		[]change{in("handlers", "breaker.acquire", first("return true"))},
+		[]change{in("handlers", "breaker.acquire", first("return false, true"))},
 		intake,
 	},
 	{
