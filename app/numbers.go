@@ -145,6 +145,8 @@ func (w *numberWriter) write(ctx context.Context, limit time.Duration) (settled 
 		switch {
 		case known && before > l.Last:
 			n.Number = l.Last
+			w.events.forget(l)
+			w.letters.forget(l)
 			w.log.WarnContext(ctx, "the broker has lost messages that the database knows; the timers in the database stay as they are", "log", l.Name, "kind", l.Kind, "known", before, "last", l.Last)
 		case known:
 			w.recovery.sayGap(ctx, l, before)
@@ -207,6 +209,12 @@ func (e *settledEnds) observe(at time.Time, settled bool) bool {
 	current := e.at.Equal(at)
 	e.done, e.at = e.asked, time.Time{}
 	return current
+}
+
+// forget forgets the ends of a log that has lost its end: other messages will have those numbers.
+func (e *settledEnds) forget(l broker.Log) {
+	delete(e.done, l.Name)
+	delete(e.asked, l.Name)
 }
 
 // numbers are the numbers of a broker.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -116,26 +117,31 @@ func TestWhereAStartBegins(t *testing.T) {
 	}
 }
 
-// TestALogThatLosesItsEndWhileTheServiceRuns has the number become that end, also without a start.
+// TestALogThatLosesItsEndWhileTheServiceRuns has the number become that end, also without a start,
+// and stay there while an event that was published waits in the outbox.
 func TestALogThatLosesItsEndWhileTheServiceRuns(t *testing.T) {
 	onServer(t, func(b *server) {
-		l := b.withLogs()
-		for i, last := range []int64{70, 50, 60} {
-			l.all.Store(&[]broker.Log{topic("commands/0@1", 1, last, last)})
-			if i == 0 {
-				b.run(b.app(b.store, app.Options{}))
+		l, fails := b.withLogs(), new(atomic.Bool)
+		a := b.app(&fault.Store{Full: b.store, Decide: while(fails, "delete")}, app.Options{})
+		for i, step := range []struct {
+			last, commands, events int64
+			waits                  bool // an event, in the outbox
+		}{{70, 70, 70, false}, {50, 50, 50, true}, {60, 60, 50, true}, {60, 60, 60, false}} {
+			l.all.Store(&[]broker.Log{topic("commands/0@1", 1, step.last, step.last), {Name: "events", Kind: broker.Events, First: 1, Floor: step.last, Last: step.last}})
+			if fails.Store(step.waits); i == 0 {
+				b.run(a)
 			}
-			b.schedule(fmt.Sprint("call-", i), time.Now().Add(time.Hour))
+			b.schedule(fmt.Sprint("call-", i), time.Now())
 			b.wait(10 * time.Second)
 			known, err := b.store.Known(b.Context())
 			must(b, err)
 			for _, n := range known.Numbers {
-				if n.Number != last {
-					b.Errorf("%+v, want %d", n, last)
+				if want := map[timer.LogKind]int64{"commands": step.commands, "events": step.events}[n.Kind]; n.Number != want {
+					b.Errorf("step %d: %+v, want %d", i, n, want)
 				}
 			}
-			if said := strings.Contains(b.log.Take(), "the broker has lost messages that the database knows"); said != (last == 50) || len(known.Numbers) != 1 {
-				b.Errorf("said so: %t; %+v", said, known.Numbers)
+			if said := strings.Count(b.log.Take(), "the broker has lost messages that the database knows"); said != map[bool]int{true: 2}[step.last == 50] || len(known.Numbers) != 2 {
+				b.Errorf("step %d: said so %d times; %+v", i, said, known.Numbers)
 			}
 		}
 	})
