@@ -82,7 +82,7 @@ func operated(t testing.TB, change func(*admin.Options)) (*admin.Server, *sqlite
 // park parks all events in the outbox of a store.
 func park(t testing.TB, store *sqlite.Store, reason string) {
 	t.Helper()
-	table := store.Outbox().Table()
+	table := store.Outbox().Table
 	rows, err := table.Head(t.Context(), 0, 10)
 	if err != nil || len(rows) == 0 {
 		t.Fatal(rows, err)
@@ -173,7 +173,7 @@ func TestParkedEventsAreListedRetriedAndDiscarded(t *testing.T) {
 	if got := list("full", ""); got != "200" {
 		t.Errorf("left: %s", got)
 	}
-	if rows, err := store.Outbox().Table().Head(t.Context(), 0, 10); err != nil || len(rows) != 1 {
+	if rows, err := store.Outbox().Table.Head(t.Context(), 0, 10); err != nil || len(rows) != 1 {
 		t.Errorf("in the outbox: %v %v", rows, err)
 	}
 }

@@ -38,7 +38,7 @@ func mark(t *testing.T, store *sqlite.Store, b *gochannel.Broker) (seq int64) {
 		}
 		err := store.Update(ctx, func(tx timer.Tx) error { return tx.Emit(ctx, reachedBy(tenant)) })
 		must(t, err)
-		table := store.Outbox().Table()
+		table := store.Outbox().Table
 		rows, err := table.Head(ctx, 0, 10)
 		if err != nil || len(rows) != 1 {
 			t.Fatal(rows, err)

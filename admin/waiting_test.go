@@ -18,7 +18,7 @@ import (
 // deny has a destination deny all events in the outbox of a store.
 func deny(t *testing.T, store *sqlite.Store, destination string) {
 	t.Helper()
-	ctx, table := t.Context(), store.Outbox().Table()
+	ctx, table := t.Context(), store.Outbox().Table
 	rows, err := table.Head(ctx, 0, 10)
 	if err != nil || len(rows) == 0 {
 		t.Fatal(rows, err)

@@ -260,7 +260,7 @@ type shardedStore struct {
 }
 
 // Outbox returns the shard.
-func (s *shardedStore) Outbox() outbox.Outbox { return outbox.Sharded(s) }
+func (s *shardedStore) Outbox() outbox.Outbox { return outbox.Outbox{Shards: s} }
 
 func (s *shardedStore) Own(context.Context, outbox.Receivers) (outbox.Lease, error) {
 	select {

@@ -59,8 +59,8 @@ func (a *App) newPoller(behind *catchUp) *poller.Poller {
 func (a *App) newForwarder() *outbox.Forwarder {
 	trace := a.opt.Tracing.Settle
 	events := a.store.Outbox()
-	if shards := events.Shards(); shards != nil {
-		events = outbox.Sharded(awaitedShards{shards, a})
+	if events.Shards != nil {
+		events.Shards = awaitedShards{events.Shards, a}
 	}
 	return outbox.New(events, a.broker.Publisher(), eventTopic(a.broker.Routing()), a.opt.Clock, a.log, outbox.Options{
 		Interval:  a.opt.PollingInterval,

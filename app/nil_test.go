@@ -58,8 +58,6 @@ func TestConstructorsNameNil(t *testing.T) {
 	for want, call := range map[string]func(){
 		"poller.New needs a store":     func() { poller.New(nil, clock, quiet, poller.Options{}) },
 		"handlers.New needs a store":   func() { handlers.New(nil, nil, broker.Routing{}, nil, nil, clock, quiet, handlers.Options{}) },
-		"outbox.Single needs a table":  func() { outbox.Single(nil) },
-		"outbox.Sharded needs a value": func() { outbox.Sharded(nil) },
 		"outbox.New needs a publisher": func() { outbox.New(outbox.Outbox{}, nil, nil, clock, quiet, outbox.Options{}) },
 		"client.New needs a publisher": func() { client.New(nil, broker.Routing{Commands: "timer.commands"}, client.Options{}) },
 		"client.OnDue needs a router": func() {

@@ -225,7 +225,7 @@ func TestFatalStoreEndsTheForwarder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &table{fail: func(string) error { return timer.ErrFatal }}
-		f := outbox.New(outbox.Single(l), new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.Options{})
+		f := outbox.New(outbox.Outbox{Table: l}, new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.Options{})
 		if err := f.Run(t.Context()); !errors.Is(err, timer.ErrFatal) {
 			t.Errorf("Run: %v, want ErrFatal", err)
 		}

@@ -174,7 +174,7 @@ func (s *sender) claim(ctx context.Context) {
 			s.wakeUp()
 		case err != nil:
 			s.pauseAfter(ctx, &failures, err)
-		case s.outbox.shards == nil, len(s.opt.Handlers) == 0:
+		case s.outbox.Shards == nil, len(s.opt.Handlers) == 0:
 			return
 		default:
 			failures = 0

@@ -201,7 +201,7 @@ func TestALostLeaseEndsItsHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, h := newBoard(2), newHandled()
 		ends := make(chan time.Time, 2)
-		f := newForwarder(t, outbox.Sharded(b), new(model), outbox.Options{Grace: time.Hour, Handlers: []outbox.Handler{{Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
+		f := newForwarder(t, outbox.Outbox{Shards: b}, new(model), outbox.Options{Grace: time.Hour, Handlers: []outbox.Handler{{Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
 			if h.note(row) > 0 {
 				return false, nil
 			}

@@ -419,7 +419,7 @@ func forward(t *testing.T, table outbox.Table, p broker.Publisher, opt outbox.Op
 
 // forwardUntil runs a forwarder until stop is called or the bubble ends.
 func forwardUntil(t *testing.T, table outbox.Table, p broker.Publisher, opt outbox.Options) (_ *outbox.Forwarder, stop func()) {
-	return newForwarderUntil(t, outbox.Single(table), p, opt)
+	return newForwarderUntil(t, outbox.Outbox{Table: table}, p, opt)
 }
 
 func newForwarder(t *testing.T, o outbox.Outbox, p broker.Publisher, opt outbox.Options) *outbox.Forwarder {

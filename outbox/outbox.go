@@ -193,37 +193,13 @@ type Taker interface {
 	TakeEvent(ctx context.Context, tx *sql.Tx, row Place) (bool, error)
 }
 
-// An Outbox is the part of a store that the forwarder uses: a table of its own, or shards
-// of one that several instances share. Make it with [Single] or [Sharded].
+// An Outbox is the part of a store that the forwarder uses: a table, which one instance has for
+// itself, or shards of one that several instances share. The other one is nil.
 type Outbox struct {
-	Taker
-	table  Table
-	shards Shards
+	Taker  // takes events in transactions of the host; nil: there are no such transactions
+	Table  Table
+	Shards Shards
 }
-
-// Single returns the outbox of a store that one instance has for itself.
-func Single(t Table) Outbox {
-	option.Require("outbox.Single", "table", t)
-	return Outbox{table: t}
-}
-
-// Sharded returns an outbox that instances share.
-func Sharded(s Shards) Outbox {
-	option.Require("outbox.Sharded", "value", s)
-	return Outbox{shards: s}
-}
-
-// With returns the outbox with a Taker. An outbox without one has no TakeEvent.
-func (o Outbox) With(t Taker) Outbox {
-	o.Taker = t
-	return o
-}
-
-// Table returns the table of a [Single], or nil.
-func (o Outbox) Table() Table { return o.table }
-
-// Shards returns the shards of a [Sharded], or nil.
-func (o Outbox) Shards() Shards { return o.shards }
 
 // Options tune a [Forwarder]. The zero value is ready to use.
 type Options struct {
@@ -284,11 +260,11 @@ var errOver = errors.New("the shard of the outbox is lost")
 // names for it. It starts nothing: call [Forwarder.Run], once.
 func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) string, clock timer.Clock, log *slog.Logger, opt Options) *Forwarder {
 	option.Require("outbox.New", "publisher", pub, "function that names topics", topic, "clock", clock, "*slog.Logger", log)
-	if o.table == nil && o.shards == nil {
-		panic("outbox.New needs an Outbox: make it with Single or Sharded")
+	if o.Table == nil && o.Shards == nil {
+		panic("outbox.New needs an Outbox with a Table, or with Shards")
 	}
 	opt.Interval = option.Positive(opt.Interval, 5*time.Second)
-	if o.shards != nil {
+	if o.Shards != nil {
 		opt.Interval = min(opt.Interval, sharedInterval)
 	}
 	opt.Batch = option.Positive(opt.Batch, 1000)
@@ -318,8 +294,8 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 		f.interval = min(f.interval, max(h.MinDelay/4, retryInterval))
 	}
 	f.opt = opt
-	if o.table != nil {
-		f.setOwn(newSender(f, o.table))
+	if o.Table != nil {
+		f.setOwn(newSender(f, o.Table))
 	}
 	return f
 }
@@ -329,7 +305,7 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 // [timer.ErrFatal].
 func (f *Forwarder) Run(ctx context.Context) error {
 	defer f.logs.flush()
-	if f.outbox.shards != nil {
+	if f.outbox.Shards != nil {
 		return f.runShards(ctx)
 	}
 	return f.own.Load().run(ctx)

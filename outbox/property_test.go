@@ -76,7 +76,7 @@ func (c chaos) run(t *testing.T) (wrong []string) {
 	}
 	appended := 0
 	for life := range c.Restarts + 1 {
-		f := outbox.New(outbox.Single(l), p, payload, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.Options{Batch: 50})
+		f := outbox.New(outbox.Outbox{Table: l}, p, payload, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.Options{Batch: 50})
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() {

@@ -59,7 +59,7 @@ func TestRowThatCommitsLateIsFoundSoon(t *testing.T) {
 		t.Run(between.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, p := &lateTable{new(table), make(map[int64]bool)}, new(model)
-				f := newForwarder(t, outbox.Sharded(lateShards{l}), p, outbox.Options{})
+				f := newForwarder(t, outbox.Outbox{Shards: lateShards{l}}, p, outbox.Options{})
 				<-f.Ready()
 				var seq int64
 				append := func(n int) {
@@ -117,7 +117,7 @@ func TestSlowReadFromTheFirstRowHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow, p := &slowTable{table: new(table)}, new(model)
-		f := newForwarder(t, outbox.Single(slow), p, outbox.Options{Interval: time.Second})
+		f := newForwarder(t, outbox.Outbox{Table: slow}, p, outbox.Options{Interval: time.Second})
 		<-f.Ready()
 		slow.append("a")
 		f.Appended(1)

@@ -136,7 +136,7 @@ func TestRowIsDueEarlierThanItWas(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var ahead atomic.Int64
 				l, h := new(table), newHandled()
-				f := outbox.New(outbox.Single(l), new(model), payload, timer.ClockFunc(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }),
+				f := outbox.New(outbox.Outbox{Table: l}, new(model), payload, timer.ClockFunc(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }),
 					slog.New(slog.DiscardHandler), outbox.Options{Handlers: []outbox.Handler{{MinDelay: 3 * time.Hour, MaxDelay: 3 * time.Hour, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 						if h.note(row) == 0 {
 							return false, errors.New("not now")
@@ -170,7 +170,7 @@ func TestAClockThatIsSetBackHoldsNoEvent(t *testing.T) {
 				away.Store(true)
 				l, p := new(table), &model{publish: failIf(errors.New("not now"), func(broker.Message) bool { return away.Load() })}
 				run := func() (stop func()) {
-					return start(t, outbox.New(outbox.Single(l), p, payload, clock, slog.New(slog.DiscardHandler), outbox.Options{}))
+					return start(t, outbox.New(outbox.Outbox{Table: l}, p, payload, clock, slog.New(slog.DiscardHandler), outbox.Options{}))
 				}
 				stop := run()
 				l.append("a", "b")

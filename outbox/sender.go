@@ -121,7 +121,7 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 	var rereading sync.WaitGroup
 	defer rereading.Wait()
 	var reread atomic.Bool // fromFirst has read to the last row since the last poll
-	late := newRereads(s.outbox.shards != nil)
+	late := newRereads(s.outbox.Shards != nil)
 	defer late.timer.Stop()
 	for free := p.vacancy(ctx); free > 0; free = p.vacancy(ctx) {
 		limit := min(size, free)

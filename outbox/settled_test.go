@@ -26,7 +26,7 @@ func TestParkedEventsFloodNoLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), &model{publish: func(broker.Message) error { return broker.ErrRefused }}
 		var log logbuf.Buffer
-		f := outbox.New(outbox.Single(l), p, payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{})
+		f := outbox.New(outbox.Outbox{Table: l}, p, payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{})
 		stop := start(t, f)
 		l.add(f, strings.Fields(strings.Repeat("refused ", 1000))...)
 		l.emptied()
@@ -54,7 +54,7 @@ func TestAHandlerThatCannotBeginNamesItsEvent(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *table, _ *model) {
 		h := newHandled()
 		var log logbuf.Buffer
-		f := outbox.New(outbox.Single(l), new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{
+		f := outbox.New(outbox.Outbox{Table: l}, new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{
 			Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 				if h.note(row) < 3 {
 					return false, fmt.Errorf("%w: too many connections", outbox.ErrNotBegun)

@@ -96,7 +96,7 @@ func (f *Forwarder) runShards(ctx context.Context) error {
 func (f *Forwarder) runOwn(ctx context.Context) error {
 	failures := 0
 	for {
-		lease, err := f.outbox.shards.Own(ctx, f.opt.Receivers)
+		lease, err := f.outbox.Shards.Own(ctx, f.opt.Receivers)
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return nil
@@ -141,7 +141,7 @@ func (f *Forwarder) runAbandoned(ctx context.Context) error {
 			continue
 		}
 		began := f.clock.Now()
-		lease, err := f.outbox.shards.TakeOver(ctx)
+		lease, err := f.outbox.Shards.TakeOver(ctx)
 		if err == nil && lease != nil {
 			senders.Go(func() error {
 				defer func() { <-slots }()

@@ -131,7 +131,7 @@ type instance struct {
 func newInstance(t *testing.T, b *board) *instance {
 	t.Helper()
 	i := new(instance)
-	i.Forwarder = outbox.New(outbox.Sharded(b), &i.sent, payload, timer.ClockFunc(time.Now), b.log, outbox.Options{})
+	i.Forwarder = outbox.New(outbox.Outbox{Shards: b}, &i.sent, payload, timer.ClockFunc(time.Now), b.log, outbox.Options{})
 	i.stop = start(t, i.Forwarder)
 	return i
 }
@@ -289,7 +289,7 @@ func TestFatalErrorEndsTheForwarder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBoard(1)
 		b.fail = fmt.Errorf("%w: replaced", timer.ErrFatal)
-		f := outbox.New(outbox.Sharded(b), new(model), payload, timer.ClockFunc(time.Now), b.log, outbox.Options{})
+		f := outbox.New(outbox.Outbox{Shards: b}, new(model), payload, timer.ClockFunc(time.Now), b.log, outbox.Options{})
 		if err := f.Run(t.Context()); !errors.Is(err, timer.ErrFatal) {
 			t.Errorf("run: %v, want ErrFatal", err)
 		}

@@ -139,7 +139,7 @@ func TestTheLogNamesEachThatFails(t *testing.T) {
 			}
 		}
 		l.append("acme/x-1", "acme/x-2", "acme/y-1")
-		f := outbox.New(outbox.Single(l), new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{Handlers: handlers})
+		f := outbox.New(outbox.Outbox{Table: l}, new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{Handlers: handlers})
 		stop := start(t, f)
 		time.Sleep(time.Second)
 		for _, want := range []string{
@@ -182,7 +182,7 @@ func TestTheLogNamesEachDestinationThatFails(t *testing.T) {
 			}
 			return errors.New("the queue of " + m.Topic + " is full")
 		}}
-		f := outbox.New(outbox.Single(l), p, payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{})
+		f := outbox.New(outbox.Outbox{Table: l}, p, payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{})
 		stop := start(t, f)
 		l.add(f, "acme/1", "acme/1", "works", "beta/2", "globex/3")
 		time.Sleep(30 * time.Second)

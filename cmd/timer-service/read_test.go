@@ -193,12 +193,12 @@ func TestStatsNamesDestinations(t *testing.T) {
 		return tx.Emit(t.Context(), timer.DueTimeReached{Key: timer.Key{TenantID: "acme", ServiceCallID: "a"}, CommandID: "c", DueAt: noon, ReachedAt: noon})
 	})
 	must(t, err)
-	rows, err := s.Outbox().Table().Head(t.Context(), 0, 1)
+	rows, err := s.Outbox().Table.Head(t.Context(), 0, 1)
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
 	}
 	denied := outbox.Deferral{Place: rows[0].Place, Destination: "svc.acme.serviceCall", Reason: "permission denied", RetryAt: noon}
-	must(t, errors.Join(s.Outbox().Table().Defer(t.Context(), denied), s.Close()))
+	must(t, errors.Join(s.Outbox().Table.Defer(t.Context(), denied), s.Close()))
 	do(t, nil, "stats", "--db-path", path).wants(t, exitOK).prints(t, "svc.acme.serviceCall: 1 waits since 2030-01-01T12:00:00.000Z").prints(t, ": permission denied\n")
 }
 

@@ -53,7 +53,7 @@ func (inner) Recovery() timer.Recoverer { return nil }
 
 func (inner) Inbox() timer.Inbox { return nil }
 
-func (inner) Outbox() outbox.Outbox { return outbox.Single(struct{ outbox.Table }{}) }
+func (inner) Outbox() outbox.Outbox { return outbox.Outbox{Table: struct{ outbox.Table }{}} }
 
 func (inner) Update(_ context.Context, fn func(timer.Tx) error) error {
 	if err := fn(nil); err != nil {
@@ -107,7 +107,7 @@ func operation(method string) string {
 func wrapped(decide fault.Decide) []any {
 	store := &fault.Store{Full: inner{}, Decide: decide}
 	return []any{
-		store, store.Timers(), store.Operator(), store.Recovery(), store.Inbox(), store.Outbox().Taker, store.Outbox().Table(), &fault.Shards{Decide: decide},
+		store, store.Timers(), store.Operator(), store.Recovery(), store.Inbox(), store.Outbox().Taker, store.Outbox().Table, &fault.Shards{Decide: decide},
 		&fault.Publisher{Decide: decide}, &fault.Subscriber{Decide: decide},
 	}
 }

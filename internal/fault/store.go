@@ -78,11 +78,13 @@ func (s *Store) Inbox() timer.Inbox { return &inbox{s.Full.Inbox(), s.Decide} }
 // Outbox returns the outbox, with a [Table] or [Shards] that fail.
 func (s *Store) Outbox() outbox.Outbox {
 	o := s.Full.Outbox()
-	take := &taker{o, s.Decide}
-	if shards := o.Shards(); shards != nil {
-		return outbox.Sharded(&Shards{shards, s.Decide}).With(take)
+	o.Taker = &taker{o.Taker, s.Decide}
+	if o.Shards != nil {
+		o.Shards = &Shards{o.Shards, s.Decide}
+	} else {
+		o.Table = &Table{o.Table, s.Decide}
 	}
-	return outbox.Single(&Table{o.Table(), s.Decide}).With(take)
+	return o
 }
 
 // A reader is a [timer.Reader] whose calls fail.

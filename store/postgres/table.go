@@ -25,7 +25,7 @@ type shard struct {
 var _ outbox.Table = shard{}
 
 // Outbox returns the outbox, in shards.
-func (s *Store) Outbox() outbox.Outbox { return outbox.Sharded(s).With(s) }
+func (s *Store) Outbox() outbox.Outbox { return outbox.Outbox{Taker: s, Shards: s} }
 
 // Head returns the first rows of the shard after a number that are not deferred. An idle instance
 // asks for the first rows all the time, so that costs one statement while there are none.

@@ -12,7 +12,7 @@ import (
 var _ outbox.Table = (*Store)(nil)
 
 // Outbox returns the outbox, which this store has for itself.
-func (s *Store) Outbox() outbox.Outbox { return outbox.Single(s).With(s) }
+func (s *Store) Outbox() outbox.Outbox { return outbox.Outbox{Taker: s, Table: s} }
 
 // Head returns the first rows of the outbox after a number that are not deferred.
 func (s *Store) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
