@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 
 	watermillsql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -19,18 +18,15 @@ type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// An Insert is how a store adds rows to its outbox.
-type Insert struct {
-	Rows int                // the most rows that one statement adds
-	Text func(n int) string // the statement that adds n rows of id, payload, headers (a JSON object) and time of the append (Unix milliseconds)
-}
-
 // Append encodes events in a format and adds them to the outbox, in the order
 // given, inside the caller's transaction. They keep the format while they wait,
 // whatever those appended later have. The time of the append is when the event
 // was reached. An event that is published again is a row and a message with an id of its own,
 // so that no broker drops it as a repetition; its body, with the id of the event, is the same.
-func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, events ...timer.DueTimeReached) error {
+//
+// Insert is the statement that adds rows. Its arguments are the id, payload, headers (a JSON
+// object) and time of the append (Unix milliseconds) of each row.
+func Append(ctx context.Context, tx Tx, insert string, format envelope.Format, events ...timer.DueTimeReached) error {
 	return add(ctx, tx, insert, events, func(e timer.DueTimeReached) encodedRow {
 		e.ID = envelope.EventID(e)
 		id, at := e.ID, e.ReachedAt
@@ -45,7 +41,7 @@ func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, e
 
 // AppendReceipts encodes receipts and adds them to the outbox, as [Append] does with
 // events.
-func AppendReceipts(ctx context.Context, tx Tx, insert Insert, format envelope.Format, receipts ...timer.Receipt) error {
+func AppendReceipts(ctx context.Context, tx Tx, insert string, format envelope.Format, receipts ...timer.Receipt) error {
 	return add(ctx, tx, insert, receipts, func(r timer.Receipt) encodedRow {
 		r.ID = envelope.ReceiptID(r)
 		m := message.NewMessage(r.ID, format.Receipt(r))
@@ -55,23 +51,21 @@ func AppendReceipts(ctx context.Context, tx Tx, insert Insert, format envelope.F
 }
 
 // add encodes each of all, and adds it to the outbox.
-func add[T any](ctx context.Context, tx Tx, insert Insert, all []T, encode func(T) encodedRow) error {
-	size := min(insert.Rows, len(all))
-	chunk := &schema{insert: insert.Text, rows: make([]encodedRow, 0, size)}
-	pub, err := watermillsql.NewPublisher(&executor{ctx: ctx, tx: tx}, watermillsql.PublisherConfig{SchemaAdapter: chunk}, nil)
+func add[T any](ctx context.Context, tx Tx, insert string, all []T, encode func(T) encodedRow) error {
+	if len(all) == 0 {
+		return nil
+	}
+	rows, messages := make([]encodedRow, len(all)), make([]*message.Message, len(all))
+	for i, t := range all {
+		rows[i] = encode(t)
+		messages[i] = rows[i].message
+	}
+	pub, err := watermillsql.NewPublisher(&executor{ctx: ctx, tx: tx}, watermillsql.PublisherConfig{SchemaAdapter: &schema{insert: insert, rows: rows}}, nil)
+	if err == nil {
+		err = pub.Publish("outbox", messages...)
+	}
 	if err != nil {
 		return fmt.Errorf("append to the outbox: %w", err)
-	}
-	messages := make([]*message.Message, 0, size)
-	for some := range slices.Chunk(all, max(size, 1)) {
-		messages, chunk.rows = messages[:0], chunk.rows[:0]
-		for _, t := range some {
-			e := encode(t)
-			chunk.rows, messages = append(chunk.rows, e), append(messages, e.message)
-		}
-		if err := pub.Publish("outbox", messages...); err != nil {
-			return fmt.Errorf("append to the outbox: %w", err)
-		}
 	}
 	return nil
 }
@@ -81,8 +75,8 @@ func add[T any](ctx context.Context, tx Tx, insert Insert, all []T, encode func(
 // forwarder takes the place of that subscriber, which holds a transaction while it publishes.
 type schema struct {
 	watermillsql.SchemaAdapter
-	insert func(n int) string
-	rows   []encodedRow // rows of the messages that are published
+	insert string
+	rows   []encodedRow // of the messages that are published
 }
 
 // An encodedRow holds the columns of a row.
@@ -98,7 +92,7 @@ func (s *schema) InsertQuery(_ string, messages message.Messages) (watermillsql.
 	for i, m := range messages {
 		args = append(args, m.UUID, []byte(m.Payload), string(s.rows[i].headers), s.rows[i].at)
 	}
-	return watermillsql.Query{Query: s.insert(len(messages)), Args: args}, nil
+	return watermillsql.Query{Query: s.insert, Args: args}, nil
 }
 
 // An executor gives the statements of Watermill's publisher, which have no

@@ -150,25 +150,22 @@ func (s shard) Park(ctx context.Context, now time.Time, row outbox.Place, reason
 	})
 }
 
-// insert adds up to Rows events with one statement.
-var insert = outbox.Insert{Rows: 5000, Text: func(int) string { return sqlAppend }}
-
 // Emit appends events to the store's own shard of the outbox.
 func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := outbox.Append(ctx, appender{t}, insert, t.store.opt.Events, events...)
+	err := outbox.Append(ctx, appender{t}, sqlAppend, t.store.opt.Events, events...)
 	failpoint.Here("emitted")
 	return err
 }
 
 // EmitReceipts appends receipts to the store's own shard of the outbox.
 func (t *transaction) EmitReceipts(ctx context.Context, receipts ...timer.Receipt) error {
-	if err := ctx.Err(); err != nil || len(receipts) == 0 {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return outbox.AppendReceipts(ctx, appender{t}, insert, t.store.opt.Events, receipts...)
+	return outbox.AppendReceipts(ctx, appender{t}, sqlAppend, t.store.opt.Events, receipts...)
 }
 
 // An appender sends the statement that adds events, with the next statement or with the

@@ -397,9 +397,6 @@ func (t *transaction) insert(ctx context.Context, i insertion, rows []any) (chan
 // An appender adds the rows of a statement of insert to the outbox.
 type appender struct{ *transaction }
 
-// insert has all rows in one call of an appender.
-var insert = outbox.Insert{Rows: 1000, Text: func(int) string { return sqlAppend }}
-
 // ExecContext adds the rows.
 func (a appender) ExecContext(ctx context.Context, _ string, rows ...any) (sql.Result, error) {
 	n, err := a.insert(ctx, appends, rows)
@@ -418,7 +415,7 @@ func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := outbox.Append(context.WithoutCancel(ctx), appender{t}, insert, t.store.opt.Events, events...)
+	err := outbox.Append(context.WithoutCancel(ctx), appender{t}, sqlAppend, t.store.opt.Events, events...)
 	t.count(outboxCount).outbox += int64(len(events))
 	failpoint.Here("emitted")
 	return err
@@ -426,10 +423,10 @@ func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) 
 
 // EmitReceipts appends receipts to the outbox.
 func (t *transaction) EmitReceipts(ctx context.Context, receipts ...timer.Receipt) error {
-	if err := ctx.Err(); err != nil || len(receipts) == 0 {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := outbox.AppendReceipts(context.WithoutCancel(ctx), appender{t}, insert, t.store.opt.Events, receipts...)
+	err := outbox.AppendReceipts(context.WithoutCancel(ctx), appender{t}, sqlAppend, t.store.opt.Events, receipts...)
 	t.count(outboxCount).outbox += int64(len(receipts))
 	return err
 }
