@@ -26,7 +26,6 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -48,26 +47,6 @@ type Place struct {
 	Shard    int
 	Seq      int64 // number of the row, which rises
 	Deferred bool
-}
-
-// Statements do the same on each table of a store.
-type Statements struct{ Head, Deferred string }
-
-// On returns the one for a table.
-func (s Statements) On(deferred bool) string {
-	if deferred {
-		return s.Deferred
-	}
-	return s.Head
-}
-
-// head is the name of the table of rows to be sent.
-var head = regexp.MustCompile(`\btimer_outbox\b`)
-
-// OnBoth returns a statement on the table of rows to be sent, and the same on that of
-// deferred rows.
-func OnBoth(text string) Statements {
-	return Statements{Head: text, Deferred: head.ReplaceAllString(text, "timer_outbox_deferred")}
 }
 
 // A Run is rows of one table whose numbers have no gap.

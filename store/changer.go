@@ -16,6 +16,10 @@ type Changer struct {
 	// changed. Arguments are as those of [Reader.Rows], or a list of numbers.
 	Change func(ctx context.Context, doing, text string, args ...any) (changed int, err error)
 
+	// Write runs a statement in a transaction of its own, and calls each for the rows that it
+	// returns. Arguments are as those of [Reader.Rows].
+	Write func(ctx context.Context, doing, text string, args []any, each func(Scanner) error) error
+
 	// Together calls fn with a function that runs a statement, as Change does, in one
 	// transaction.
 	Together func(ctx context.Context, doing string, fn func(run func(text string, args ...any) (changed int64, err error)) error) error
@@ -23,13 +27,18 @@ type Changer struct {
 }
 
 // Changes are the statements of a [Changer], in the words of a database.
-type Changes struct{ Decide, Decisions, Published, Pause, Resume, DiscardParked, ForgetParked string }
+type Changes struct {
+	Decide, Decisions, Published, Pause, Resume, DiscardParked, ForgetParked, ForgetInbox, Forget string
+
+	ForgetOutbox OutboxStatement
+}
 
 // ChangesOf returns the changes that a database has, by their names.
 func ChangesOf(query func(name string) string) Changes {
 	return Changes{
 		Decide: query("decide"), Decisions: query("decisions"), Published: query("decision_published"), Pause: query("pause"), Resume: query("resume"),
-		DiscardParked: query("discard_parked"), ForgetParked: query("forget_parked"),
+		DiscardParked: query("discard_parked"), ForgetParked: query("forget_parked"), ForgetInbox: query("inbox_forget"), Forget: query("forget"),
+		ForgetOutbox: OnBoth(query("forget_outbox")),
 	}
 }
 
@@ -73,12 +82,36 @@ func (c *Changer) DiscardParked(ctx context.Context, seqs ...int64) (discarded i
 	return c.Change(ctx, "discard parked events", c.SQL.DiscardParked, seqs)
 }
 
-// ForgetParked deletes the parked events of a tenant that were appended until a time, or all if
-// that is zero, in as many transactions of a limited number of rows as that takes.
-func (c *Changer) ForgetParked(ctx context.Context, tenant timer.TenantID, until time.Time, limit int) error {
-	return InSteps(limit, func() (int, error) {
-		return c.Change(ctx, "forget a tenant", c.SQL.ForgetParked, string(tenant), until, limit)
+// Forget deletes timers of a tenant in one transaction, after its parked events and its messages in
+// the inbox, and with a time its events in the outbox, in as many as they take. An event of the
+// outbox may be parked meanwhile, so the parked ones come later.
+func (c *Changer) Forget(ctx context.Context, tenant timer.TenantID, until time.Time, limit int) (counts timer.Counts, err error) {
+	if limit <= 0 {
+		return counts, nil
+	}
+	const doing = "forget a tenant"
+	texts := []string{c.SQL.ForgetParked, c.SQL.ForgetInbox}
+	if !until.IsZero() {
+		until, texts = timer.RoundDown(until), append([]string{c.SQL.ForgetOutbox.Head, c.SQL.ForgetOutbox.Deferred}, texts...)
+	}
+	for _, text := range texts {
+		if err := InSteps(limit, func() (int, error) {
+			return c.Change(ctx, doing, text, string(tenant), until, int64(limit))
+		}); err != nil {
+			return counts, err
+		}
+	}
+	err = c.Write(ctx, doing, c.SQL.Forget, []any{string(tenant), until, int64(limit)}, func(row Scanner) error {
+		var state timer.State
+		var n int64
+		err := row.Scan((*string)(&state), &n)
+		counts.Count(state, n)
+		return err
 	})
+	if err != nil {
+		return timer.Counts{}, err
+	}
+	return counts, nil
 }
 
 // HastenRows is the most rows that one transaction makes due: a million take longer than a

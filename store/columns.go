@@ -1,6 +1,9 @@
 package store
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // decided are the columns with the key, the version, the state and the times of a timer.
 // traveling are the columns that go from the command to the event unchanged. Both stores
@@ -51,6 +54,29 @@ func assigned(from string) string {
 		columns[i] = c + " = " + from + "." + c
 	}
 	return strings.Join(columns, ", ")
+}
+
+// An OutboxStatement does the same on each table of the outbox.
+type OutboxStatement struct {
+	Head     string // on events to be sent
+	Deferred string // on events that are deferred
+}
+
+// On returns the one for a table.
+func (s OutboxStatement) On(deferred bool) string {
+	if deferred {
+		return s.Deferred
+	}
+	return s.Head
+}
+
+// head is the name of the table of events to be sent.
+var head = regexp.MustCompile(`\btimer_outbox\b`)
+
+// OnBoth returns a statement on the table of events to be sent, and the same on that of deferred
+// events.
+func OnBoth(text string) OutboxStatement {
+	return OutboxStatement{Head: text, Deferred: head.ReplaceAllString(text, "timer_outbox_deferred")}
 }
 
 // Printable returns an error text of a broker as text that all databases can hold.

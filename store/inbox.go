@@ -28,7 +28,7 @@ type Inbox struct {
 
 // InboxStatements are the statements of an [Inbox], in the words of a database.
 type InboxStatements struct {
-	Due, Hasten, Delete, Next, Applied, Numbers, Forget, Purgeable string
+	Due, Hasten, Delete, Next, Applied, Numbers, Purgeable string
 
 	Counts Question
 }
@@ -37,7 +37,7 @@ type InboxStatements struct {
 func InboxStatementsOf(query func(name string) string) InboxStatements {
 	return InboxStatements{
 		Due: query("inbox_due"), Hasten: query("inbox_hasten"), Delete: query("inbox_delete"), Next: query("inbox_next"), Applied: query("inbox_applied"),
-		Numbers: query("inbox_numbers"), Forget: query("inbox_forget"), Purgeable: query("inbox_purgeable"),
+		Numbers: query("inbox_numbers"), Purgeable: query("inbox_purgeable"),
 		Counts: Question{query("inbox_counts"), query("inbox_counts_tenant")},
 	}
 }
@@ -157,20 +157,6 @@ func (i *Inbox) InInbox(ctx context.Context, log string, numbers ...int64) (map[
 		return err
 	})
 	return seqs, err
-}
-
-// ForgetInbox deletes messages of a tenant.
-func (i *Inbox) ForgetInbox(ctx context.Context, tenant timer.TenantID, before time.Time, limit int) (deleted int, err error) {
-	if !before.IsZero() {
-		before = timer.RoundDown(before)
-	}
-	return i.Change(ctx, "forget the messages of a tenant", i.SQL.Forget, string(tenant), before, int64(limit))
-}
-
-// ForgetAll deletes the messages of a tenant that arrived before a time, or all if that is zero, in as many transactions of a limited number of
-// rows as that takes.
-func (i *Inbox) ForgetAll(ctx context.Context, tenant timer.TenantID, before time.Time, limit int) error {
-	return InSteps(limit, func() (int, error) { return i.ForgetInbox(ctx, tenant, before, limit) })
 }
 
 // PurgeApplied deletes selections that were applied. It looks for them without a transaction

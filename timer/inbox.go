@@ -82,10 +82,6 @@ type Inbox interface {
 	// the Seq of each.
 	InInbox(ctx context.Context, log string, numbers ...int64) (map[int64]int64, error)
 
-	// ForgetInbox deletes messages of a tenant that arrived before a time, at most limit, and
-	// returns how many. A zero time means all of the tenant.
-	ForgetInbox(ctx context.Context, tenant TenantID, before time.Time, limit int) (deleted int, err error)
-
 	// PurgeApplied deletes the messages with [WaitApplied] that a start does not read again and
 	// that no waiting message may still meet. The number of the commands of their log has
 	// reached them, or, if they came from no log, they arrived before a time, after which the

@@ -60,11 +60,6 @@ func (i *inbox) InInbox(ctx context.Context, log string, numbers ...int64) (map[
 	return get(i.decide, "in_inbox", func() (map[int64]int64, error) { return i.Inbox.InInbox(ctx, log, numbers...) })
 }
 
-// ForgetInbox fails as "forget_inbox".
-func (i *inbox) ForgetInbox(ctx context.Context, tenant timer.TenantID, before time.Time, limit int) (int, error) {
-	return get(i.decide, "forget_inbox", func() (int, error) { return i.Inbox.ForgetInbox(ctx, tenant, before, limit) })
-}
-
 // PurgeApplied fails as "purge_applied".
 func (i *inbox) PurgeApplied(ctx context.Context, before time.Time, limit int) (int, error) {
 	return get(i.decide, "purge_applied", func() (int, error) { return i.Inbox.PurgeApplied(ctx, before, limit) })

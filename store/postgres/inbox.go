@@ -69,9 +69,7 @@ func (i *inbox) claim(ctx context.Context, now, until time.Time, shares []store.
 	for n, s := range shares {
 		tenants[n], sizes[n] = s.TenantID, s.Messages
 	}
-	err = i.s.writing(ctx, "take messages from the inbox", func(ctx context.Context, t *transaction) error {
-		return t.rows(ctx, sqlInboxTake, []any{now, tenants, sizes, until}, store.Collect(&messages, store.ReadInboxMessage))
-	})
+	err = i.s.write(ctx, "take messages from the inbox", sqlInboxTake, []any{now, tenants, sizes, until}, store.Collect(&messages, store.ReadInboxMessage))
 	if err != nil {
 		return nil, err
 	}

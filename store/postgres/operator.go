@@ -54,9 +54,7 @@ func (r *Reader) walk(
 
 // RetryParked moves parked events into the shard of the outbox to which this store appends.
 func (s *Store) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (retried int, err error) {
-	err = s.writing(ctx, "retry parked events", func(ctx context.Context, t *transaction) error {
-		return t.rows(ctx, sqlRetryParked, []any{seqs, timer.RoundDown(now), s.appending.Load()}, store.Scan(&retried))
-	})
+	err = s.write(ctx, "retry parked events", sqlRetryParked, []any{seqs, timer.RoundDown(now), s.appending.Load()}, store.Scan(&retried))
 	if err != nil {
 		return 0, err
 	}
@@ -84,6 +82,11 @@ func (s *Store) change(ctx context.Context, doing, text string, args ...any) (ch
 	return changed, nil
 }
 
+// write runs a statement in a transaction, and calls fn for each row.
+func (s *Store) write(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
+	return s.writing(ctx, doing, func(ctx context.Context, t *transaction) error { return t.rows(ctx, text, nullable(args), fn) })
+}
+
 // runTogether runs statements in one transaction.
 func (s *Store) runTogether(ctx context.Context, doing string, fn func(run func(text string, args ...any) (int64, error)) error) error {
 	return s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
@@ -92,45 +95,4 @@ func (s *Store) runTogether(ctx context.Context, doing string, fn func(run func(
 			return changed, err
 		})
 	})
-}
-
-// Forget deletes the parked events of a tenant and its messages in the inbox, and with a time its
-// events in the outbox, in as many transactions as that takes, and then its timers in one transaction.
-func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, until time.Time, limit int) (c timer.Counts, err error) {
-	if limit <= 0 {
-		return c, nil
-	}
-	if !until.IsZero() {
-		until = timer.RoundDown(until)
-		if err := s.forgetOutbox(ctx, tenant, until, limit); err != nil {
-			return c, err
-		}
-	}
-	if err := s.ForgetParked(ctx, tenant, until, limit); err != nil {
-		return c, err
-	}
-	if err := s.inbox.ForgetAll(ctx, tenant, until, limit); err != nil {
-		return c, err
-	}
-	args := nullable([]any{string(tenant), until, int64(limit)})
-	err = s.writing(ctx, "forget a tenant", func(ctx context.Context, t *transaction) error {
-		return t.rows(ctx, sqlForget, args, store.Scan(&c.Scheduled, &c.Reached, &c.Expired, &c.Canceled))
-	})
-	if err != nil {
-		return timer.Counts{}, err
-	}
-	return c, nil
-}
-
-func (s *Store) forgetOutbox(ctx context.Context, tenant timer.TenantID, until time.Time, limit int) error {
-	for _, text := range [...]string{sqlForgetOutbox.Head, sqlForgetOutbox.Deferred} {
-		for deleted := int64(limit); deleted == int64(limit); {
-			if err := s.writing(ctx, "forget a tenant", func(ctx context.Context, t *transaction) error {
-				return t.rows(ctx, text, []any{string(tenant), until, int64(limit)}, store.Scan(&deleted))
-			}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

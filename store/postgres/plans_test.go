@@ -16,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
-	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/store/storetest"
 	"github.com/event-service-agent/timer-service/timer"
@@ -200,7 +199,7 @@ func analyze(t *testing.T, s *Store) {
 // the same on deferred rows.
 func textOf(name string) string {
 	if base, deferred := strings.CutSuffix(name, "_deferred"); deferred {
-		return outbox.OnBoth(query(base)).Deferred
+		return store.OnBoth(query(base)).Deferred
 	}
 	return query(name)
 }

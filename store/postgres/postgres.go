@@ -155,7 +155,7 @@ func newStore(db *sql.DB, opt Options) *Store {
 		Reader: newReader(db), opt: opt, node: store.NewNode(opt.Version),
 		watermark: watermark{began: time.Now()}, //nolint:forbidigo // for the pace, not for timers
 	}
-	s.shard.store, s.Changer = s, store.Changer{SQL: changes, Change: s.change, Together: s.runTogether, Rows: s.rows}
+	s.shard.store, s.Changer = s, store.Changer{SQL: changes, Change: s.change, Write: s.write, Together: s.runTogether, Rows: s.rows}
 	s.inbox = newInbox(s)
 	return s
 }

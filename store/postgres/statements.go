@@ -4,7 +4,6 @@ import (
 	"embed"
 	"strings"
 
-	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store"
 )
 
@@ -75,7 +74,7 @@ var (
 	sqlParents      = query("parents")
 	sqlJoin         = query("join")
 	sqlLeave        = query("leave")
-	sqlTake         = outbox.OnBoth(query("take"))
+	sqlTake         = store.OnBoth(query("take"))
 	sqlReference    = query("reference")
 	sqlUnreferenced = query("unreferenced")
 	sqlReach        = query("reach")
@@ -87,8 +86,6 @@ var (
 	sqlSoonest      = query("soonest")
 	sqlOverFrom     = query("over_from")
 	sqlRetryParked  = query("retry_parked")
-	sqlForget       = query("forget")
-	sqlForgetOutbox = outbox.OnBoth(query("forget_outbox"))
 	sqlNode         = query("node")
 	sqlNodes        = query("nodes")
 	sqlOthers       = query("others")
@@ -98,11 +95,11 @@ var (
 	sqlAppend       = query("append")
 	sqlFirst        = query("first")
 	sqlHead         = query("head")
-	sqlDelete       = outbox.OnBoth(query("delete"))
+	sqlDelete       = store.OnBoth(query("delete"))
 	sqlDeferred     = query("deferred")
 	sqlNextRetry    = query("next_retry")
-	sqlDefer        = outbox.Statements{Head: query("defer"), Deferred: query("defer_again")}
-	sqlPark         = outbox.OnBoth(query("park"))
+	sqlDefer        = store.OutboxStatement{Head: query("defer"), Deferred: query("defer_again")}
+	sqlPark         = store.OnBoth(query("park"))
 	sqlHasten       = query("hasten")
 	sqlClaim        = query("claim")
 	sqlInboxPut     = query("inbox_put")

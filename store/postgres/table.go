@@ -126,9 +126,7 @@ const unclaimed = -1
 
 // Claim moves unclaimed rows to the end of the shard.
 func (s shard) Claim(ctx context.Context, prefix string, limit int) (claimed int, err error) {
-	err = s.store.writing(ctx, "claim events", func(ctx context.Context, t *transaction) error {
-		return t.rows(ctx, sqlClaim, []any{s.number, prefix, outbox.Behind(prefix), int64(limit)}, store.Scan(&claimed))
-	})
+	err = s.store.write(ctx, "claim events", sqlClaim, []any{s.number, prefix, outbox.Behind(prefix), int64(limit)}, store.Scan(&claimed))
 	if err != nil {
 		return 0, err
 	}

@@ -176,8 +176,8 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (taken bool, err error) {
 	j := &hostTransaction{store: s, tx: tx, ours: true}
 	err = j.within(ctx, "take an event", func(ctx context.Context, t *transaction) error {
-		err := t.deleteEvents(ctx, outbox.Runs([]outbox.Place{row})[0])
-		taken = t.count(outboxCount).outbox < 0
+		deleted, err := t.change(ctx, sqlDelete.On(row.Deferred), row.Seq, row.Seq)
+		taken = deleted > 0
 		return err
 	})
 	return taken && err == nil, err

@@ -133,57 +133,14 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 // each interval that is not full, which is slow for many tenants.
 const maxOneByOne = 100_000
 
+// write runs a statement in a transaction, and calls fn for each row.
+func (s *Store) write(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
+	return s.writing(ctx, doing, func(ctx context.Context, t *transaction) error { return each(ctx, t, fn, text, arguments(args)...) })
+}
+
 // runTogether runs statements in one transaction.
 func (s *Store) runTogether(ctx context.Context, doing string, fn func(run func(text string, args ...any) (int64, error)) error) error {
 	return s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
 		return fn(func(text string, args ...any) (int64, error) { return t.change(ctx, text, arguments(args)...) })
 	})
-}
-
-// Forget deletes timers of a tenant in one transaction, after its parked events and its
-// messages in the inbox, and with a time its events in the outbox, in as many as they take.
-func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, until time.Time, limit int) (c timer.Counts, err error) {
-	if limit <= 0 {
-		return c, nil
-	}
-	if !until.IsZero() {
-		until = timer.RoundDown(until)
-		if err := s.forgetOutbox(ctx, tenant, until, limit); err != nil {
-			return c, err
-		}
-	}
-	if err := s.ForgetParked(ctx, tenant, until, limit); err != nil {
-		return c, err
-	}
-	if err := s.inbox.ForgetAll(ctx, tenant, until, limit); err != nil {
-		return c, err
-	}
-	err = s.writing(ctx, "forget a tenant", func(ctx context.Context, t *transaction) error {
-		return each(ctx, t, func(row store.Scanner) error {
-			var state timer.State
-			err := row.Scan((*string)(&state))
-			c.Count(state, 1)
-			return err
-		}, sqlForget, arguments([]any{string(tenant), until, limit})...)
-	})
-	if err != nil {
-		return timer.Counts{}, err
-	}
-	return c, nil
-}
-
-func (s *Store) forgetOutbox(ctx context.Context, tenant timer.TenantID, until time.Time, limit int) error {
-	for _, text := range [...]string{sqlForgetOutbox.Head, sqlForgetOutbox.Deferred} {
-		for deleted := limit; deleted == limit; {
-			var err error
-			if deleted, err = s.counting(ctx, "forget a tenant", func(ctx context.Context, t *transaction) (int64, error) {
-				n, err := t.change(ctx, text, string(tenant), until.UnixMilli(), limit)
-				t.count(outboxCount).outbox -= n
-				return n, err
-			}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

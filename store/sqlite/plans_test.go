@@ -319,7 +319,7 @@ func places(rows []outbox.Row) (all []outbox.Place) {
 // the same on deferred rows.
 func textOf(name string) string {
 	if base, deferred := strings.CutSuffix(name, "_deferred"); deferred {
-		return outbox.OnBoth(query(base)).Deferred
+		return store.OnBoth(query(base)).Deferred
 	}
 	return query(name)
 }

@@ -63,11 +63,9 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 	a, ids := store.Fired(keep, events)
 	leave := func(ctx context.Context, t *transaction) error {
 		for _, text := range [...]string{sqlFiredOutbox.Head, sqlFiredOutbox.Deferred} {
-			deleted, err := t.change(ctx, text, store.JSON(ids))
-			if err != nil {
+			if _, err := t.change(ctx, text, store.JSON(ids)); err != nil {
 				return err
 			}
-			t.count(outboxCount).outbox -= deleted
 		}
 		return nil
 	}

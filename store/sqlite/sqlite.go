@@ -152,7 +152,7 @@ func newStore(db *sql.DB, opt Options) *Store {
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	s := &Store{Reader: newReader(db), db: db, opt: opt, node: store.NewNode(opt.Version), turn: make(chan struct{}, 1)}
 	s.within, s.together = s.writing, func(_ context.Context, _ string, steps func() error) error { return steps() }
-	s.Changer = store.Changer{SQL: changes, Change: s.change, Together: s.runTogether, Rows: s.rows}
+	s.Changer = store.Changer{SQL: changes, Change: s.change, Write: s.write, Together: s.runTogether, Rows: s.rows}
 	s.inbox = newInbox(s)
 	s.turn <- struct{}{}
 	return s
@@ -372,13 +372,18 @@ func (t *transaction) QueryContext(ctx context.Context, text string, args ...any
 	return t.tx.QueryContext(ctx, text, args...)
 }
 
-// change runs a statement and returns how many rows it changed.
+// change runs a statement and returns how many rows it changed. It counts events that leave the
+// outbox.
 func (t *transaction) change(ctx context.Context, text string, args ...any) (int64, error) {
 	result, err := t.ExecContext(ctx, text, args...)
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	changed, err := result.RowsAffected()
+	if deletesEvents[text] {
+		t.count(outboxCount).outbox -= changed
+	}
+	return changed, err
 }
 
 // insert adds rows and returns how many it changed.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store"
 )
 
@@ -42,8 +41,6 @@ var (
 	sqlOverFrom       = query("over_from")
 	sqlUpcomingMany   = query("upcoming_many")
 	sqlRetryParked    = query("retry_parked")
-	sqlForget         = query("forget")
-	sqlForgetOutbox   = outbox.OnBoth(query("forget_outbox"))
 	sqlWalkEnd        = query("walk_end")
 	sqlCount          = query("count")
 	sqlOver           = query("over")
@@ -53,11 +50,11 @@ var (
 	sqlTriggers       = query("triggers")
 	sqlRenumber       = query("renumber")
 	sqlHead           = query("head")
-	sqlDelete         = outbox.OnBoth(query("delete"))
+	sqlDelete         = store.OnBoth(query("delete"))
 	sqlDeferred       = query("deferred")
 	sqlNextRetry      = query("next_retry")
-	sqlDefer          = outbox.Statements{Head: query("defer"), Deferred: query("defer_again")}
-	sqlPark           = outbox.OnBoth(query("park"))
+	sqlDefer          = store.OutboxStatement{Head: query("defer"), Deferred: query("defer_again")}
+	sqlPark           = store.OnBoth(query("park"))
 	sqlHasten         = query("hasten")
 	sqlClaim          = query("claim")
 	sqlClaimed        = query("claimed")
@@ -66,7 +63,7 @@ var (
 	sqlAdvance        = query("advance")
 	sqlWritten        = query("written")
 	sqlWrites         = query("writes")
-	sqlFiredOutbox    = outbox.OnBoth(query("fired_outbox"))
+	sqlFiredOutbox    = store.OnBoth(query("fired_outbox"))
 	sqlInboxPut       = query("inbox_put")
 	sqlInboxReplace   = query("inbox_replace")
 	sqlInboxDueTenant = query("inbox_due_tenant")
@@ -80,6 +77,12 @@ var (
 	changes         = store.ChangesOf(query)
 	inboxStatements = store.InboxStatementsOf(query)
 )
+
+// deletesEvents has the statements that take events out of the outbox.
+var deletesEvents = map[string]bool{
+	sqlDelete.Head: true, sqlDelete.Deferred: true, sqlFiredOutbox.Head: true, sqlFiredOutbox.Deferred: true,
+	changes.ForgetOutbox.Head: true, changes.ForgetOutbox.Deferred: true,
+}
 
 // rowsAtOnce are the numbers of rows for which an insertion is prepared. Many rows with one
 // statement, in the order of their keys, take a third less time than one by one, and a statement

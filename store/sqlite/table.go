@@ -45,20 +45,13 @@ func (s *Store) events(ctx context.Context, text string, args ...any) (events []
 func (s *Store) Delete(ctx context.Context, rows ...outbox.Place) error {
 	return s.writing(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
 		for _, r := range outbox.Runs(rows) {
-			if err := t.deleteEvents(ctx, r); err != nil {
+			if _, err := t.change(ctx, sqlDelete.On(r.Deferred), r.First, r.Last); err != nil {
 				return err
 			}
 			failpoint.Here("deleting")
 		}
 		return nil
 	})
-}
-
-// deleteEvents removes a run of rows.
-func (t *transaction) deleteEvents(ctx context.Context, r outbox.Run) error {
-	deleted, err := t.change(ctx, sqlDelete.On(r.Deferred), r.First, r.Last)
-	t.count(outboxCount).outbox -= deleted
-	return err
 }
 
 // Defer counts an attempt of rows and moves them behind the others.
@@ -101,7 +94,8 @@ func (s *Store) Park(ctx context.Context, now time.Time, row outbox.Place, reaso
 		if _, err := t.ExecContext(ctx, sqlPark.On(row.Deferred), row.Seq, reason, now.UnixMilli()); err != nil {
 			return err
 		}
-		return t.deleteEvents(ctx, outbox.Runs([]outbox.Place{row})[0])
+		_, err := t.change(ctx, sqlDelete.On(row.Deferred), row.Seq, row.Seq)
+		return err
 	})
 }
 

@@ -15,8 +15,6 @@
        DELETE FROM timer_schedules
         WHERE tenant_id = $1 AND service_call_id = ANY (ARRAY (SELECT service_call_id FROM first))
        RETURNING state)
-SELECT count(*) FILTER (WHERE state = 'Scheduled'),
-       count(*) FILTER (WHERE state = 'Reached'),
-       count(*) FILTER (WHERE state = 'Expired'),
-       count(*) FILTER (WHERE state = 'Canceled')
+SELECT state, count(*)
   FROM gone
+ GROUP BY state

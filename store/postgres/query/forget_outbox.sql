@@ -1,6 +1,6 @@
 -- Delete the first $3 events of tenant $1 from the outbox, of any shard, that were appended
--- until $2, and return how many. Reads the outbox: an index of tenants would slow down every
--- event.
+-- until $2, and return a row of no columns for each. Reads the outbox: an index of tenants would
+-- slow down every event.
   WITH first AS MATERIALIZED (
        SELECT ctid AS place
          FROM timer_outbox
@@ -17,5 +17,5 @@
        SELECT '', -count(*)
          FROM gone
        HAVING count(*) > 0)
-SELECT count(*)
+SELECT
   FROM gone

@@ -8,4 +8,4 @@ DELETE FROM timer_schedules
         WHERE tenant_id = ?1 AND (?2 IS NULL OR registered_at <= ?2)
         ORDER BY service_call_id
         LIMIT ?3)
-RETURNING state
+RETURNING state, 1
