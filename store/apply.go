@@ -1,10 +1,7 @@
 package store
 
 import (
-	"cmp"
-	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -133,29 +130,6 @@ func version(before timer.Status, v timer.Version, latest bool) timer.Version {
 	return v
 }
 
-// Fired returns the application of events that were published, and their ids. Of each key the
-// newest event acts as a command that makes the timer Reached or Expired. An event whose
-// service call does not exist, where a foreign key requires one, has no effect.
-func Fired(keep time.Duration, all []timer.DueTimeReached) (a *Application, ids []string) {
-	ids, events := Published(all)
-	return &Application{
-		Kind: Events, Doing: "bring in published events", Results: make([]timer.Result, len(events)),
-		key: func(i int) timer.Key { return events[i].Key },
-		apply: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
-			return before.Fired(events[i], keep)
-		},
-		row: func(r *Row, i int) {
-			e := &events[i]
-			r.DueAt, r.ExpiresAt, r.ReachedAt = e.DueAt.UnixMilli(), expiry(e.ExpiresAt), e.ReachedAt.UnixMilli()
-			r.CommandAt, r.CommandID, r.RegisteredAt = r.ReachedAt, e.ID, r.ReachedAt
-			r.CorrelationID, r.TraceParent, r.TraceState, r.Data = e.CorrelationID, e.Trace.Parent, e.Trace.State, e.Data
-		},
-		message:  singly,
-		missing:  timer.WasReached,
-		receipts: func([]timer.Result, int, int) []timer.Receipt { return nil },
-	}, ids
-}
-
 // expiry returns the time from which on a timer must not fire, or 0 if it may fire at any time.
 func expiry(t time.Time) int64 {
 	if t.IsZero() {
@@ -167,32 +141,6 @@ func expiry(t time.Time) int64 {
 // singly returns the index behind a command that is the only one of its message.
 func singly(i, _ int) int { return i + 1 }
 
-// Changed returns how many timers the events of [Fired] made Reached or Expired.
-func (a *Application) Changed() (n int) {
-	for _, r := range a.Results {
-		if r.Outcome == timer.DidFire {
-			n++
-		}
-	}
-	return n
-}
-
-// LogRefused logs how many events of [Fired] the database has refused, and reports whether it has
-// refused any.
-func (a *Application) LogRefused(ctx context.Context, log *slog.Logger) bool {
-	var refused int
-	var first error
-	for _, r := range a.Results {
-		if r.Err != nil {
-			refused, first = refused+1, cmp.Or(first, r.Err)
-		}
-	}
-	if refused > 0 {
-		log.WarnContext(ctx, "the database refuses timers whose events were published: left out", "events", refused, "first_error", first)
-	}
-	return refused > 0
-}
-
 // Receipts returns the receipts of the commands that want one.
 func (a *Application) Receipts(first, end int) []timer.Receipt {
 	return a.receipts(a.Results[first:end], first, end)
@@ -202,8 +150,11 @@ func (a *Application) Receipts(first, end int) []timer.Receipt {
 // or none of them. If the database refuses a step, the commands are applied in two halves, and
 // so on until a single message is refused. Valid commands are refused only if the host has
 // given the table constraints or triggers of its own. Together calls a function that takes
-// several steps; in a host's transaction it encloses them in a savepoint.
+// several steps; in a host's transaction it encloses them in a savepoint. It may be nil.
 func (a *Application) Apply(step func(first, end int) error, together func(steps func() error) error) ([]timer.Result, error) {
+	if together == nil {
+		together = func(steps func() error) error { return steps() }
+	}
 	if err := a.applyFrom(0, len(a.Results), step, together); err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (s *Store) apply(ctx context.Context, a *store.Application) ([]timer.Result
 			}))
 		}
 		return err
-	}, func(steps func() error) error { return steps() })
+	}, nil)
 }
 
 // repeat calls try, and calls it again if a timer was purged meanwhile, or if a service call is

@@ -111,31 +111,17 @@ var errVerifying = errors.New("another instance reads the messages that the data
 
 var errNotAlone = errors.New("the server did not answer for a while: another instance may read the messages that the database lacks")
 
-// Fired applies published events to their timers, and removes the events from the outbox. It
-// locks timers as commands do. An event whose timer the database refuses, such as by a trigger of
-// the host, is left out.
+// Fired brings in events that were published.
 func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (changed int, err error) {
-	if len(events) == 0 {
-		return 0, nil
-	}
-	a, ids := store.Fired(keep, events)
-	leave := step{text: sqlFiredOutbox, args: []any{ids}}
-	_, err = a.Apply(func(first, end int) error {
+	return store.Fired(ctx, s.opt.Log, keep, events, func(a *store.Application, ids []string, first, end int) error {
 		return s.repeat(func() error {
 			return s.writing(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
 				if err := t.apply(ctx, a, first, end); err != nil {
 					return err
 				}
-				t.later(leave)
+				t.later(step{text: sqlFiredOutbox, args: []any{ids}})
 				return nil
 			})
 		})
-	}, func(steps func() error) error { return steps() })
-	if err == nil && a.LogRefused(ctx, s.opt.Log) {
-		err = s.writing(ctx, a.Doing, func(ctx context.Context, t *transaction) error { return t.now(ctx, leave) })
-	}
-	if err != nil {
-		return 0, err
-	}
-	return a.Changed(), nil
+	})
 }

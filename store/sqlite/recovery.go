@@ -54,29 +54,16 @@ func (s *Store) checkContent(ctx context.Context) error {
 // Alone runs fn: the file has one owner.
 func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error { return fn(ctx) }
 
-// Fired brings in events that were published. One whose timer the database refuses, such as by a
-// trigger of the host, is left out.
+// Fired brings in events that were published.
 func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (changed int, err error) {
-	if len(events) == 0 {
-		return 0, nil
-	}
-	a, ids := store.Fired(keep, events)
-	leave := func(ctx context.Context, t *transaction) error {
-		for _, text := range [...]string{sqlFiredOutbox.Head, sqlFiredOutbox.Deferred} {
-			if _, err := t.change(ctx, text, store.JSON(ids)); err != nil {
-				return err
+	return store.Fired(ctx, s.opt.Log, keep, events, func(a *store.Application, ids []string, first, end int) error {
+		return s.step(ctx, a, first, end, func(ctx context.Context, t *transaction) error {
+			for _, text := range [...]string{sqlFiredOutbox.Head, sqlFiredOutbox.Deferred} {
+				if _, err := t.change(ctx, text, store.JSON(ids)); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	}
-	_, err = a.Apply(
-		func(first, end int) error { return s.step(ctx, a, first, end, leave) },
-		func(steps func() error) error { return steps() })
-	if err == nil && a.LogRefused(ctx, s.opt.Log) {
-		err = s.writing(ctx, a.Doing, leave)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return a.Changed(), nil
+			return nil
+		})
+	})
 }
