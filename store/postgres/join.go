@@ -115,16 +115,22 @@ func (j *hostTransaction) List(ctx context.Context, f timer.Filter) (timer.Page,
 
 // PutInbox adds messages to the inbox in the transaction.
 func (j *hostTransaction) PutInbox(ctx context.Context, messages ...timer.InboxMessage) error {
-	return j.within(ctx, doingPut, func(t *transaction) { t.putInbox(messages) })
+	return j.within(ctx, doingPut, func(t *transaction) error {
+		t.putInbox(messages)
+		return nil
+	})
 }
 
 // rows runs a statement in the transaction and calls fn for each row.
 func (j *hostTransaction) rows(ctx context.Context, doing, text string, args []any, fn func(store.Scanner) error) error {
-	return j.within(ctx, doing, func(t *transaction) { t.later(step{text: text, args: nullable(args), each: fn}) })
+	return j.within(ctx, doing, func(t *transaction) error {
+		t.later(step{text: text, args: nullable(args), each: fn})
+		return nil
+	})
 }
 
-// within runs the statements that fn adds in a savepoint of the transaction.
-func (j *hostTransaction) within(ctx context.Context, doing string, fn func(t *transaction)) error {
+// within runs fn in a savepoint of the transaction.
+func (j *hostTransaction) within(ctx context.Context, doing string, fn func(t *transaction) error) error {
 	if err := ctx.Err(); err != nil {
 		return inTransaction(doing, err)
 	}
@@ -133,9 +139,11 @@ func (j *hostTransaction) within(ctx context.Context, doing string, fn func(t *t
 	}
 	t := &transaction{store: j.store, send: j.send}
 	return inTransaction(doing, j.saved(ctx, t, func() error {
-		database := t.join()
-		fn(t)
-		return t.leave(ctx, database)
+		t.join()
+		if err := fn(t); err != nil {
+			return err
+		}
+		return t.now(ctx, step{text: sqlLeave})
 	}))
 }
 
@@ -157,22 +165,9 @@ func (j *hostTransaction) Cancel(ctx context.Context, now time.Time, commands ..
 
 // apply applies commands, each step in a savepoint.
 func (j *hostTransaction) apply(ctx context.Context, a *store.Application) ([]timer.Result, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, inTransaction(a.Doing, err)
-	}
-	if err := j.store.readyInTransaction(ctx); err != nil {
-		return nil, classify(a.Doing, err)
-	}
 	return a.Apply(func(first, end int) error {
 		return j.store.repeat(func() error {
-			t := &transaction{store: j.store, send: j.send}
-			return inTransaction(a.Doing, j.saved(ctx, t, func() error {
-				database := t.join()
-				if err := t.apply(ctx, a, first, end); err != nil {
-					return err
-				}
-				return t.leave(ctx, database)
-			}))
+			return j.within(ctx, a.Doing, func(t *transaction) error { return t.apply(ctx, a, first, end) })
 		})
 	}, func(steps func() error) error { return j.together(ctx, steps) })
 }
@@ -208,32 +203,18 @@ func (j *hostTransaction) saved(ctx context.Context, t *transaction, fn func() e
 	return err
 }
 
-// flush sends the waiting statements.
-func (t *transaction) flush(ctx context.Context) error {
-	steps := t.waiting
-	t.waiting = nil
-	return t.send(ctx, steps...)
-}
+var errElsewhere = errors.New("the transaction is on another database than the timers: begin it on theirs")
 
-// join makes statements use indexes. It goes to the server with the next statement, and
-// returns where the id of the database will be.
-func (t *transaction) join() *string {
-	database := new(string)
-	t.later(step{text: sqlJoin, each: store.Scan(database)})
-	return database
-}
-
-// leave ends the effect of join, and returns an error if the database is not that of the
-// store.
-func (t *transaction) leave(ctx context.Context, database *string) error {
-	t.later(step{text: sqlLeave})
-	if err := t.flush(ctx); err != nil {
-		return err
-	}
-	if *database != t.store.id {
-		return errors.New("the transaction is on another database than the timers: begin it on theirs")
-	}
-	return nil
+// join makes statements use indexes, until leave.sql ends that. It goes to the server with the
+// next statement, and fails if the database is not that of the store.
+func (t *transaction) join() {
+	var database string
+	t.later(step{text: sqlJoin, each: store.Scan(&database), check: func() error {
+		if database != t.store.id {
+			return errElsewhere
+		}
+		return nil
+	}})
 }
 
 // inTransaction adds the text doing to an error in a host's transaction. No such error
@@ -319,9 +300,9 @@ func (s *Store) takeEvent(ctx context.Context, send sendFunc, row outbox.Place) 
 	}
 	t := &transaction{store: s, send: send}
 	var taken int64
-	database := t.join()
+	t.join()
 	t.later(step{text: sqlTake.On(row.Deferred), args: []any{int32(row.Shard), row.Seq}, each: store.Scan(&taken)})
-	if err := t.leave(ctx, database); err != nil {
+	if err := t.now(ctx, step{text: sqlLeave}); err != nil {
 		return false, inTransaction(doing, err)
 	}
 	return taken > 0, nil

@@ -293,6 +293,11 @@ func (t *transaction) later(s step) { t.waiting = append(t.waiting, s) }
 // now sends the waiting statements and then this one, and waits for the results.
 func (t *transaction) now(ctx context.Context, s step) error {
 	t.later(s)
+	return t.flush(ctx)
+}
+
+// flush sends the waiting statements.
+func (t *transaction) flush(ctx context.Context) error {
 	steps := t.waiting
 	t.waiting = nil
 	return t.send(ctx, steps...)
