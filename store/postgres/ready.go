@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/store"
@@ -31,25 +30,19 @@ func (s *Store) ready(ctx context.Context) error {
 	if s.known && !s.fenced.Load() {
 		return nil
 	}
-	if err := s.CheckServer(ctx); err != nil || s.known {
+	now, err := s.checkServer(ctx)
+	if err != nil || s.known {
 		return err
 	}
 	if err := Verify(ctx, s.db); err != nil {
 		return err
 	}
-	denied, err := s.Denied(ctx)
-	if err != nil {
-		return err
+	if now.denied != "" {
+		return fmt.Errorf("%w: the role may not read and change %s: grant it SELECT, INSERT, UPDATE and DELETE", timer.ErrFatal, now.denied)
 	}
-	if denied != "" {
-		return fmt.Errorf("%w: the role may not read and change %s: grant it SELECT, INSERT, UPDATE and DELETE", timer.ErrFatal, denied)
-	}
-	var database, schema string
-	if err := readTx(ctx, s.db, step{text: sqlIdentity, each: store.Scan(&s.id, &database, &schema)}); err != nil {
-		return err
-	}
-	s.known = true
-	return nil
+	s.id, err = s.DatabaseID(ctx)
+	s.known = err == nil
+	return err
 }
 
 // firstCheck is how long a call in a transaction waits for the first check of the database.
@@ -108,15 +101,19 @@ func (s *serverState) tables() []any { return []any{&s.unlogged, &s.hidden, &s.d
 // CheckServer returns an error that wraps [timer.ErrFatal] if the server can't keep the
 // promises of the store.
 func (s *Store) CheckServer(ctx context.Context) error {
+	_, err := s.checkServer(ctx)
+	return err
+}
+
+func (s *Store) checkServer(ctx context.Context) (now serverState, err error) {
 	if err := checkProduct(ctx, s.db); err != nil {
-		return err
+		return now, err
 	}
-	var now serverState
 	if err := readTx(ctx, s.db, step{text: sqlServer, each: store.Scan(now.server()...), check: func() error { return s.fence(now.own, now.fenced) }},
 		step{text: sqlTables, each: store.Scan(now.tables()...)}); err != nil {
-		return err
+		return now, err
 	}
-	return now.check(s.opt.Durability)
+	return now, now.check(s.opt.Durability)
 }
 
 // products are the names of PostgreSQL, and of services that run it.
@@ -319,17 +316,9 @@ func (s *Store) Attach(ctx context.Context, broker, name string, takeover bool) 
 		if err := s.seek(ctx, doing, sqlBroker, nil, store.Scan(&used, &usedName)); err != nil || used == broker {
 			return "", err
 		}
-		changed := false
-		if err := s.writing(ctx, doing, func(_ context.Context, t *transaction) error {
-			t.later(step{
-				text: sqlAttach, args: []any{broker, store.Printable(name), takeover},
-				done: func(tag pgconn.CommandTag) { changed = tag.RowsAffected() > 0 },
-			})
-			return nil
-		}); err != nil {
+		if changed, err := s.change(ctx, doing, sqlAttach, broker, store.Printable(name), takeover); err != nil {
 			return "", err
-		}
-		if !changed {
+		} else if changed == 0 {
 			return cmp.Or(usedName, "another broker"), nil
 		}
 	}
