@@ -357,6 +357,17 @@ func inboxNumbers(s *suite) {
 	s.same("no numbers", got, map[int64]int64{})
 }
 
+func inboxDamaged(s *suite) {
+	s.putInbox(waitingMessage("acme", "damaged"), waitingMessage("beta", "other"), selection("acme", "log", 1, noon))
+	_, err := s.store.DB().ExecContext(s.Context(), `UPDATE timer_inbox SET headers = replace(headers, '"', '') WHERE tenant_id = 'acme'`)
+	s.must(err)
+	taken := s.takeInbox(noon, 10, 10)
+	s.same("taken", messageIDs(taken), []string{"damaged", "other"})
+	s.same("headers", []any{taken[0].Headers, taken[1].Headers}, []any{map[string]string(nil), map[string]string{"tenantId": "beta"}})
+	s.same("body", string(taken[0].Body), "damaged")
+	s.same("selections", s.applied("acme"), []string{"log-1"})
+}
+
 func inboxForget(s *suite) {
 	late := waitingMessage("acme", "late")
 	late.ArrivedAt = noon

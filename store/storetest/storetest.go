@@ -152,6 +152,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Alone runs what it is given", alone},
 
 		{"Inbox: a message is kept as it came", inboxKeepsAll},
+		{"Inbox: a message whose headers are damaged comes without them, and stops no other", inboxDamaged},
 		{"Inbox: texts that not every database can hold are kept as far as they can be", inboxTexts},
 		{"Inbox: times are rounded, and no message is handled early", inboxRounds},
 		{"Inbox: many messages are put at once, and are taken in their order", inboxPutMany},
