@@ -1,8 +1,10 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -72,7 +74,7 @@ func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (b
 	}
 	consumed, blocked, err := b.consumed(ctx, s, stream, role)
 	for err == nil && info.State.Bytes > goal {
-		first, found, failed := b.firstOf(ctx, s, b.removable()...)
+		first, found, failed := b.firstOf(ctx, s, 1, b.removable()...)
 		if !found {
 			blocked.reason = "dead letters, and messages on other subjects, fill it"
 		}
@@ -128,32 +130,35 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 	if !slices.ContainsFunc(consumers, func(c *jetstream.ConsumerInfo) bool { return c.Name == role }) || len(consumers) < stream.CachedInfo().State.Consumers {
 		return 0, obstacle{}, errors.New("not all consumers are known: a server may be away")
 	}
-	var unread []string
+	var subjects []string // of messages that may be removed
 	for _, filter := range b.removable() {
 		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
 		if err != nil {
 			return 0, obstacle{}, err
 		}
-		for subject := range info.State.Subjects {
-			read := false
-			for _, c := range consumers {
-				if !reads(c, subject) {
-					continue
-				}
-				read = true
-				if left := c.NumPending + uint64(c.NumAckPending); left > 0 && c.AckFloor.Stream <= upTo {
-					upTo, blocked = c.AckFloor.Stream, obstacle{"consumer " + c.Name + " has not acked all messages", []any{"messages", left, "behind", c.AckFloor.Stream}}
-				}
-			}
-			if !read {
-				unread = append(unread, subject)
-			}
+		subjects = slices.AppendSeq(subjects, maps.Keys(info.State.Subjects))
+	}
+	for _, c := range consumers {
+		floor := c.AckFloor.Stream
+		if floor > upTo || !slices.ContainsFunc(subjects, func(subject string) bool { return reads(c, subject) }) {
+			continue
+		}
+		// The stream is asked, since the count of what is pending lags behind it: on a replica by any time.
+		first, found, err := b.firstOf(ctx, s, floor+1, filters(c)...)
+		if err != nil {
+			return 0, obstacle{}, err
+		}
+		if found && first <= upTo+1 {
+			upTo, blocked = first-1, obstacle{"consumer " + c.Name + " has not acked all messages", []any{"messages", c.NumPending + uint64(c.NumAckPending), "behind", floor}}
 		}
 	}
+	unread := slices.DeleteFunc(subjects, func(subject string) bool {
+		return slices.ContainsFunc(consumers, func(c *jetstream.ConsumerInfo) bool { return reads(c, subject) })
+	})
 	if len(unread) > maxUncovered { // too many to look up; the first removable message is never newer
 		unread = b.removable()
 	}
-	first, found, err := b.firstOf(ctx, s, unread...)
+	first, found, err := b.firstOf(ctx, s, 1, unread...)
 	if found && first <= upTo {
 		upTo, blocked = first-1, obstacle{"no consumer reads " + slices.Min(unread) + ", so that nobody knows which messages were read", []any{"from", first}}
 	}
@@ -182,18 +187,21 @@ func (b *Broker) consumers(ctx context.Context, s *session) (all []*jetstream.Co
 	}
 }
 
-// reads reports whether a consumer reads a subject.
-func reads(c *jetstream.ConsumerInfo, subject string) bool {
+// filters returns the subjects that a consumer reads.
+func filters(c *jetstream.ConsumerInfo) []string {
 	if len(c.Config.FilterSubjects) > 0 {
-		return covered(c.Config.FilterSubjects, subject)
+		return c.Config.FilterSubjects
 	}
-	return c.Config.FilterSubject == "" || covers(c.Config.FilterSubject, subject)
+	return []string{cmp.Or(c.Config.FilterSubject, ">")}
 }
 
-// firstOf returns the sequence of the first message on any of the subjects.
-func (b *Broker) firstOf(ctx context.Context, s *session, subjects ...string) (first uint64, found bool, err error) {
+// reads reports whether a consumer reads a subject.
+func reads(c *jetstream.ConsumerInfo, subject string) bool { return covered(filters(c), subject) }
+
+// firstOf returns the sequence of the first message on any of the subjects, from a sequence on.
+func (b *Broker) firstOf(ctx context.Context, s *session, from uint64, subjects ...string) (first uint64, found bool, err error) {
 	for _, subject := range subjects {
-		m, ok, err := b.get(ctx, s, b.opt.Stream, getRequest{Sequence: 1, Filter: subject})
+		m, ok, err := b.get(ctx, s, b.opt.Stream, getRequest{Sequence: from, Filter: subject})
 		if err != nil {
 			return 0, false, err
 		}

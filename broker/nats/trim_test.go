@@ -3,6 +3,7 @@ package nats_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -240,4 +243,39 @@ func TestFullStreamIsReadAndHasRoomThen(t *testing.T) {
 		t.Error(err)
 	}
 	(<-in).Ack()
+}
+
+// TestAnUncountedEventStays has the server count the pending messages of a consumer late, as a
+// replica does that is behind: the list of consumers says that nothing is pending.
+func TestAnUncountedEventStays(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, &server.Options{})
+	conn, js := connected(t, s)
+	b, lines := logging(t, nats.Options{URL: s.ClientURL(), MaxBytes: 1 << 20})
+	keeping(t, b)
+	go acking(subscribe(t, b, role, commands))
+	late := reader(t, js, "late", "svc.*.serviceCall")
+	if _, err := conn.Subscribe("late", func(m *natsgo.Msg) {
+		var all []*jetstream.ConsumerInfo
+		if ours, err := js.Consumer(t.Context(), "svc", durable); err == nil && strings.Contains(string(m.Data), `"offset":0`) {
+			info := *late.CachedInfo()
+			info.NumPending = 0
+			all = append(all, ours.CachedInfo(), &info)
+		}
+		answer, _ := json.Marshal(map[string]any{"consumers": all})
+		_ = m.Respond(answer) // the test may have ended
+	}); err != nil {
+		t.Fatal(err)
+	}
+	must(t, conn.Flush())
+	must(t, s.GlobalAccount().AddMapping("$JS.API.CONSUMER.LIST.svc", "late"))
+	f := &filler{publisher: broker.NewWatermillPublisher(b.Publisher())}
+	for f.publish() == nil {
+	}
+	until(t, "a line about the full stream", func() bool {
+		return strings.Contains(lines.String(), "removed consumed messages") || strings.Contains(lines.String(), "consumer late has not acked all messages")
+	})
+	if n := len(kept(t, streamOf(t, js), "svc.acme.serviceCall")); n < f.sent {
+		t.Errorf("%d of %d events that nobody has read are left", n, f.sent)
+	}
 }
