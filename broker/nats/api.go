@@ -80,14 +80,14 @@ type storedMessage struct {
 	Time     time.Time `json:"time"`
 }
 
-// get returns a message of a stream, or false if there is none.
-func (b *Broker) get(ctx context.Context, s *session, stream string, request getRequest) (m storedMessage, found bool, err error) {
+// get returns a message of a stream. Its sequence is 0 if there is none.
+func (b *Broker) get(ctx context.Context, s *session, stream string, request getRequest) (storedMessage, error) {
 	var answer struct {
 		Message storedMessage `json:"message"`
 	}
-	err = b.ask(ctx, s, "STREAM.MSG.GET."+stream, request, &answer)
+	err := b.ask(ctx, s, "STREAM.MSG.GET."+stream, request, &answer)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return storedMessage{}, false, nil
+		err = nil
 	}
-	return answer.Message, err == nil, err
+	return answer.Message, err
 }

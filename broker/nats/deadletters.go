@@ -53,26 +53,28 @@ func (b *Broker) remove(ctx context.Context, letters []*message.Message) error {
 	var removals errgroup.Group
 	removals.SetLimit(removeAtOnce)
 	for _, m := range letters {
-		removals.Go(func() error { return b.removeOne(ctx, s, b.opt.Stream, m.Metadata[broker.MetaSeek]) })
+		removals.Go(func() error {
+			sequence, err := strconv.ParseUint(m.Metadata[broker.MetaSeek], 10, 64)
+			if err != nil {
+				return err
+			}
+			return b.removeOne(ctx, s, b.opt.Stream, sequence)
+		})
 	}
 	return removals.Wait()
 }
 
 // removeOne deletes a message of a stream. It returns nil if it was deleted meanwhile.
-func (b *Broker) removeOne(ctx context.Context, s *session, stream, number string) error {
-	sequence, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return err
-	}
-	err = b.ask(ctx, s, "STREAM.MSG.DELETE."+stream, struct {
-		Sequence int64 `json:"seq"`
-		NoErase  bool  `json:"no_erase"` // the bytes on disk need not be overwritten
+func (b *Broker) removeOne(ctx context.Context, s *session, stream string, sequence uint64) error {
+	err := b.ask(ctx, s, "STREAM.MSG.DELETE."+stream, struct {
+		Sequence uint64 `json:"seq"`
+		NoErase  bool   `json:"no_erase"` // the bytes on disk need not be overwritten
 	}{sequence, true}, new(struct{}))
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeSequenceNotFound {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("remove %s: %w", number, err)
+		return fmt.Errorf("remove %d: %w", sequence, err)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (b *Broker) Logs(ctx context.Context, role string) (logs []broker.Log, err 
 // lastCommand returns the sequence of the last command in the stream, 0 if there is
 // none.
 func (b *Broker) lastCommand(ctx context.Context, s *session) (uint64, error) {
-	last, _, err := b.get(ctx, s, b.opt.Stream, getRequest{Last: b.opt.Routing.Subscription()})
+	last, err := b.get(ctx, s, b.opt.Stream, getRequest{Last: b.opt.Routing.Subscription()})
 	if err != nil {
 		return 0, fmt.Errorf("last command of stream %s: %w", b.opt.Stream, err)
 	}
@@ -134,7 +134,7 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 // is none. The age of the stream does not tell: consumed messages may have been removed,
 // and dead letters stay.
 func (b *Broker) oldestCommand(ctx context.Context, s *session) (time.Time, error) {
-	first, _, err := b.get(ctx, s, b.opt.Stream, getRequest{Sequence: 1, Filter: b.opt.Routing.Subscription()})
+	first, err := b.get(ctx, s, b.opt.Stream, getRequest{Sequence: 1, Filter: b.opt.Routing.Subscription()})
 	return first.Time, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -83,7 +82,7 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 		case api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence: // another process was faster
 			continue
 		case seq > 0 && strings.HasPrefix(api.Description, "maximum messages per subject"):
-			if err = b.removeOne(ctx, s, b.ownerStream(), strconv.FormatUint(seq, 10)); err == nil {
+			if err = b.removeOne(ctx, s, b.ownerStream(), seq); err == nil {
 				continue
 			}
 		}
@@ -96,7 +95,7 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 // message that no service has stored, such as an ack that a producer had sent there, counts
 // as absent, though its sequence is returned.
 func (b *Broker) keptOwner(ctx context.Context, s *session, role string) (broker.Owner, uint64, error) {
-	kept, _, err := b.get(ctx, s, b.ownerStream(), getRequest{Last: b.ownerSubject(role)})
+	kept, err := b.get(ctx, s, b.ownerStream(), getRequest{Last: b.ownerSubject(role)})
 	header, _ := natsgo.DecodeHeadersMsg(kept.Header)
 	if header.Get(jetstream.ExpectedLastSubjSeqHeader) == "" { // no answer of the server has it, and no event or dead letter
 		return broker.Owner{}, kept.Sequence, err

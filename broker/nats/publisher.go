@@ -294,7 +294,7 @@ func (p publisher) verifyDuplicates(ctx context.Context, s *session, duplicates 
 	lookUps.SetLimit(maxLookUps)
 	for i, d := range duplicates {
 		lookUps.Go(func() error {
-			m, _, err := p.get(ctx, s, p.opt.Stream, getRequest{Sequence: d.sequence})
+			m, err := p.get(ctx, s, p.opt.Stream, getRequest{Sequence: d.sequence})
 			if err != nil && !errors.Is(err, broker.ErrDenied) {
 				*d.result = s.result(ctx, fmt.Errorf("verify a duplicate: %w", err))
 				return nil

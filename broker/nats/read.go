@@ -67,7 +67,7 @@ func (r *streamReader) getEach(ctx context.Context, s *session) (batch []broker.
 	var requests errgroup.Group
 	for i := range found {
 		requests.Go(func() (err error) {
-			found[i], _, err = r.get(ctx, s, r.opt.Stream, getRequest{Sequence: r.next + uint64(i), Filter: r.filter})
+			found[i], err = r.get(ctx, s, r.opt.Stream, getRequest{Sequence: r.next + uint64(i), Filter: r.filter})
 			return err
 		})
 	}

@@ -73,12 +73,18 @@ func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (b
 		return obstacle{}, nil
 	}
 	consumed, blocked, err := b.consumed(ctx, s, stream, role)
-	for err == nil && info.State.Bytes > goal {
-		first, found, failed := b.firstOf(ctx, s, 1, b.removable()...)
-		if !found {
+	if err != nil {
+		return obstacle{}, err
+	}
+	for info.State.Bytes > goal {
+		first, err := b.firstOf(ctx, s, 1, b.removable()...)
+		if err != nil {
+			return obstacle{}, err
+		}
+		if first == 0 {
 			blocked.reason = "dead letters, and messages on other subjects, fill it"
 		}
-		if err = failed; err != nil || !found || first > consumed {
+		if first == 0 || first > consumed {
 			break
 		}
 		share := float64(info.State.Bytes-goal) / float64(info.State.Bytes)
@@ -101,7 +107,7 @@ func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (b
 	if info.State.Bytes <= goal {
 		blocked = obstacle{}
 	}
-	return blocked, err
+	return blocked, nil
 }
 
 // removable returns the subjects of messages that may be removed once consumed, in the
@@ -144,11 +150,11 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 			continue
 		}
 		// The stream is asked, since the count of what is pending lags behind it: on a replica by any time.
-		first, found, err := b.firstOf(ctx, s, floor+1, filters(c)...)
+		first, err := b.firstOf(ctx, s, floor+1, filters(c)...)
 		if err != nil {
 			return 0, obstacle{}, err
 		}
-		if found && first <= upTo+1 {
+		if first > 0 && first <= upTo+1 {
 			upTo, blocked = first-1, obstacle{"consumer " + c.Name + " has not acked all messages", []any{"messages", c.NumPending + uint64(c.NumAckPending), "behind", floor}}
 		}
 	}
@@ -158,8 +164,8 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 	if len(unread) > maxUncovered { // too many to look up; the first removable message is never newer
 		unread = b.removable()
 	}
-	first, found, err := b.firstOf(ctx, s, 1, unread...)
-	if found && first <= upTo {
+	first, err := b.firstOf(ctx, s, 1, unread...)
+	if first > 0 && first <= upTo {
 		upTo, blocked = first-1, obstacle{"no consumer reads " + slices.Min(unread) + ", so that nobody knows which messages were read", []any{"from", first}}
 	}
 	return upTo, blocked, err
@@ -199,15 +205,16 @@ func filters(c *jetstream.ConsumerInfo) []string {
 func reads(c *jetstream.ConsumerInfo, subject string) bool { return covered(filters(c), subject) }
 
 // firstOf returns the sequence of the first message on any of the subjects, from a sequence on.
-func (b *Broker) firstOf(ctx context.Context, s *session, from uint64, subjects ...string) (first uint64, found bool, err error) {
+// It is 0 if there is none.
+func (b *Broker) firstOf(ctx context.Context, s *session, from uint64, subjects ...string) (first uint64, err error) {
 	for _, subject := range subjects {
-		m, ok, err := b.get(ctx, s, b.opt.Stream, getRequest{Sequence: from, Filter: subject})
+		m, err := b.get(ctx, s, b.opt.Stream, getRequest{Sequence: from, Filter: subject})
 		if err != nil {
-			return 0, false, err
+			return 0, err
 		}
-		if ok && (!found || m.Sequence < first) {
-			first, found = m.Sequence, true
+		if m.Sequence > 0 && (first == 0 || m.Sequence < first) {
+			first = m.Sequence
 		}
 	}
-	return first, found, nil
+	return first, nil
 }
