@@ -87,21 +87,12 @@ func (p watermillPublisher) Publish(topic string, messages ...*message.Message) 
 // Join joins the results of a Publish into one error, nil if all are nil. Each text is in
 // it once, with the number of messages that have it.
 func Join(results []error) error {
-	var texts []string
-	errs, counts := make(map[string]error), make(map[string]int)
-	for _, err := range results {
-		if err == nil {
-			continue
-		}
-		text := err.Error()
-		if counts[text]++; counts[text] == 1 {
-			texts = append(texts, text)
-			errs[text] = err
-		}
-	}
+	failed := slices.DeleteFunc(slices.Clone(results), func(err error) bool { return err == nil })
 	var joined error
-	for _, text := range texts {
-		joined = errors.Join(joined, fmt.Errorf("%d of %d messages: %w", counts[text], len(results), errs[text]))
+	for len(failed) > 0 {
+		first, n := failed[0], len(failed)
+		failed = slices.DeleteFunc(failed, func(err error) bool { return err.Error() == first.Error() })
+		joined = errors.Join(joined, fmt.Errorf("%d of %d messages: %w", n-len(failed), len(results), first))
 	}
 	return joined
 }

@@ -91,33 +91,11 @@ func (s *subscription) run(tried func()) {
 	s.window.Close()
 	s.window.Drain(0, 0, nil)
 	s.broker.failures.Set(s, nil)
-	var draining sync.WaitGroup
-	if in != nil {
-		draining.Go(func() { drain(in, pair.Done()) })
-	}
 	pause.For(pair, ackDelay)
 	end()
-	draining.Wait()
-}
-
-// drain receives the messages that come after the intake has ended. It nacks them when
-// the subscription of the pair has ended, which closes the channel soon.
-func drain(in <-chan *message.Message, ended <-chan struct{}) {
-	var unacked []*message.Message
-	for open := true; open; {
-		select {
-		case msg, ok := <-in:
-			if open = ok; open {
-				unacked = append(unacked, msg)
-			}
-		case <-ended:
-			open = false
-		}
+	if in != nil {
+		empty(in, (*message.Message).Nack)
 	}
-	for _, msg := range unacked {
-		msg.Nack()
-	}
-	empty(in, (*message.Message).Nack)
 }
 
 // empty answers the messages that the pair still sends on a channel, until the pair
