@@ -177,7 +177,7 @@ func (w *Window) Close() {
 		f.over = true
 		f.end()
 		w.release(f.delivery)
-		f.delivery.Return()
+		giveBack(f.delivery)
 	}
 	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool { return f.over })
 }
@@ -308,7 +308,7 @@ func (w *Window) isOver(f *flight) bool {
 }
 
 // finish acts on the ack or nack of a message. If the window expired before either came, the
-// message stays unacked at the server, and [Window.Wait] returns its delivery.
+// message stays unacked at the server, and [Window.Drain] returns its delivery.
 func (w *Window) finish(f *flight) {
 	f.end()
 	switch {
