@@ -25,9 +25,10 @@ type Routing struct {
 // Validate returns an error that names the template and the fix if a template
 // cannot work.
 func (r Routing) Validate() error {
-	for _, t := range []struct{ name, template string }{
+	topics := []struct{ name, template string }{
 		{"commands topic", r.Commands}, {"events topic", r.Events}, {"dead-letter topic", r.DeadLetters}, {receiptsTopic, r.Receipts},
-	} {
+	}
+	for _, t := range topics {
 		switch {
 		case t.template == "" && t.name != receiptsTopic:
 			return fmt.Errorf("%s is empty", t.name)
@@ -40,12 +41,12 @@ func (r Routing) Validate() error {
 	if strings.Contains(r.Commands, tenantToken) && r.Wildcard == "" {
 		return fmt.Errorf("commands topic %q names %s, which this broker cannot subscribe to; use a fixed name", r.Commands, tenantToken)
 	}
-	for _, t := range []struct{ name, template string }{{"events topic", r.Events}, {"dead-letter topic", r.DeadLetters}, {receiptsTopic, r.Receipts}} {
+	for _, t := range topics[1:] {
 		if overlap(r.Commands, t.template) {
 			return fmt.Errorf("%s %q lies inside the commands topic %q, so the service would consume its own messages; rename one", t.name, t.template, r.Commands)
 		}
 	}
-	for _, t := range []struct{ name, template string }{{"events topic", r.Events}, {"dead-letter topic", r.DeadLetters}} {
+	for _, t := range topics[1:3] {
 		if r.Receipts != "" && overlap(r.Receipts, t.template) {
 			return fmt.Errorf("%s %q lies inside the %s %q, so its consumers would get receipts; rename one", receiptsTopic, r.Receipts, t.name, t.template)
 		}
