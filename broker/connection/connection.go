@@ -77,10 +77,9 @@ type Keeper[C any] struct {
 	kick  chan struct{} // asks for a call of Verify soon
 	begun atomic.Bool
 
-	mu        sync.Mutex
-	conn      C
-	connected bool  // whether conn is a connection
-	why       error // why the connection is not ready; nil if it is
+	mu   sync.Mutex
+	conn C     // the connection, unless why wraps [broker.ErrUnavailable]
+	why  error // why the connection is not ready; nil if it is
 }
 
 // New returns a Keeper. It touches no network: call [Keeper.Run].
@@ -124,13 +123,11 @@ func (k *Keeper[C]) Run(ctx context.Context) error {
 // Current returns the connection if it can be used, ready or not, or an error
 // that wraps [broker.ErrUnavailable].
 func (k *Keeper[C]) Current() (C, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.connected || errors.Is(k.why, broker.ErrUnavailable) {
-		var none C
-		return none, k.why
+	conn, why := k.state()
+	if !errors.Is(why, broker.ErrUnavailable) {
+		why = nil // something is missing, and the connection can be used
 	}
-	return k.conn, nil
+	return conn, why
 }
 
 // Await waits until the connection is ready and returns it. It returns an error if ctx is

@@ -36,11 +36,11 @@ func (k *Keeper[C]) keep(ctx context.Context) error {
 		}
 		switch {
 		case isFatal(err):
-			k.set(none, false, fmt.Errorf("%w: %w", ErrClosed, err))
+			k.set(none, fmt.Errorf("%w: %w", ErrClosed, err))
 		case ctx.Err() != nil:
-			k.set(none, false, ErrClosed)
+			k.set(none, ErrClosed)
 		default:
-			k.report(ctx, none, false, fmt.Errorf("%w with %s: %w", ErrNotConnected, k.opt.Server, err))
+			k.report(ctx, none, fmt.Errorf("%w with %s: %w", ErrNotConnected, k.opt.Server, err))
 		}
 		if dialed {
 			k.opt.Close(conn)
@@ -52,7 +52,7 @@ func (k *Keeper[C]) keep(ctx context.Context) error {
 			failures = 1
 		}
 		if !pause.For(ctx, retry.Connection.After(failures)) {
-			k.set(none, false, ErrClosed)
+			k.set(none, ErrClosed)
 			return nil
 		}
 	}
@@ -83,11 +83,11 @@ func (k *Keeper[C]) use(ctx context.Context, conn C) (wasReady bool, err error) 
 		case isFatal(err):
 			return wasReady, err
 		case err != nil:
-			k.report(ctx, conn, true, err)
+			k.report(ctx, conn, err)
 			failures++
 			wait = retry.Verify.After(failures)
 		default:
-			k.report(ctx, conn, true, nil)
+			k.report(ctx, conn, nil)
 			wasReady, failures = true, 0
 		}
 		earliest := time.After(recheckInterval)
@@ -104,8 +104,8 @@ func (k *Keeper[C]) use(ctx context.Context, conn C) (wasReady bool, err error) 
 }
 
 // report changes the state, and logs it if it differs from the state before.
-func (k *Keeper[C]) report(ctx context.Context, conn C, connected bool, why error) {
-	if !k.set(conn, connected, why) {
+func (k *Keeper[C]) report(ctx context.Context, conn C, why error) {
+	if !k.set(conn, why) {
 		return
 	}
 	switch {
@@ -119,10 +119,10 @@ func (k *Keeper[C]) report(ctx context.Context, conn C, connected bool, why erro
 }
 
 // set changes the state. It returns false if the text of why is the same as before.
-func (k *Keeper[C]) set(conn C, connected bool, why error) bool {
+func (k *Keeper[C]) set(conn C, why error) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	same := fmt.Sprint(k.why) == fmt.Sprint(why)
-	k.conn, k.connected, k.why = conn, connected, why
+	k.conn, k.why = conn, why
 	return !same
 }
