@@ -28,11 +28,10 @@ const stopTimeout = time.Second
 func (s *subscription) consume(ctx context.Context) {
 	defer s.broker.failures.Set(s, nil)
 	for {
-		ses, err := s.broker.keeper.Await(ctx)
-		if err != nil {
+		if _, err := s.broker.keeper.Await(ctx); err != nil {
 			return
 		}
-		err = s.consumeFrom(ctx, ses)
+		err := s.broker.withSession(ctx, s.consumeFrom)
 		if ctx.Err() != nil {
 			return
 		}
@@ -51,15 +50,9 @@ func (s *subscription) consume(ctx context.Context) {
 }
 
 // consumeFrom makes or finds the durable consumer, and receives its messages until ctx is
-// done; then it returns nil. It returns an error on anything unexpected, and the next
-// call starts over.
+// done. It returns an error on anything unexpected, and the next call starts over.
 func (s *subscription) consumeFrom(ctx context.Context, ses *session) error {
-	connected, end := ses.whileConnected(ctx)
-	defer end()
-	if connected.Err() != nil {
-		return connection.ErrNotConnected
-	}
-	if err := s.consumer(connected, ses); err != nil {
+	if err := s.consumer(ctx, ses); err != nil {
 		return err
 	}
 	in := make(chan *natsgo.Msg, 2*maxHeld) // it holds all messages that were asked for, and statuses
@@ -71,10 +64,10 @@ func (s *subscription) consumeFrom(ctx context.Context, ses *session) error {
 		conn: ses.conn, inbox: inbox.Subject,
 		subject: s.broker.api("CONSUMER.MSG.NEXT." + s.broker.opt.Stream + "." + s.durable),
 	}
-	err = s.pull(ctx, connected, &p, in)
+	err = s.pull(ctx, &p, in)
 	s.exhaust(&p, in)
 	leave(ses.conn, inbox)
-	_, _ = s.empty(&p, in)
+	s.empty(&p, in)
 	return err
 }
 
@@ -132,8 +125,8 @@ var errSilent = errors.New("no heartbeat of the consumer")
 
 // pull asks for messages and receives them, until ctx is done or something
 // unexpected happens.
-func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan *natsgo.Msg) error {
-	permitted, stop := s.broker.requesting(connected, p.subject)
+func (s *subscription) pull(ctx context.Context, p *puller, in <-chan *natsgo.Msg) error {
+	permitted, stop := s.broker.requesting(ctx, p.subject)
 	defer stop()
 	silence := time.NewTimer(2 * pullHeartbeat)
 	defer silence.Stop()
@@ -147,9 +140,6 @@ func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan
 		}
 		select {
 		case <-permitted.Done():
-			if ctx.Err() != nil {
-				return nil
-			}
 			return cause(permitted, connection.ErrNotConnected)
 		case <-silence.C:
 			if p.open > 0 && len(in) == 0 { // while the window is full nothing is asked for, and no heartbeat comes
@@ -190,19 +180,18 @@ func (s *subscription) exhaust(p *puller, in <-chan *natsgo.Msg) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	for p.open > 0 && p.conn.IsConnected() && p.conn.FlushWithContext(ctx) == nil {
-		if n, _ := s.empty(p, in); n == 0 {
+		if s.empty(p, in) == 0 {
 			return
 		}
 	}
 }
 
-// empty receives all arrivals that wait in the inbox. It returns their number, and the first
-// error, which has no effect at the end, since nothing more is asked for.
-func (s *subscription) empty(p *puller, in <-chan *natsgo.Msg) (n int, err error) {
+// empty receives all arrivals that wait in the inbox, and returns their number.
+func (s *subscription) empty(p *puller, in <-chan *natsgo.Msg) (n int) {
 	for ; len(in) > 0; n++ {
-		err = cmp.Or(err, s.read(p, <-in))
+		_ = s.read(p, <-in) // an error has no effect at the end, since nothing more is asked for
 	}
-	return n, err
+	return n
 }
 
 const (

@@ -92,16 +92,16 @@ func (b *Broker) setOpen(s *subscription, open bool) {
 	}
 }
 
-// subscriptions returns the subscriptions that fit, and that have found their consumer.
-func (b *Broker) subscriptions(fits func(*subscription) bool) (subs []*subscription) {
+// consuming returns a subscription to the commands that has found its consumer, or nil.
+func (b *Broker) consuming() *subscription {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.open {
-		if fits(s) && s.begun() {
-			subs = append(subs, s)
+		if s.topic == b.opt.Routing.Subscription() && s.begun() {
+			return s
 		}
 	}
-	return subs
+	return nil
 }
 
 // begun reports whether the consumer was found.

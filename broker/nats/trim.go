@@ -32,8 +32,8 @@ func aboveThreshold(info *jetstream.StreamInfo, limit int64) bool {
 // commands are subscribed to: while a lost database is recovered, no subscription exists,
 // and the recovery needs acked messages.
 func (b *Broker) trim(s *session) {
-	subs := b.subscriptions(func(s *subscription) bool { return s.topic == b.opt.Routing.Subscription() })
-	if len(subs) == 0 || b.trimming.Load() || !b.term.Begin() {
+	commands := b.consuming()
+	if commands == nil || b.trimming.Load() || !b.term.Begin() {
 		return
 	}
 	b.trimming.Store(true)
@@ -42,7 +42,7 @@ func (b *Broker) trim(s *session) {
 		defer b.trimming.Store(false)
 		ctx, stop := b.term.Until(s)
 		defer stop()
-		blocked, err := b.removeConsumed(ctx, s, subs[0].durable)
+		blocked, err := b.removeConsumed(ctx, s, commands.durable)
 		if err != nil {
 			blocked = obstacle{reason: err.Error()}
 		}
