@@ -32,7 +32,6 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -73,7 +72,6 @@ func DefaultRouting() broker.Routing { return broker.PlainRouting() }
 // once.
 type Broker struct {
 	opt     Options
-	begun   atomic.Bool
 	term    *inflight.Term      // ends with Run
 	pending *semaphore.Weighted // limits messages that are queued, held or in flight
 
@@ -107,17 +105,12 @@ func (b *Broker) Run(ctx context.Context) error {
 	if err := b.opt.Routing.Validate(); err != nil {
 		return fmt.Errorf("routing: %w", err)
 	}
-	if !b.begun.CompareAndSwap(false, true) {
-		return errors.New("the broker has been run already")
-	}
-	<-ctx.Done()
-	b.term.End()
-	return nil
+	return b.term.Run(ctx)
 }
 
 // Ready returns nil while Run runs.
 func (b *Broker) Ready(context.Context) error {
-	if !b.begun.Load() || b.term.Context().Err() != nil {
+	if !b.term.Running() {
 		return ErrNotRunning
 	}
 	return nil

@@ -108,13 +108,10 @@ func (g *group) push(d *delivery) {
 
 // deliver gives deliveries to a window until ctx is done.
 func (g *group) deliver(ctx context.Context, w *inflight.Window) {
-	for ctx.Err() == nil {
-		select {
-		case d := <-g.queue:
-			w.Add(d, d.times+1)
-		case <-ctx.Done():
-		}
-	}
+	inflight.Each(ctx, g.queue, func(d *delivery) bool {
+		w.Add(d, d.times+1)
+		return true
+	})
 }
 
 // requeue queues the messages that a subscription had in flight when its subscriber

@@ -38,16 +38,7 @@ func (l listener) offer(msg *message.Message) {
 
 // Receive sends copies of the messages.
 func (l listener) Receive(ctx context.Context, send func(*message.Message) bool) {
-	for {
-		select {
-		case msg := <-l.in:
-			if !send(msg.Copy()) {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
+	inflight.Each(ctx, l.in, func(msg *message.Message) bool { return send(msg.Copy()) })
 }
 
 // Close ends the listener.

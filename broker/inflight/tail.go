@@ -28,6 +28,21 @@ type Listener interface {
 	Close()
 }
 
+// Each calls do with each value of a channel, until do returns false, the channel is closed
+// or ctx is done.
+func Each[T any](ctx context.Context, in <-chan T, do func(T) bool) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case v, open := <-in:
+			if !open || !do(v) {
+				return
+			}
+		}
+	}
+}
+
 // tailRetry is the delay between two tries to listen.
 const tailRetry = 50 * time.Millisecond
 

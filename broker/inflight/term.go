@@ -2,7 +2,9 @@ package inflight
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
@@ -14,6 +16,8 @@ type Term struct {
 	ctx  context.Context // it ends with the term
 	end  context.CancelFunc
 
+	run atomic.Bool // Run was called
+
 	mu sync.Mutex // held while work is counted, and while the term is ended
 }
 
@@ -23,6 +27,20 @@ func NewTerm() *Term {
 	t.ctx, t.end = context.WithCancel(context.Background())
 	return t
 }
+
+// Run returns nil when ctx is done and the term has ended. It is the Run of a broker that keeps
+// no connection, and works once.
+func (t *Term) Run(ctx context.Context) error {
+	if !t.run.CompareAndSwap(false, true) {
+		return errors.New("the broker has been run already")
+	}
+	<-ctx.Done()
+	t.End()
+	return nil
+}
+
+// Running reports whether Run was called and the term has not ended.
+func (t *Term) Running() bool { return t.run.Load() && t.ctx.Err() == nil }
 
 // Context returns a context that ends with the term, as soon as End is called.
 func (t *Term) Context() context.Context { return t.ctx }

@@ -8,6 +8,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/event-service-agent/timer-service/broker/inflight"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // tailBuffer is how many messages a reader of a tail may be behind. Further messages are
@@ -57,18 +58,9 @@ func (b *Broker) tail(ctx context.Context, topic string) (inflight.Listener, err
 // Receive sends messages until ctx is done, the subscription is denied, or the connection
 // is lost.
 func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.permitted.Done():
-			return
-		case m := <-l.in:
-			if !send(unmarshal(m.Subject, m.Header, m.Data)) {
-				return
-			}
-		}
-	}
+	ctx, stop := pause.WhileBoth(ctx, l.permitted)
+	defer stop()
+	inflight.Each(ctx, l.in, func(m *natsgo.Msg) bool { return send(unmarshal(m.Subject, m.Header, m.Data)) })
 }
 
 // Close ends the subscription.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/retry"
@@ -101,19 +100,12 @@ func (s *subscription) run(tried func()) {
 // empty answers the messages that the pair still sends on a channel, until the pair
 // closes it.
 func empty(in <-chan *message.Message, answer func(*message.Message) bool) {
-	late := time.NewTimer(endTimeout)
-	defer late.Stop()
-	for {
-		select {
-		case msg, ok := <-in:
-			if !ok {
-				return
-			}
-			answer(msg)
-		case <-late.C:
-			return
-		}
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	inflight.Each(ctx, in, func(msg *message.Message) bool {
+		answer(msg)
+		return true
+	})
 }
 
 // feed subscribes at the pair again and again, and adds messages to the window until the
@@ -126,8 +118,8 @@ func (s *subscription) feed(pair context.Context, tried func()) <-chan *message.
 			s.broker.failures.Set(s, nil)
 			tried()
 			began := time.NewTimer(retry.Verify.Longest)
-			if s.take(in) {
-				began.Stop()
+			s.take(in)
+			if s.intake.Err() != nil {
 				return in
 			}
 			if !began.Stop() {
@@ -152,23 +144,15 @@ func (s *subscription) subscribe(pair context.Context) (<-chan *message.Message,
 	return sub.Subscribe(pair, s.topic)
 }
 
-// take adds messages to the window. It returns true if the intake ended, and false if the
-// pair closed its channel.
-func (s *subscription) take(in <-chan *message.Message) bool {
-	for {
-		select {
-		case msg, ok := <-in:
-			if !ok {
-				return false
-			}
-			s.mu.Lock()
-			n := s.deliveries[msg.UUID] + 1
-			s.mu.Unlock()
-			s.window.Add(&delivery{subscription: s, msg: msg, times: n}, n)
-		case <-s.intake.Done():
-			return true
-		}
-	}
+// take adds messages to the window until the intake ends, or the pair closes its channel.
+func (s *subscription) take(in <-chan *message.Message) {
+	inflight.Each(s.intake, in, func(msg *message.Message) bool {
+		s.mu.Lock()
+		n := s.deliveries[msg.UUID] + 1
+		s.mu.Unlock()
+		s.window.Add(&delivery{subscription: s, msg: msg, times: n}, n)
+		return true
+	})
 }
 
 // report notes why the subscription gets no messages. It logs a reason that differs from
@@ -192,9 +176,7 @@ func (d *delivery) Bytes() int { return len(d.msg.Payload) + 512 }
 
 // Message returns a copy. Its ack does not reach the pair by itself.
 func (d *delivery) Message() *message.Message {
-	c := withoutMeta(d.msg)
-	c.Metadata[broker.MetaTopic] = d.topic
-	return c
+	return received(d.msg, d.topic)
 }
 
 // Stale returns false, since the pair does not report lost messages.
@@ -246,22 +228,10 @@ type listener struct {
 
 // Receive acks messages and sends copies of them.
 func (l listener) Receive(ctx context.Context, send func(*message.Message) bool) {
-	for {
-		select {
-		case msg, ok := <-l.in:
-			if !ok {
-				return
-			}
-			msg.Ack()
-			c := withoutMeta(msg)
-			c.Metadata[broker.MetaTopic] = l.topic
-			if !send(c) {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
+	inflight.Each(ctx, l.in, func(msg *message.Message) bool {
+		msg.Ack()
+		return send(received(msg, l.topic))
+	})
 }
 
 // Close ends the subscription of the pair, which closes its channel.

@@ -18,8 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync/atomic"
+	"maps"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -90,7 +89,6 @@ type Broker struct {
 	opt         Options
 	log         *slog.Logger
 	term        *inflight.Term
-	begun       atomic.Bool
 	calls       chan struct{}     // slots for calls of the publisher
 	failures    inflight.Failures // why subscriptions get no messages
 }
@@ -129,12 +127,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	if err := b.opt.Routing.Validate(); err != nil {
 		return fmt.Errorf("routing: %w", err)
 	}
-	if !b.begun.CompareAndSwap(false, true) {
-		return errors.New("the broker has been run already")
-	}
-	<-ctx.Done()
-	b.term.End()
-	return nil
+	return b.term.Run(ctx)
 }
 
 // Ready returns nil while Run runs, every subscription is open and
@@ -180,7 +173,7 @@ func (b *Broker) CatchUp(context.Context, string) error { return errors.ErrUnsup
 // Interruptions returns 0, since a pair does not report that its connection is lost. The
 // broker is away while Run does not run.
 func (b *Broker) Interruptions() (int64, error) {
-	if !b.begun.Load() || b.term.Context().Err() != nil {
+	if !b.term.Running() {
 		return 0, ErrNotRunning
 	}
 	return 0, nil
@@ -208,11 +201,14 @@ func (b *Broker) VisitDeadLetters(context.Context, timer.TenantID, string, broke
 // process.
 func withoutMeta(msg *message.Message) *message.Message {
 	c := msg.Copy()
-	for name := range c.Metadata {
-		if strings.HasPrefix(name, "broker_") {
-			delete(c.Metadata, name)
-		}
-	}
+	maps.DeleteFunc(c.Metadata, func(name, _ string) bool { return broker.IsMeta(name) })
+	return c
+}
+
+// received returns a copy of a message as a subscriber delivers it.
+func received(msg *message.Message, topic string) *message.Message {
+	c := withoutMeta(msg)
+	c.Metadata[broker.MetaTopic] = topic
 	return c
 }
 
