@@ -238,7 +238,6 @@ func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Res
 			return nil, err
 		}
 		letters, of, end := search.find(s.routing, batch)
-		var gone []int
 		var failure error // the first one of a dead letter
 		for i, r := range do(letters) {
 			if r.Did == "" {
@@ -247,11 +246,11 @@ func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Res
 			}
 			remove := change && r.Did != Refused
 			if count.add(r, remove); remove {
-				gone, removed = append(gone, i), append(removed, of[i])
+				removed = append(removed, of[i])
 			}
 		}
-		search.removed(gone)
-		count.Seen += len(search.batch)
+		search.removed(removed)
+		count.Seen += len(search.examined)
 		return removed, cmp.Or(failure, end)
 	})
 	if err == nil || failed != nil && errors.Is(err, failed) {

@@ -21,17 +21,11 @@ type search struct {
 	after  string // id of the dead letter behind which the search begins; empty once it has begun
 	only   bool   // the first dead letter ends the search
 
-	fitting int         // dead letters that fit
-	bytes   int         // of their bodies
-	batch   []candidate // of the last call of find
-	last    Message     // the last one that was examined
-	stays   string      // id of the last one that was examined and stays
-}
-
-// A candidate is a dead letter that was compared with the filter.
-type candidate struct {
-	id    string
-	index int // in the letters of find, -1 if it does not fit
+	fitting  int                // dead letters that fit
+	bytes    int                // of their bodies
+	examined []*message.Message // dead letters of the last call of find
+	last     Message            // the last one that was compared with the filter
+	stays    string             // id of the last one that was examined and stays
 }
 
 // search returns a search for the dead letters that fit.
@@ -65,17 +59,17 @@ func cutRef(ref string) (id, from string) {
 // find returns the dead letters of a batch that fit, and the messages that they are. The end of
 // the search is the error errLimit.
 func (s *search) find(routing broker.Routing, batch []*message.Message) (letters []Message, of []*message.Message, end error) {
-	s.batch = s.batch[:0]
+	s.examined = s.examined[:0]
 	for _, msg := range batch {
 		if MarkOf(msg) != "" {
 			continue
 		}
 		m := Read(routing, msg)
-		if s.after != "" && s.from == "" || s.after == m.ID {
+		if s.missed() || s.after == m.ID {
+			s.examined = append(s.examined, msg)
 			if s.after == m.ID {
 				s.after = ""
 			}
-			s.batch = append(s.batch, candidate{m.ID, -1})
 			continue
 		}
 		s.after = "" // it is gone, and the visit began behind it
@@ -84,10 +78,9 @@ func (s *search) find(routing broker.Routing, batch []*message.Message) (letters
 			return letters, of, errLimit
 		}
 		s.last = m
-		s.batch = append(s.batch, candidate{m.ID, -1})
+		s.examined = append(s.examined, msg)
 		if fits {
 			s.fitting, s.bytes = s.fitting+1, s.bytes+len(m.Body)
-			s.batch[len(s.batch)-1].index = len(letters)
 			letters, of = append(letters, m), append(of, msg)
 		}
 		if s.only = s.only || len(s.filter.IDs) > 0 && s.fitting == len(s.filter.IDs); s.only {
@@ -103,12 +96,11 @@ func (s *search) full(m Message) bool {
 	return f.Limit > 0 && s.fitting == f.Limit || f.Bytes > 0 && s.fitting > 0 && s.bytes+len(m.Body) > f.Bytes
 }
 
-// removed notes which dead letters of the last batch are removed, by their index in the letters of
-// find.
-func (s *search) removed(indexes []int) {
-	for _, c := range s.batch {
-		if c.index < 0 || !slices.Contains(indexes, c.index) {
-			s.stays = c.id
+// removed notes which messages of the last batch are removed.
+func (s *search) removed(messages []*message.Message) {
+	for _, msg := range s.examined {
+		if !slices.Contains(messages, msg) {
+			s.stays = idOf(msg)
 		}
 	}
 }
