@@ -30,6 +30,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -170,12 +171,9 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 
 // queue queues a message for each role, and sends it to tails.
 func (b *Broker) queue(m broker.Message) {
-	sent := message.NewMessage(m.UUID, bytes.Clone(m.Payload))
-	for name, value := range m.Metadata {
-		sent.Metadata[name] = value
-	}
-	delete(sent.Metadata, broker.MetaDelivery)
-	delete(sent.Metadata, broker.MetaNoID)
+	sent := m.Copy()
+	sent.Payload = bytes.Clone(m.Payload)
+	maps.DeleteFunc(sent.Metadata, func(name, _ string) bool { return broker.IsMeta(name) })
 	sent.Metadata[broker.MetaTopic] = m.Topic
 	e := &entry{broker: b, msg: sent}
 

@@ -3,6 +3,7 @@ package inflight
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,10 +35,6 @@ func (f *Failures) Set(subscription any, why error) (news bool) {
 func (f *Failures) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []error
-	for _, why := range f.why {
-		all = append(all, why)
-	}
-	slices.SortFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(all...)
+	byText := func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }
+	return errors.Join(slices.SortedFunc(maps.Values(f.why), byText)...)
 }

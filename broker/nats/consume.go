@@ -314,15 +314,8 @@ func consumerConfig(durable, topic string) jetstream.ConsumerConfig {
 // the server does not say when they are changed. While the consumer is unfit, nothing is received. A paused consumer
 // stays paused.
 func (s *subscription) follow(ctx context.Context) {
-	t := time.NewTicker(followInterval)
-	defer t.Stop()
 	paused := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
+	for pause.For(ctx, followInterval) {
 		session, err := s.broker.current()
 		if err != nil || !s.begun() {
 			continue

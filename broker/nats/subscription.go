@@ -18,6 +18,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 const (
@@ -56,17 +57,14 @@ type subscription struct {
 func (s *subscription) run(ctx context.Context) {
 	defer s.broker.setOpen(s, false)
 	defer s.broker.failures.Set(s, nil) // a part may have noted one after the intake has ended
-	finished := make(chan struct{})
 	var parts sync.WaitGroup
 	defer parts.Wait()
-	defer close(finished)
-	parts.Go(func() { s.keepAlive(finished) })
-	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
-	defer unfollow()
-	parts.Go(func() { s.follow(following) })
+	settling, finish := context.WithCancel(context.WithoutCancel(ctx))
+	defer finish()
+	parts.Go(func() { s.keepAlive(settling) })
+	parts.Go(func() { s.follow(ctx) })
 
 	s.consume(ctx)
-	unfollow()
 	s.window.Close()
 	s.giveBack()
 	s.window.Drain(settleWait, 0, nil)
@@ -111,16 +109,9 @@ func (s *subscription) begun() bool {
 	return !s.created.IsZero()
 }
 
-// keepAlive notifies the server that messages are in progress, until done is closed.
-func (s *subscription) keepAlive(done <-chan struct{}) {
-	t := time.NewTicker(heartbeat)
-	defer t.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-t.C:
-		}
+// keepAlive notifies the server that messages are in progress, until ctx is done.
+func (s *subscription) keepAlive(ctx context.Context) {
+	for pause.For(ctx, heartbeat) {
 		s.mu.Lock()
 		held := slices.Collect(maps.Values(s.held))
 		s.mu.Unlock()
