@@ -25,8 +25,7 @@
 // A subscription has a connection of its own and up to 4096 messages in flight,
 // in any order. Instances of a role compete for its queue. If the connection breaks,
 // messages without an ack are redelivered. A nacked message waits in the window, unacked.
-// Version 0.1.0 moved it to a retry queue. Messages in such queues are delivered, too, and
-// the queues are deleted.
+// Version 0.1.0 moved it to a retry queue. Messages in such queues are delivered, too.
 //
 // # Owner (owner.go)
 //
