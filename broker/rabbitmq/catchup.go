@@ -94,12 +94,10 @@ func (c *consumer) count(ctx context.Context, q queue) (ready int64, err error) 
 
 // consumers returns the consumers of a queue, each with the window that it delivers to.
 func (b *Broker) consumers(queue string) map[*consumer]*inflight.Window {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	all := make(map[*consumer]*inflight.Window)
-	for s := range b.open {
-		if c := s.current.Load(); s.queue.name == queue && c != nil {
-			all[c] = s.window
+	for c, s := range b.consuming.Range {
+		if s := s.(*subscription); s.queue.name == queue {
+			all[c.(*consumer)] = s.window
 		}
 	}
 	return all

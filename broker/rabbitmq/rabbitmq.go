@@ -139,9 +139,7 @@ type Broker struct {
 	ended          context.CancelFunc
 	outages        atomic.Int64   // connections that were lost
 	requests       sync.WaitGroup // without an answer; closing the connections ends them
-
-	mu   sync.Mutex
-	open map[*subscription]bool // subscriptions that want messages
+	consuming      sync.Map       // subscriptions that get messages, by their consumer
 }
 
 // New returns a Broker. It touches no network: call [Broker.Run].
@@ -156,7 +154,6 @@ func New(opt Options, log *slog.Logger) *Broker {
 		opt: opt, log: log,
 		declaring: make(chan struct{}, maxDeclaring),
 		term:      inflight.NewTerm(),
-		open:      make(map[*subscription]bool),
 	}
 	b.servers, b.unfit = opt.check()
 	b.ending, b.ended = pause.Outlive(b.term.Context(), 0, lastAnswers)

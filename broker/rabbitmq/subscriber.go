@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -52,7 +51,6 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, err
 	}
 	sub := &subscription{broker: s.broker, topic: topic, queue: s.broker.queueOf(s.role, topic), window: window}
-	s.broker.setOpen(sub, true)
 	sub.fails(errNotBegun)
 	_ = s.broker.ensureQueues(ctx, sub.queue) // if it fails, the subscription tries again
 	window.Run(sub.run)
@@ -62,23 +60,13 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 // errNotBegun says that a subscription is new and gets no messages yet.
 var errNotBegun = errors.New("it has not begun")
 
-// setOpen notes that a subscription wants messages, or that it wants no more.
-func (b *Broker) setOpen(sub *subscription, open bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.open[sub] = true; !open {
-		delete(b.open, sub)
-	}
-}
-
 // A subscription is one call of Subscribe. It has a connection of its own, so that the
 // flow stops no other subscription when its messages are too large.
 type subscription struct {
-	broker  *Broker
-	topic   string
-	queue   queue
-	window  *inflight.Window
-	current atomic.Pointer[consumer] // the last consumer that has begun
+	broker *Broker
+	topic  string
+	queue  queue
+	window *inflight.Window
 }
 
 // run takes messages until ctx is done. Then it ends the intake, and waits for the
@@ -87,7 +75,6 @@ func (s *subscription) run(ctx context.Context) {
 	left := make(chan *consumer, 1)
 	go func() { left <- (&leftovers{subscription: s}).run(ctx) }()
 	c := s.broker.consume(ctx, s)
-	s.broker.setOpen(s, false)
 	s.broker.failures.Set(s, nil)
 	s.window.Close()
 	var gone chan struct{}
@@ -118,7 +105,6 @@ func (s *subscription) open(ctx context.Context, _ *serverConn) (*consumer, erro
 		conn.end()
 		return nil, err
 	}
-	s.current.Store(c)
 	return c, nil
 }
 
@@ -130,7 +116,6 @@ func (s *subscription) fails(why error) (news bool) {
 // failed notes why the subscription gets no messages, and logs it if that is another
 // reason than before.
 func (s *subscription) failed(ctx context.Context, err error) (wait time.Duration) {
-	s.current.Store(nil)
 	if s.fails(err) {
 		s.broker.log.WarnContext(ctx, "subscription interrupted, will retry", "queue", s.queue.name, "error", err)
 	}
@@ -144,6 +129,8 @@ func (s *subscription) failed(ctx context.Context, err error) (wait time.Duratio
 // consumer.
 func (s *subscription) deliver(ctx context.Context, c *consumer) error {
 	s.broker.failures.Set(s, nil)
+	s.broker.consuming.Store(c, s)
+	defer s.broker.consuming.Delete(c)
 	for {
 		select {
 		case <-ctx.Done():
