@@ -14,7 +14,6 @@ import (
 // A server is the parsed form of one URL.
 type server struct {
 	tls      bool
-	host     string // host without the port, as its certificate names it
 	address  string // host and port
 	vhost    string
 	user     string
@@ -62,7 +61,7 @@ func parse(text string) (s server, err error) {
 	if u.Port() != "" {
 		port = u.Port()
 	}
-	s.host, s.address, s.vhost = u.Hostname(), net.JoinHostPort(u.Hostname(), port), "/"
+	s.address, s.vhost = net.JoinHostPort(u.Hostname(), port), "/"
 	if len(u.Path) > 1 {
 		s.vhost = u.Path[1:]
 	}
@@ -78,21 +77,12 @@ func (opt Options) tls(s server) (*tls.Config, error) {
 	if !s.tls {
 		return nil, nil
 	}
-	var c *tls.Config
 	if opt.TLS != nil {
-		given, err := opt.TLS()
-		if err != nil {
-			return nil, err
+		if c, err := opt.TLS(); c != nil || err != nil {
+			return c, err
 		}
-		c = given.Clone()
 	}
-	if c == nil {
-		c = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	if c.ServerName == "" {
-		c.ServerName = s.host
-	}
-	return c, nil
+	return &tls.Config{MinVersion: tls.VersionTLS12}, nil
 }
 
 // auth returns the ways to log in at a server. Secure is nil without TLS.

@@ -59,10 +59,10 @@ func TestAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []server{
-		{host: "h", address: "h:5672", vhost: "/"},
-		{tls: true, host: "h", address: "h:1", vhost: "a/b", user: "u", password: "p", named: true},
-		{host: "::1", address: "[::1]:5672", vhost: "/"},
-		{tls: true, host: "h", address: "h:5671", vhost: "v"},
+		{address: "h:5672", vhost: "/"},
+		{tls: true, address: "h:1", vhost: "a/b", user: "u", password: "p", named: true},
+		{address: "[::1]:5672", vhost: "/"},
+		{tls: true, address: "h:5671", vhost: "v"},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(server{})); diff != "" {
 		t.Errorf("servers (-want +got):\n%s", diff)
