@@ -180,27 +180,19 @@ func (d *delivery) Return() {
 	d.consumer.giveBack(d.in.DeliveryTag)
 }
 
-// Bytes returns about how much memory the message takes.
-func (d *delivery) Bytes() int { return len(d.in.Body) + 3*headerBytes + weight(d.in.Headers) }
-
 // headerBytes is about how much memory a header takes in addition to its text.
 const headerBytes = 128
 
-// weight returns about how much memory the value of a header takes.
-func weight(value any) int {
-	n := headerBytes
-	switch v := value.(type) {
-	case string:
-		n += len(v)
-	case []byte:
-		n += len(v)
-	case []any:
-		for _, inner := range v {
-			n += weight(inner)
-		}
-	case amqp.Table:
-		for name, inner := range v {
-			n += len(name) + weight(inner)
+// Bytes returns about how much memory the message takes.
+func (d *delivery) Bytes() int {
+	n := len(d.in.Body) + 4*headerBytes
+	for name, value := range d.in.Headers {
+		n += len(name) + headerBytes
+		switch v := value.(type) {
+		case string:
+			n += len(v)
+		case []byte:
+			n += len(v)
 		}
 	}
 	return n

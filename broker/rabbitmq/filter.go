@@ -12,9 +12,10 @@ import (
 )
 
 // A filter reads frames of AMQP 0-9-1 and removes headers that would break the connection
-// again and again. If the client library can't read the headers of a message it ends the
-// connection. The server then requeues the message, and delivers it first to the next
-// connection. With the filter such a message arrives without headers.
+// again and again. If the client library can't read the headers of a message, such as tables
+// nested deeper than 32, it ends the connection. The server then requeues the message, and
+// delivers it first to the next connection. With the filter such a message arrives without
+// tables and arrays, or without headers.
 //
 // Data that is not a frame is passed on as it is, and the library reports the error.
 type filter struct {
@@ -41,11 +42,8 @@ const (
 	flagHeaders     = 1 << 13
 )
 
-// Limits of headers, which are at most those of the library (amqp091-go v1.16.0).
-const (
-	maxDepth  = 16   // nesting of tables and arrays; the library reads 32
-	maxFields = 8000 // fields of all headers of a message; the library reads 8192 in one list
-)
+// maxFields is the most headers of a message; the library reads 8192 (amqp091-go v1.16.0).
+const maxFields = 8000
 
 func newFilter(in io.Reader, f *flow) *filter {
 	return &filter{in: bufio.NewReaderSize(in, 64<<10), frame: bytes.NewReader(nil), flow: f}
@@ -85,7 +83,7 @@ func (f *filter) next() error {
 	return nil
 }
 
-// filtered returns a header frame without its headers if the library can't read them.
+// filtered returns a header frame whose headers the library can read.
 func filtered(frame []byte) []byte {
 	var skipped, headers cryptobyte.String
 	flags := binary.BigEndian.Uint16(frame[frameHead+headerFlags:])
@@ -96,13 +94,12 @@ func filtered(frame []byte) []byte {
 		}
 	}
 	before := len(frame) - len(rest)
-	var w walker
-	if flags&flagHeaders == 0 || !readLong(&rest, &headers) || w.reads(headers, true, 0) {
+	if flags&flagHeaders == 0 || !readLong(&rest, &headers) {
 		return frame
 	}
-	out := slices.Concat(frame[:before], rest)
+	fields := flat(headers)
+	out := slices.Concat(frame[:before], binary.BigEndian.AppendUint32(nil, uint32(len(fields))), fields, rest)
 	binary.BigEndian.PutUint32(out[3:], uint32(len(out)-frameHead-1))
-	binary.BigEndian.PutUint16(out[frameHead+headerFlags:], flags&^flagHeaders)
 	return out
 }
 
@@ -117,32 +114,27 @@ var fieldBytes = map[byte]int{
 	't': 1, 'B': 1, 'b': 1, 's': 2, 'u': 2, 'I': 4, 'i': 4, 'f': 4, 'D': 5, 'l': 8, 'd': 8, 'T': 8, 'V': 0,
 }
 
-// A walker goes through encoded headers.
-type walker struct{ fields int } // fields so far
-
-// reads reports whether the library can read a table or an array. The values of a table
-// have names.
-func (w *walker) reads(in cryptobyte.String, named bool, depth int) bool {
+// flat returns encoded headers without tables and arrays, which no handler gets. It returns
+// none if the library can't read the others.
+func flat(headers cryptobyte.String) (fields []byte) {
 	var name, value cryptobyte.String
 	var kind byte
-	for !in.Empty() {
-		w.fields++
-		if w.fields > maxFields || depth > maxDepth || named && !in.ReadUint8LengthPrefixed(&name) || !in.ReadUint8(&kind) {
-			return false
+	for n := 0; !headers.Empty(); n++ {
+		field := headers
+		if n == maxFields || !headers.ReadUint8LengthPrefixed(&name) || !headers.ReadUint8(&kind) {
+			return nil
 		}
-		n, fixed := fieldBytes[kind]
-		ok := false
+		size, fixed := fieldBytes[kind]
+		nested := kind == 'F' || kind == 'A'
 		switch {
-		case fixed:
-			ok = in.Skip(n)
-		case kind == 'S', kind == 'x':
-			ok = readLong(&in, &value)
-		case kind == 'F', kind == 'A':
-			ok = readLong(&in, &value) && w.reads(value, kind == 'F', depth+1)
+		case fixed && headers.Skip(size):
+		case (nested || kind == 'S' || kind == 'x') && readLong(&headers, &value):
+		default:
+			return nil
 		}
-		if !ok {
-			return false
+		if !nested {
+			fields = append(fields, field[:len(field)-len(headers)]...)
 		}
 	}
-	return true
+	return fields
 }
