@@ -105,7 +105,8 @@ func (n *network) send() {
 		closing = n.failed != nil
 		n.mu.Unlock()
 		for part := range slices.Chunk(out, writePart) { // a large message may take longer than the timeout
-			if err := n.sendPart(part); err != nil {
+			_ = n.conn.SetWriteDeadline(deadline(writeTimeout)) // if it fails, the write fails, too
+			if _, err := n.conn.Write(part); err != nil {
 				n.mu.Lock()
 				n.failed = errors.Join(errors.New("the server reads nothing"), err)
 				n.mu.Unlock()
@@ -116,27 +117,16 @@ func (n *network) send() {
 	}
 }
 
-// sendPart writes to the network, with the deadline of Close if the network is closing.
-func (n *network) sendPart(part []byte) error {
-	n.mu.Lock()
-	if n.failed == nil {
-		_ = n.conn.SetWriteDeadline(deadline(writeTimeout)) // if it fails, the write fails, too
-	}
-	n.mu.Unlock()
-	_, err := n.conn.Write(part)
-	return err
-}
-
 // Close sends the pending bytes for at most a second, and closes the connection.
 func (n *network) Close() error {
 	n.mu.Lock()
 	n.failed = cmp.Or(n.failed, net.ErrClosed)
-	_ = n.conn.SetWriteDeadline(deadline(closeTimeout)) // if it fails, the write fails, too
 	n.wake()
 	n.mu.Unlock()
 	if n.in.flow != nil {
 		n.in.flow.open()
 	}
+	defer time.AfterFunc(closeTimeout, func() { _ = n.conn.Close() }).Stop()
 	<-n.ended
 	return n.conn.Close()
 }
