@@ -42,12 +42,9 @@ type serverConn struct {
 
 // keeper returns the keeper of one connection.
 func (b *Broker) keeper(part string, verify, ping func(context.Context, *serverConn) error) *connection.Keeper[*serverConn] {
-	var k *connection.Keeper[*serverConn]
-	k = connection.New(connection.Options[*serverConn]{
+	return connection.New(connection.Options[*serverConn]{
 		Server: "RabbitMQ",
-		Dial: func(ctx context.Context) (*serverConn, error) {
-			return b.dial(ctx, part, nil, func() { k.Recheck() })
-		},
+		Dial:   func(ctx context.Context) (*serverConn, error) { return b.dial(ctx, part, nil) },
 		Watch: func(ctx context.Context, c *serverConn) error {
 			select {
 			case <-c.gone:
@@ -63,7 +60,6 @@ func (b *Broker) keeper(part string, verify, ping func(context.Context, *serverC
 		Attrs: func(c *serverConn) []any { return []any{"part", part, "server", c.server, "version", c.version()} },
 		Drain: b.term.End, // users of the connections still send their acks
 	}, b.log)
-	return k
 }
 
 // probe returns an [ErrBlocked] if the server takes no messages. A server tells that to a
@@ -97,14 +93,13 @@ func (c *serverConn) takesMessages() error {
 	return nil
 }
 
-// dial connects with the first server that accepts it. It calls changed whenever
-// the server starts or stops to take messages.
-func (b *Broker) dial(ctx context.Context, part string, f *flow, changed func()) (*serverConn, error) {
+// dial connects with the first server that accepts it.
+func (b *Broker) dial(ctx context.Context, part string, f *flow) (*serverConn, error) {
 	var errs error
 	for _, s := range b.servers {
 		c, err := b.dialServer(ctx, s, part, f)
 		if err == nil {
-			go c.watch(changed)
+			go b.watch(c)
 			return c, nil
 		}
 		errs = errors.Join(errs, fmt.Errorf("%s: %w", s, err))
@@ -147,7 +142,7 @@ func (b *Broker) dialServer(ctx context.Context, s server, part string, f *flow)
 }
 
 // watch notes whether the server blocks the connection, until the connection ends.
-func (c *serverConn) watch(changed func()) {
+func (b *Broker) watch(c *serverConn) {
 	defer close(c.gone)
 	blocked, closed := c.NotifyBlocked(make(chan amqp.Blocking, 1)), c.NotifyClose(make(chan *amqp.Error, 1))
 	for {
@@ -162,7 +157,7 @@ func (c *serverConn) watch(changed func()) {
 			default:
 				c.blocked.Store(nil)
 			}
-			changed()
+			b.out.Recheck() // only a connection that publishes is blocked
 		case err := <-closed:
 			c.why = errors.New("the connection was closed")
 			if err != nil {

@@ -5,9 +5,7 @@ package rabbitmq
 func (b *Broker) OnQueue(f func(queue string)) {
 	before := b.onDeclare
 	b.onDeclare = func(queue string) {
-		if before != nil {
-			before(queue)
-		}
+		before(queue)
 		f(queue)
 	}
 }

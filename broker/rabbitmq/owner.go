@@ -138,11 +138,8 @@ func (q ownerQueue) declare(ctx context.Context, owner string) error {
 	if q.broker.opt.QueueType != Classic {
 		q.args[argType] = string(q.broker.opt.QueueType)
 	}
-	err := q.on(ctx, "declare "+owner, func(ch *amqp.Channel) error { return q.queue.declare(ch, q.conn.version()) })
-	if err == nil && q.broker.onDeclare != nil {
-		q.broker.onDeclare(q.name)
-	}
-	return err
+	q.broker.onDeclare(q.name)
+	return q.on(ctx, "declare "+owner, func(ch *amqp.Channel) error { return q.queue.declare(ch, q.conn.version()) })
 }
 
 // remove removes the queue, and the owner with it.

@@ -28,7 +28,7 @@ func (b *Broker) connected(ctx context.Context, part string, f func(*serverConn)
 	if b.unfit != nil {
 		return b.unfit
 	}
-	conn, err := b.dial(ctx, part, nil, func() {})
+	conn, err := b.dial(ctx, part, nil)
 	if err != nil {
 		return fmt.Errorf("%w: %w", connection.ErrNotConnected, err)
 	}

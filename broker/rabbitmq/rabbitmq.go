@@ -130,7 +130,7 @@ type Broker struct {
 	declaredTopics sync.Map                        // topics whose queue exists
 	declaredCount  atomic.Int64                    // of them; may be too high
 	declaring      chan struct{}                   // slots for topics whose queue is being declared
-	onDeclare      func(queue string)              // called with each declared queue, in tests; nil otherwise
+	onDeclare      func(queue string)              // called with each queue that is declared; for tests
 	owners         sync.Map                        // text of our owner, by the queue that keeps it
 	begun          atomic.Bool
 	term           *inflight.Term    // lifetime of users of the connections; it ends with Run
@@ -153,6 +153,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 	b := &Broker{
 		opt: opt, log: log,
 		declaring: make(chan struct{}, maxDeclaring),
+		onDeclare: func(string) {},
 		term:      inflight.NewTerm(),
 	}
 	b.servers, b.unfit = opt.check()

@@ -96,7 +96,7 @@ func (s *subscription) open(ctx context.Context, _ *serverConn) (*consumer, erro
 		return nil, err
 	}
 	f := newFlow()
-	conn, err := s.broker.dial(ctx, s.queue.name, f, func() {})
+	conn, err := s.broker.dial(ctx, s.queue.name, f)
 	if err != nil {
 		return nil, err
 	}

@@ -114,11 +114,8 @@ func (b *Broker) object(conn *serverConn, q queue) object {
 		exists:  q.exists,
 		declare: func(ch *amqp.Channel) error { return q.declare(ch, conn.version()) },
 		bind: func(ch *amqp.Channel) error {
-			err := q.bind(ch)
-			if err == nil && b.onDeclare != nil {
-				b.onDeclare(q.name)
-			}
-			return err
+			b.onDeclare(q.name)
+			return q.bind(ch)
 		},
 	}
 }
