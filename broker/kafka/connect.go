@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -53,7 +51,7 @@ func newKeeper(b *Broker) *connection.Keeper[*kgo.Client] {
 			}
 			return err
 		},
-		Ping:  func(ctx context.Context, client *kgo.Client) error { return ping(ctx, client) },
+		Ping:  answers,
 		Close: (*kgo.Client).Close,
 		Drain: b.term.End,
 	}, b.log)
@@ -123,37 +121,28 @@ func (b *Broker) explain(err error) error {
 }
 
 // answers returns nil if any broker of the cluster answers. A broker that hangs is no outage,
-// which would end all calls of Publish, so all are asked if the first does not answer: the
-// client library may choose the same one again. Nor is a server that pauses for some seconds.
-func answers(ctx context.Context, client *kgo.Client) error {
-	err := ping(ctx, client)
-	if err == nil {
-		return nil
-	}
-	ctx, cancel := context.WithCancel(ctx)
+// which would end all calls of Publish, so all are asked: the client library may choose the
+// same one again. Nor is a server that pauses for some seconds.
+func answers(ctx context.Context, client *kgo.Client) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	var answered atomic.Bool
-	var asking sync.WaitGroup
+	asked := []kmsg.Requestor{client} // it knows no broker at first
 	for _, b := range client.DiscoveredBrokers() {
-		asking.Go(func() {
-			if ping(ctx, b) == nil {
-				answered.Store(true)
-				cancel()
-			}
-		})
+		asked = append(asked, b)
 	}
-	if asking.Wait(); answered.Load() {
-		return nil
+	answers := make(chan error, len(asked))
+	for _, who := range asked {
+		go func() {
+			req := kmsg.NewPtrMetadataRequest()
+			req.Topics = []kmsg.MetadataRequestTopic{}
+			_, err := req.RequestWith(ctx, who)
+			answers <- err
+		}()
 	}
-	return err
-}
-
-// ping returns nil if a broker, or any of the cluster, answers.
-func ping(ctx context.Context, who kmsg.Requestor) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	req := kmsg.NewPtrMetadataRequest()
-	req.Topics = []kmsg.MetadataRequestTopic{}
-	_, err := req.RequestWith(ctx, who)
+	for range asked {
+		if err = <-answers; err == nil {
+			break
+		}
+	}
 	return err
 }

@@ -104,6 +104,7 @@ const (
 	defaultPartitions = 12
 	defaultMaxAge     = 3 * 24 * time.Hour
 	apiTimeout        = 10 * time.Second // longest wait for an answer about topics
+	answerTimeout     = 6 * time.Second  // longest wait for an answer of any server
 	checkInterval     = 5 * time.Second  // between regular checks of the cluster
 	verifyInterval    = time.Minute      // between checks of the settings of topics, and of disks
 )

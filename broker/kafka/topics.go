@@ -132,7 +132,7 @@ func (b *Broker) provision(ctx context.Context, client *kgo.Client, dry bool) (c
 // prepare makes the required topics, or says which are missing.
 func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 	if b.opt.Client {
-		return ping(ctx, client)
+		return answers(ctx, client)
 	}
 	changes, err := b.provision(ctx, client, b.opt.Verify)
 	var names []string
