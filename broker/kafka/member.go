@@ -39,13 +39,8 @@ func (g *group) run(ctx context.Context) {
 		g.before = nil
 	}
 	defer g.broker.failures.Set(g, nil)
-	var errs errorFilter
 	for ctx.Err() == nil {
-		err := g.consume(ctx)
-		if err != nil {
-			g.fails(err)
-		}
-		if errs.isNew(ctx, err) {
+		if err := g.consume(ctx); err != nil && g.fails(err) && ctx.Err() == nil {
 			g.broker.log.WarnContext(ctx, "subscription failed, will retry", "group", g.id.name(), "error", err)
 		}
 		pause.For(ctx, rejoinPause)
@@ -146,9 +141,9 @@ func (g *group) poll(ctx context.Context, member *kgo.Client) error {
 	return nil
 }
 
-// fails notes why the group gets no messages.
-func (g *group) fails(why error) {
-	g.broker.failures.Set(g, fmt.Errorf("subscription of group %s: %w", g.id.name(), why))
+// fails notes why the group gets no messages. It reports whether that is news.
+func (g *group) fails(why error) (news bool) {
+	return g.broker.failures.Set(g, fmt.Errorf("subscription of group %s: %w", g.id.name(), why))
 }
 
 // polled notes whether the group gets messages. It gets none while it can't join, or may not read
