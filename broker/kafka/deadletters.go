@@ -35,7 +35,7 @@ func (b *Broker) visit(ctx context.Context, tenant timer.TenantID, visit broker.
 	if err != nil {
 		return err
 	}
-	remover, err := b.dial(append(b.producing(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	remover, err := b.dial(append(b.producing(), kgo.RecordDeliveryTimeout(removeTimeout), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (b *Broker) visit(ctx context.Context, tenant timer.TenantID, visit broker.
 			r := records[m]
 			tombstones[i] = &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: []byte(idOf(r).key)}
 		}
-		return cmp.Or(b.remove(ctx, remover, tombstones), err, ctx.Err())
+		return cmp.Or(remover.ProduceSync(ctx, tombstones...).FirstErr(), err, ctx.Err())
 	})
 }
 
@@ -90,14 +90,4 @@ func idOf(r *kgo.Record) recordID {
 		return recordID{id, "letter without a key at " + position(r)}
 	}
 	return recordID{id, string(r.Key)}
-}
-
-// remove publishes tombstones, each into the partition of its dead letter.
-func (b *Broker) remove(ctx context.Context, remover *kgo.Client, tombstones []*kgo.Record) error {
-	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
-	defer cancel()
-	if err := remover.ProduceSync(ctx, tombstones...).FirstErr(); err != nil {
-		return fmt.Errorf("remove dead letters: %w", err)
-	}
-	return nil
 }

@@ -91,9 +91,7 @@ func (b *Broker) commandLogs(ctx context.Context, admin *kadm.Client, role strin
 			log.Oldest = time.UnixMilli(o.Timestamp).UTC()
 		}
 		logs = append(logs, log)
-	}
-	for _, l := range logs {
-		b.name(l.Name)
+		b.name(e.log)
 	}
 	return logs, nil
 }

@@ -170,7 +170,6 @@ type call struct {
 type result struct {
 	i         int
 	partition int32
-	offset    int64
 	err       error
 }
 
@@ -197,7 +196,7 @@ func (p publisher) send(ctx context.Context, client *kgo.Client, sent []*outgoin
 func (c *call) produce(ctx context.Context, i int) {
 	r := *c.sent[i].record
 	c.client.TryProduce(ctx, &r, func(r *kgo.Record, err error) {
-		c.settled <- result{i, r.Partition, r.Offset, err}
+		c.settled <- result{i, r.Partition, err}
 	})
 }
 
@@ -237,7 +236,7 @@ func (c *call) collect(ctx context.Context, first, next time.Duration) error {
 
 func (c *call) note(r result) {
 	o := c.sent[r.i]
-	o.record.Partition, o.record.Offset, o.err = r.partition, r.offset, r.err
+	o.record.Partition, o.err = r.partition, r.err
 	c.missing--
 }
 

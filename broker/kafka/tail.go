@@ -12,7 +12,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/pause"
-	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
 // missingInterval is the interval between two polls for a topic that does not exist yet.
@@ -38,12 +37,13 @@ func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, e
 		return nil, classify(err)
 	}
 	l := &listener{broker: b, topic: topic}
-	for n := 1; ; n++ {
+	err = pause.Until(ctx, func() (bool, error) {
 		l.extents, err = extentsOf(ctx, kadm.NewClient(client), topic)
-		if !kerr.IsRetriable(err) || !pause.For(ctx, retry.Connection.After(n)) { // a retriable error says that it has no leader yet
-			break
+		if kerr.IsRetriable(err) { // it has no leader yet
+			return false, nil
 		}
-	}
+		return true, err
+	})
 	for i := range l.extents {
 		l.extents[i].start = l.extents[i].end
 	}
