@@ -1,77 +1,33 @@
 package kafka_test
 
 import (
+	"context"
 	"errors"
-	"fmt"
-	"strconv"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/kafka"
-	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// A reader reads the messages of many keys. The bodies of a key are numbers from 1.
-type reader struct {
-	t    testing.TB
-	seen map[string]bool // key and number
-}
-
-// read acks messages until all numbers up to the last have come of each key.
-func (r *reader) read(messages <-chan *message.Message, keys, last int) {
-	r.t.Helper()
-	if r.seen == nil {
-		r.seen = make(map[string]bool)
-	}
-	missing := func() (n int) {
-		for k := range keys {
-			for i := range last {
-				if !r.seen[fmt.Sprint("call-", k, "/", i+1)] {
-					n++
-				}
+// load publishes messages, and those that fail again.
+func load(b *kafka.Broker, messages []broker.Message) {
+	for len(messages) > 0 {
+		var failed []broker.Message
+		for i, err := range b.Publisher().Publish(context.Background(), messages...) {
+			if err != nil {
+				failed = append(failed, messages[i])
 			}
 		}
-		return n
-	}
-	late := time.After(90 * time.Second)
-	for left := missing(); left > 0; {
-		select {
-		case msg, ok := <-messages:
-			if !ok {
-				r.t.Fatal("the subscription ended by itself")
-			}
-			id := msg.Metadata.Get(envelope.HeaderServiceCallID) + "/" + string(msg.Payload)
-			if n, err := strconv.Atoi(string(msg.Payload)); err == nil && n <= last && !r.seen[id] {
-				left--
-			}
-			r.seen[id] = true
-			msg.Ack()
-		case <-late:
-			r.t.Fatalf("%d messages are missing", missing())
-		}
-	}
-}
-
-// load publishes a number under every key, and publishes messages that fail again.
-func load(b *kafka.Broker, topic string, keys, number int) {
-	for done := false; !done; {
-		batch := make([]*message.Message, keys)
-		for k := range keys {
-			batch[k] = message.NewMessage(uuid.NewString(), []byte(strconv.Itoa(number)))
-			batch[k].Metadata.Set(envelope.HeaderTenantID, "acme")
-			batch[k].Metadata.Set(envelope.HeaderServiceCallID, fmt.Sprint("call-", k))
-		}
-		if done = broker.NewWatermillPublisher(b.Publisher()).Publish(topic, batch...) == nil; !done {
+		if messages = failed; len(failed) > 0 {
 			<-time.After(10 * time.Millisecond)
 		}
 	}
@@ -140,32 +96,39 @@ func TestFaultsLoseNothing(t *testing.T) {
 
 func losesNothing(t *testing.T, fault kfake.Fault) {
 	t.Helper()
-	const keys, each = 40, 25
-	c, dialer := virtual(t)
-	r := routing()
-	opt := kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}}
+	const each, n = 40, 1000
+	c := virtual(t)
+	opt := c.options()
 	b := ready(t, opt)
-	topic := r.EventsOf("acme")
+	topic := opt.Routing.EventsOf("acme")
 	messages, s := subscribe(t, b, topic)
-	load(b, topic, keys, 1)
+	all, _ := timers(topic, n+2*each)
+	load(b, all[:each])
 	h := c.Fault(fault)
 	published := make(chan struct{})
 	go func() {
 		defer close(published)
-		for n := 1; n < each; n++ {
-			load(b, topic, keys, n+1)
+		for some := range slices.Chunk(all[each:n], each) {
+			load(b, some)
 		}
 	}()
-	in := reader{t: t}
-	in.read(messages, keys, each)
+	seen := make(map[string]bool)
+	read := func(n int) {
+		for len(seen) < n {
+			msg := brokertest.Next(t, messages)
+			seen[string(msg.Payload)] = true
+			msg.Ack()
+		}
+	}
+	read(n)
 	<-published
 	if err := h.Wait(t.Context(), 1); err != nil {
 		t.Errorf("the fault was never met: %v", err)
 	}
 	h.Remove()
-	load(b, topic, keys, each+1)
-	in.read(messages, keys, each+1) // and everything that is redelivered before
-	go func() {                     // after a session that ends late, messages are redelivered once more
+	load(b, all[n:n+each])
+	read(n + each)
+	go func() { // after a session that ends late, messages are redelivered once more
 		for msg := range messages {
 			msg.Ack()
 		}
@@ -180,9 +143,13 @@ func losesNothing(t *testing.T, fault kfake.Fault) {
 		return true
 	})
 	must(t, s.Close())
-	load(b, topic, keys, each+2)
+	load(b, all[n+each:])
 	second, _ := subscribe(t, ready(t, opt), topic)
-	for range keys {
-		expect(t, second, strconv.Itoa(each+2))
+	for range each {
+		msg := brokertest.Next(t, second)
+		if seen[string(msg.Payload)] {
+			t.Fatalf("message %s was committed, and came again", msg.Payload)
+		}
+		msg.Ack()
 	}
 }

@@ -25,7 +25,7 @@ import (
 // client returns a client that is not of our driver.
 func client(t testing.TB, c *cluster, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(strings.Split(c.url(), ",")...))...)
+	cl, err := kgo.NewClient(slices.Concat(opts, c.connect, []kgo.Opt{kgo.SeedBrokers(strings.Split(c.url(), ",")...)})...)
 	must(t, err)
 	t.Cleanup(cl.Close)
 	return cl
@@ -50,8 +50,9 @@ func numbers(n int) (bodies []string) {
 // messages behind it.
 func TestNothingIsCommittedBeforeItIsAcked(t *testing.T) {
 	t.Parallel()
-	c, r := serve(t), routing()
-	opt, topic := kafka.Options{URL: c.url(), Routing: r}, r.EventsOf("acme")
+	c := serve(t)
+	opt := c.options()
+	topic := opt.Routing.EventsOf("acme")
 	one(t, c, topic)
 	b, stop := start(t, opt)
 	messages, s := subscribe(t, b, topic)
@@ -102,28 +103,27 @@ func committed(t *testing.T, c *cluster, topic string, number int32, offset int6
 // makes it again, where offsets begin at zero.
 func TestTopicThatIsMadeAgainIsRead(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c, dialer := virtual(t)
-		readsTopicThatIsMadeAgain(t, c, dialer)
-	})
+	synctest.Test(t, func(t *testing.T) { readsTopicThatIsMadeAgain(t, virtual(t)) })
 }
 
-func readsTopicThatIsMadeAgain(t *testing.T, c *cluster, opts ...kgo.Opt) {
+func readsTopicThatIsMadeAgain(t *testing.T, c *cluster) {
 	t.Helper()
-	r := routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: opts})
-	topic := r.EventsOf("acme")
+	b := ready(t, c.options())
+	topic := b.Routing().EventsOf("acme")
 	messages, _ := subscribe(t, b, topic)
 	publish(t, b, topic, numbers(50)...)
 	for range 50 {
 		(<-messages).Ack()
 	}
-	must(t, c.DeleteTopic(topic))
-	until(t, "a topic that is made again", func() bool {
-		m := message.NewMessage("again", []byte("again"))
-		return broker.NewWatermillPublisher(b.Publisher()).Publish(topic, m) == nil
-	})
+	makeAgain(t, c, b, topic)
 	expect(t, messages, "again")
+}
+
+// makeAgain deletes a topic, and has the driver make it again for a message "again".
+func makeAgain(t *testing.T, c *cluster, b *kafka.Broker, topic string) {
+	t.Helper()
+	must(t, c.DeleteTopic(topic))
+	until(t, "a topic that is made again", func() bool { return publishes(b, topic, "again") == nil })
 }
 
 // TestPlacesInATopicThatIsMadeAgain are in the log of the new topic from the first message on. The
@@ -131,20 +131,15 @@ func readsTopicThatIsMadeAgain(t *testing.T, c *cluster, opts ...kgo.Opt) {
 func TestPlacesInATopicThatIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, dialer := virtual(t)
-		r := routing()
-		b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}})
-		topic := r.CommandsOf("acme")
+		c := virtual(t)
+		b := ready(t, c.options())
+		topic := b.Routing().CommandsOf("acme")
 		messages, _ := subscribe(t, b, topic)
-		publish(t, b, topic, numbers(1)...)
+		publish(t, b, topic, "0")
 		(<-messages).Ack()
 		_, err := b.Logs(t.Context(), "service")
 		must(t, err)
-		must(t, c.DeleteTopic(topic))
-		until(t, "a topic that is made again", func() bool {
-			m := message.NewMessage("again", []byte("again"))
-			return broker.NewWatermillPublisher(b.Publisher()).Publish(topic, m) == nil
-		})
+		makeAgain(t, c, b, topic)
 		m := <-messages
 		at := func() string {
 			log, number, ok := b.Place(m.Metadata.Get(broker.MetaTopic), m.Metadata.Get(broker.MetaPosition))
@@ -164,38 +159,32 @@ func TestPlacesInATopicThatIsMadeAgain(t *testing.T) {
 // key, with a header twice, without a value, compressed.
 func TestForeignRecordsArrive(t *testing.T) {
 	t.Parallel()
-	c, r := serve(t), routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
-	topic := r.EventsOf("acme")
+	c := serve(t)
+	b := ready(t, c.options())
+	topic := b.Routing().EventsOf("acme")
 	one(t, c, topic)
 	messages, _ := subscribe(t, b, topic)
 	cl := client(t, c, kgo.ProducerBatchCompression(kgo.GzipCompression()))
-	for _, record := range []*kgo.Record{
-		{Value: []byte("bare")},
-		{Value: nil},
-		{Key: []byte("k"), Value: []byte("twice"), Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "a", Value: []byte("2")}, {Key: "", Value: nil}}},
-		{Value: []byte("named"), Headers: []kgo.RecordHeader{{Key: "messageId", Value: []byte("id-1")}, {Key: "broker_topic", Value: []byte("x")}}},
-		{Value: []byte("watermill"), Headers: []kgo.RecordHeader{{Key: "_watermill_message_uuid", Value: []byte("id-2")}}},
-		{Value: []byte(strings.Repeat("packed ", 9000))},
+	for _, test := range []struct {
+		id     string // id that arrives; empty: a made-up one
+		record kgo.Record
+	}{
+		{"", kgo.Record{Value: []byte("bare")}},
+		{"", kgo.Record{Value: nil}},
+		{"", kgo.Record{Key: []byte("k"), Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "a", Value: []byte("2")}, {Key: "", Value: nil}}}},
+		{"id-1", kgo.Record{Headers: []kgo.RecordHeader{{Key: "messageId", Value: []byte("id-1")}, {Key: "broker_topic", Value: []byte("x")}}}},
+		{"id-2", kgo.Record{Headers: []kgo.RecordHeader{{Key: "_watermill_message_uuid", Value: []byte("id-2")}}}},
+		{"", kgo.Record{Value: []byte(strings.Repeat("packed ", 9000))}},
 	} {
-		record.Topic = topic
-		must(t, cl.ProduceSync(t.Context(), record).FirstErr())
-		msg := expect(t, messages, string(record.Value))
-		if msg.UUID == "" || msg.Metadata.Get(broker.MetaTopic) != topic {
-			t.Errorf("%.20q: id %q, topic %q", record.Value, msg.UUID, msg.Metadata.Get(broker.MetaTopic))
+		test.record.Topic = topic
+		must(t, cl.ProduceSync(t.Context(), &test.record).FirstErr())
+		msg := expect(t, messages, string(test.record.Value))
+		madeUp := msg.Metadata.Get(broker.MetaNoID) == "true"
+		if msg.Metadata.Get(broker.MetaTopic) != topic || msg.UUID == "" || madeUp != (test.id == "") || !madeUp && msg.UUID != test.id {
+			t.Errorf("%v: id %q, topic %q", test.record.Headers, msg.UUID, msg.Metadata.Get(broker.MetaTopic))
 		}
-		if sent := string(msg.Payload) == "named" || string(msg.Payload) == "watermill"; sent == (msg.Metadata.Get(broker.MetaNoID) == "true") {
-			t.Errorf("%.20q: made-up id is %q", record.Value, msg.Metadata.Get(broker.MetaNoID))
-		}
-		switch string(msg.Payload) {
-		case "twice":
-			if msg.Metadata.Get("a") != "1" {
-				t.Errorf("header %q, want the first", msg.Metadata.Get("a"))
-			}
-		case "named", "watermill":
-			if !strings.HasPrefix(msg.UUID, "id-") {
-				t.Errorf("id %q, want that of the header", msg.UUID)
-			}
+		if string(test.record.Key) == "k" && msg.Metadata.Get("a") != "1" {
+			t.Errorf("header %q, want the first", msg.Metadata.Get("a"))
 		}
 	}
 }

@@ -3,7 +3,6 @@ package kafka_test
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,21 +14,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/kafka"
-	"github.com/event-service-agent/timer-service/envelope"
 )
 
 // spread publishes numbers to all partitions of a topic.
 func spread(t testing.TB, b *kafka.Broker, topic string, from, to int) {
 	t.Helper()
-	messages := make([]*message.Message, 0, to-from)
-	for n := from; n < to; n++ {
-		m := message.NewMessage(fmt.Sprint(topic, n), []byte(strconv.Itoa(n)))
-		m.Metadata.Set(envelope.HeaderTenantID, "acme")
-		m.Metadata.Set(envelope.HeaderServiceCallID, fmt.Sprint("call-", n))
-		messages = append(messages, m)
-	}
-	must(t, broker.NewWatermillPublisher(b.Publisher()).Publish(topic, messages...))
+	messages, _ := timers(topic, to)
+	must(t, broker.Join(b.Publisher().Publish(t.Context(), messages[from:]...)))
 }
 
 // handle subscribes to the commands and acks the next n.
@@ -37,12 +30,7 @@ func handle(t testing.TB, b *kafka.Broker, n int) message.Subscriber {
 	t.Helper()
 	messages, s := subscribe(t, b, b.Routing().Subscription())
 	for range n {
-		select {
-		case m := <-messages:
-			m.Ack()
-		case <-time.After(time.Minute):
-			t.Fatal("timed out waiting for commands")
-		}
+		brokertest.Next(t, messages).Ack()
 	}
 	return s
 }
@@ -114,9 +102,9 @@ func TestLogsOfCommands(t *testing.T) {
 // TestNothingWaitsForCommandsThatAreGone has retention remove commands that were not read.
 func TestNothingWaitsForCommandsThatAreGone(t *testing.T) {
 	t.Parallel()
-	c, r := serve(t), routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
-	topic := r.CommandsOf("acme")
+	c := serve(t)
+	b := ready(t, c.options())
+	topic := b.Routing().CommandsOf("acme")
 	spread(t, b, topic, 0, 100)
 	s := handle(t, b, 100)
 	acked(t, b, topic, 100)
@@ -126,10 +114,8 @@ func TestNothingWaitsForCommandsThatAreGone(t *testing.T) {
 	must(t, err)
 	for _, l := range logs {
 		if l.Kind == broker.Commands {
-			_, part, _ := strings.Cut(l.Name, "/")
-			part, _, _ = strings.Cut(part, "@")
-			number, _ := strconv.Atoi(part)
-			must(t, c.DeleteRecords(topic, int32(number), l.Last))
+			_, number := logOf(l.Name)
+			must(t, c.DeleteRecords(topic, number, l.Last))
 		}
 	}
 	handle(t, b, 0)

@@ -1,12 +1,15 @@
 package kafka_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
@@ -19,6 +22,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/kafka"
 	"github.com/event-service-agent/timer-service/internal/longtest"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 func TestMain(m *testing.M) { os.Exit(longtest.Waiting(m)) }
@@ -42,8 +46,9 @@ func routing() broker.Routing {
 // the server of the environment.
 type cluster struct {
 	*kfake.Cluster
-	t    testing.TB
-	opts []kfake.Opt
+	t       testing.TB
+	opts    []kfake.Opt
+	connect []kgo.Opt // how to connect with it
 }
 
 // fake starts a cluster in this process, which can be stopped, and started again where it was.
@@ -86,28 +91,59 @@ func (c *cluster) url() string {
 }
 
 // virtual starts a cluster on a network in memory, which works on fake time too.
-func virtual(t testing.TB, opts ...kfake.Opt) (_ *cluster, dialer kgo.Opt) {
+func virtual(t testing.TB, opts ...kfake.Opt) *cluster {
 	network := new(kfake.VirtualNetwork)
 	c := fake(t, append([]kfake.Opt{kfake.ListenFn(network.Listen), kfake.Ports(9092)}, opts...)...)
-	return c, kgo.Dialer(network.DialContext)
+	c.connect = []kgo.Opt{kgo.Dialer(network.DialContext)}
+	return c
 }
 
-func open(t testing.TB) brokertest.Server {
-	c, dialer := virtual(t)
-	return c.server(dialer)
+// bubble runs a test on fake time, with a cluster in the same process whose commands topic
+// has twelve partitions.
+func bubble(t *testing.T, test func(t *testing.T, c *cluster, opt kafka.Options)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := virtual(t)
+		must(t, c.CreateTopic(kafka.DefaultRouting().Commands, partitions, map[string]string{"message.timestamp.type": "LogAppendTime"}))
+		test(t, c, kafka.Options{URL: c.url(), Connect: c.connect})
+	})
 }
+
+// options returns the options of a broker of the cluster, with topics that no other has.
+func (c *cluster) options() kafka.Options {
+	return kafka.Options{URL: c.url(), Routing: routing(), Connect: c.connect}
+}
+
+func open(t testing.TB) brokertest.Server { return virtual(t).server() }
 
 // server returns the cluster as the suite asks for.
-func (c *cluster) server(opts ...kgo.Opt) brokertest.Server {
-	opt := kafka.Options{URL: c.url(), Routing: routing(), Connect: opts}
-	return brokertest.Server{
+func (c *cluster) server() brokertest.Server {
+	opt := c.options()
+	s := brokertest.Server{
 		Broker: func() broker.Broker { return kafka.New(opt, quiet) },
-		Stop:   c.stop,
-		Start:  c.start,
-		Fail: func(topic string) (restore func()) {
-			return c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.NotEnoughReplicas, Count: -1}).Remove
+		Purge: func(log string, below int64) {
+			topic, number := logOf(log)
+			if err := c.DeleteRecords(topic, number, below-1); err != nil {
+				c.t.Error(err)
+			}
 		},
 	}
+	if c.Cluster != nil {
+		s.Stop, s.Start = c.stop, c.start
+		s.Fail = func(topic string) (restore func()) {
+			return c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.NotEnoughReplicas, Count: -1}).Remove
+		}
+	} else {
+		opt.Partitions = 3 // each takes Kafka some milliseconds to make
+	}
+	return s
+}
+
+// logOf returns the partition that a log is of.
+func logOf(log string) (topic string, number int32) {
+	name, _, _ := strings.Cut(log, "@")
+	topic, text, _ := strings.Cut(name, "/")
+	n, _ := strconv.Atoi(text)
+	return topic, int32(n)
 }
 
 func TestContract(t *testing.T) { brokertest.Run(t, features, open) }
@@ -150,6 +186,36 @@ func ready(t testing.TB, opt kafka.Options) *kafka.Broker {
 	t.Helper()
 	b, _ := start(t, opt)
 	return b
+}
+
+// publishes publishes a message, and returns its result.
+func publishes(b *kafka.Broker, topic, body string) error {
+	return b.Publisher().Publish(context.Background(), broker.Message{Topic: topic, Message: message.NewMessage(uuid.NewString(), []byte(body))})[0]
+}
+
+// letters visits the dead letters of a tenant, and returns their bodies. It removes those of
+// which remove returns true.
+func letters(t testing.TB, b *kafka.Broker, tenant timer.TenantID, remove func(body string) bool) (bodies []string) {
+	t.Helper()
+	must(t, b.VisitDeadLetters(t.Context(), tenant, "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) {
+		bodies = append(bodies, string(m.Payload))
+		return remove(string(m.Payload)), nil
+	})))
+	return bodies
+}
+
+// only returns a function that tells one body from others.
+func only(body string) func(string) bool { return func(s string) bool { return s == body } }
+
+// mine is an owner of commands.
+var mine = broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
+
+// owns fails the test unless mine owns the commands after a claim of it.
+func owns(t testing.TB, b *kafka.Broker) {
+	t.Helper()
+	if got, err := b.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
+		t.Errorf("the owner is %v, %v", got, err)
+	}
 }
 
 // subscribe subscribes the role "reader" until the test ends.

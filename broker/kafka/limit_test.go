@@ -19,7 +19,7 @@ func TestSettingThatIsChangedWhileItRunsIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
 		b, stop := start(t, opt)
 		defer stop()
-		cl := client(t, c, opt.Connect...)
+		cl := client(t, c)
 		set := func(bytes string) {
 			change := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.bytes", Value: &bytes}}
 			if _, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), change, "timer.commands"); err != nil {

@@ -8,10 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/kafka"
 )
 
@@ -20,37 +18,30 @@ import (
 // writes again after an hour, but not with each claim.
 func TestOwnerIsWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, dialer := virtual(t)
-		b := ready(t, kafka.Options{URL: c.url(), Connect: []kgo.Opt{dialer}})
-		mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
-		claim := func() {
-			t.Helper()
-			if got, err := b.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
-				t.Fatalf("the owner is %v, %v", got, err)
-			}
-		}
-		claim()
-
-		admin, group := kadm.NewClient(client(t, c, dialer)), "timer-service.timer.commands.owner"
+		c := virtual(t)
+		b := ready(t, c.options())
+		owns(t, b)
+		topic := b.Routing().Commands
+		admin, group := kadm.NewClient(client(t, c)), "timer-service."+topic+".owner"
 		const mark = 7
 		var marked kadm.Offsets
-		marked.Add(kadm.Offset{Topic: "timer.commands", At: mark, LeaderEpoch: -1, Metadata: mine.String()})
+		marked.Add(kadm.Offset{Topic: topic, At: mark, LeaderEpoch: -1, Metadata: mine.String()})
 		must(t, admin.CommitAllOffsets(t.Context(), group, marked))
 		for _, step := range []struct {
 			after time.Duration
 			want  int64
 		}{{time.Minute, mark}, {time.Hour, 0}} {
 			time.Sleep(step.after)
-			claim()
+			owns(t, b)
 			offsets, err := admin.FetchOffsets(t.Context(), group)
-			if o, _ := offsets.Lookup("timer.commands", 0); err != nil || o.At != step.want || o.Metadata != mine.String() {
+			if o, _ := offsets.Lookup(topic, 0); err != nil || o.At != step.want || o.Metadata != mine.String() {
 				t.Errorf("after %v there is %v, %v; want offset %d", step.after, o, err, step.want)
 			}
 		}
 		if _, err := admin.DeleteGroup(t.Context(), group); err != nil {
 			t.Fatal(err)
 		}
-		claim() // there is no owner now
+		owns(t, b) // there is no owner now
 	})
 }
 
@@ -61,10 +52,7 @@ func TestOwnerOnANewCluster(t *testing.T) {
 		b, stop := start(t, opt)
 		defer stop()
 		fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable, Count: 3})
-		mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
-		if got, err := b.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
-			t.Errorf("the owner is %v, %v", got, err)
-		}
+		owns(t, b)
 		if fault.Hits() < 3 {
 			t.Errorf("the coordinator was asked for %d times", fault.Hits())
 		}

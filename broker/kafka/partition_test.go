@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/kafka"
 	"github.com/event-service-agent/timer-service/envelope"
 )
@@ -40,13 +41,12 @@ func timers(topic string, n int) (messages []broker.Message, numbers []int32) {
 }
 
 // counts reads a topic to its end, and returns how often each body is there.
-func counts(t *testing.T, c *cluster, topic string, records int, opts ...kgo.Opt) map[string]int {
+func counts(t *testing.T, c *cluster, topic string, records int) map[string]int {
 	t.Helper()
 	seen := make(map[string]int)
-	cl := client(t, c, append(opts, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
+	cl := client(t, c, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	for n := 0; n < records; {
-		fetches := cl.PollFetches(t.Context())
-		for r := range fetches.RecordsAll() {
+		for r := range cl.PollFetches(t.Context()).RecordsAll() {
 			seen[string(r.Value)]++
 			n++
 		}
@@ -64,10 +64,9 @@ func TestPartitionThatFailsFailsAlone(t *testing.T) {
 }
 
 func failsAlone(t *testing.T) {
-	c, dialer := virtual(t)
-	r := routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}})
-	topic := r.EventsOf("acme")
+	c := virtual(t)
+	b := ready(t, c.options())
+	topic := b.Routing().EventsOf("acme")
 	must(t, c.CreateTopic(topic, partitions, nil))
 	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: []int32{failing}, Err: kerr.NotEnoughReplicas, Count: -1})
 	messages, numbers := timers(topic, 2000)
@@ -114,7 +113,7 @@ func failsAlone(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("the partition is back, and Publish took %v", took)
 	}
-	seen := counts(t, c, topic, c.records(topic), dialer)
+	seen := counts(t, c, topic, c.records(topic))
 	for i := range messages {
 		if n := seen[fmt.Sprint(i)]; n != 1 && i >= 12 {
 			t.Errorf("message %d is there %d times", i, n)
@@ -152,10 +151,9 @@ func TestServerOfSomePartitionsThatHangsFailsThoseAlone(t *testing.T) {
 }
 
 func someHang(t *testing.T) {
-	c, dialer := virtual(t, kfake.NumBrokers(3), kfake.Ports(9092, 9093, 9094))
-	r := routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}})
-	topic := r.EventsOf("acme")
+	c := virtual(t, kfake.NumBrokers(3), kfake.Ports(9092, 9093, 9094))
+	b := ready(t, c.options())
+	topic := b.Routing().EventsOf("acme")
 	must(t, c.CreateTopic(topic, partitions, nil))
 	warm, _ := timers(topic, 100)
 	must(t, broker.Join(b.Publisher().Publish(t.Context(), warm...)))
@@ -187,58 +185,35 @@ func someHang(t *testing.T) {
 	})
 }
 
-// put publishes a body to each partition, without the driver.
-func put(t *testing.T, c *cluster, topic, body string) {
-	t.Helper()
-	cl := client(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	for n := range int32(partitions) {
-		r := &kgo.Record{Topic: topic, Partition: n, Value: fmt.Append(nil, body, " ", n)}
-		must(t, cl.ProduceSync(t.Context(), r).FirstErr())
-	}
-}
-
-// got acks messages until all have come that put has published to the partitions that do
-// not fail.
-func got(t *testing.T, messages <-chan *message.Message, body string) {
-	t.Helper()
-	missing := make(map[string]bool)
-	for n := range int32(partitions) {
-		missing[fmt.Sprint(body, " ", n)] = n != failing
-	}
-	delete(missing, fmt.Sprint(body, " ", failing))
-	for len(missing) > 0 {
-		msg := <-messages
-		delete(missing, string(msg.Payload))
-		msg.Ack()
-	}
-}
-
-// subscribed returns the messages of a topic with twelve partitions.
-func subscribed(t *testing.T) (*cluster, string, <-chan *message.Message) {
-	t.Helper()
-	c, r := fake(t), routing()
-	topic := r.EventsOf("acme")
-	must(t, c.CreateTopic(topic, partitions, nil))
-	messages, _ := subscribe(t, ready(t, kafka.Options{URL: c.url(), Routing: r}), topic)
-	return c, topic, messages
-}
-
 // TestPartitionThatCannotBeReadDelaysNoOther makes fetches of one partition fail. Messages
 // of the others are delivered.
 func TestPartitionThatCannotBeReadDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	c, topic, messages := subscribed(t)
-	put(t, c, topic, "before")
-	for range partitions {
-		(<-messages).Ack()
+	c := fake(t)
+	b := ready(t, c.options())
+	topic := b.Routing().EventsOf("acme")
+	must(t, c.CreateTopic(topic, partitions, nil))
+	messages, _ := subscribe(t, b, topic)
+	receive := func(n int) {
+		t.Helper()
+		for range n {
+			brokertest.Next(t, messages).Ack()
+		}
 	}
+	all, at := timers(topic, 100)
+	ofFailing := 0
+	for _, number := range at {
+		if number == failing {
+			ofFailing++
+		}
+	}
+	load(b, all)
+	receive(len(all))
 	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Partitions: []int32{failing}, Err: kerr.TopicAuthorizationFailed, Count: -1})
-	for i := range 3 {
-		put(t, c, topic, fmt.Sprint(i))
-		got(t, messages, fmt.Sprint(i))
+	for range 3 {
+		load(b, all)
+		receive(len(all) - ofFailing)
 	}
 	fault.Remove()
-	for i := range 3 {
-		expect(t, messages, fmt.Sprint(i, " ", failing))
-	}
+	receive(3 * ofFailing)
 }

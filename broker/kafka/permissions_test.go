@@ -109,10 +109,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 		t.Errorf("provision: %v, %v", changes, err)
 	}
 	service, stop := start(t, as("service", false))
-	mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
-	if got, err := service.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
-		t.Errorf("the owner is %v, %v", got, err)
-	}
+	owns(t, service)
 	s := service.Subscriber("timer-service")
 	commands, err := s.Subscribe(t.Context(), "timer.commands")
 	must(t, err)
@@ -143,9 +140,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	if _, err := service.Used(t.Context(), "timer-service"); err != nil {
 		t.Errorf("whether it is used: %v", err)
 	}
-	if err := service.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) { return false, nil })); err != nil {
-		t.Errorf("dead letters, for the service: %v", err)
-	}
+	letters(t, service, "acme", only("none"))
 	for _, of := range []string{"timer.commands", "service.events", deadLetters, kafka.DefaultReceipts} {
 		if _, err := service.Tail().Subscribe(t.Context(), of); err != nil {
 			t.Errorf("the service listens: %v", err)
@@ -167,17 +162,13 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	expect(t, commands, "of another producer")
 	operator := ready(t, as("operator", true))
 	for want := range 2 {
-		seen := 0
-		if err := operator.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) {
-			seen++
-			return true, nil
-		})); err != nil || seen != 1-want {
-			t.Errorf("visit %d: %d dead letters, %v", want, seen, err)
+		if seen := letters(t, operator, "acme", only("dead letter")); len(seen) != 1-want {
+			t.Errorf("visit %d: dead letters %q", want, seen)
 		}
 	}
 	for _, attempt := range []struct{ user, topic string }{{"mute", "timer.commands"}, {"producer", "service.events"}, {"producer", deadLetters}, {"operator", "timer.commands"}} {
 		b := ready(t, as(attempt.user, true))
-		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(attempt.topic, message.NewMessage("1", []byte("forged"))); !errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), attempt.topic) {
+		if err := publishes(b, attempt.topic, "forged"); !errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), attempt.topic) {
 			t.Errorf("%s may publish to %s: %v", attempt.user, attempt.topic, err)
 		}
 	}
@@ -204,10 +195,7 @@ func TestTopicsByTenantKeepTenantsApart(t *testing.T) {
 		must(t, c.CreateTopic("svc."+tenant+".timer", 1, nil))
 	}
 	service := ready(t, as("service"))
-	mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
-	if got, err := service.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
-		t.Errorf("the owner is %v, %v", got, err)
-	}
+	owns(t, service)
 	commands, err := service.Subscriber("timer-service").Subscribe(t.Context(), byTenant.Subscription())
 	must(t, err)
 	acme := ready(t, as("acme"))
@@ -225,7 +213,7 @@ func TestTopicsByTenantKeepTenantsApart(t *testing.T) {
 		expect(t, messages, kind)
 	}
 	for _, of := range []string{"svc.globex.timer", "svc.globex.events", "svc.globex.receipts", "svc.globex.dlq", "svc._.dlq", "svc.acme.dlq", "svc.acme.events"} {
-		if err := broker.NewWatermillPublisher(acme.Publisher()).Publish(of, message.NewMessage("1", []byte("forged"))); !errors.Is(err, broker.ErrDenied) {
+		if err := publishes(acme, of, "forged"); !errors.Is(err, broker.ErrDenied) {
 			t.Errorf("publish to %s: %v", of, err)
 		}
 		if of == "svc.acme.events" {
@@ -240,12 +228,8 @@ func TestTopicsByTenantKeepTenantsApart(t *testing.T) {
 			t.Errorf("a recovery reads %v of %s, want %d", got, kind, want)
 		}
 	}
-	visited := 0
-	if err := service.VisitDeadLetters(t.Context(), "", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) {
-		visited++
-		return false, nil
-	})); err != nil || visited != 2 {
-		t.Errorf("%d dead letters of all tenants, %v; want 2", visited, err)
+	if visited := letters(t, service, "", only("none")); len(visited) != 2 {
+		t.Errorf("dead letters of all tenants: %q, want 2", visited)
 	}
 }
 

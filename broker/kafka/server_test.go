@@ -3,16 +3,12 @@ package kafka_test
 import (
 	"context"
 	"os"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
-	"github.com/event-service-agent/timer-service/broker/kafka"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
@@ -41,25 +37,7 @@ func needsServer(t testing.TB) {
 	}
 }
 
-// onServer returns the server of a test of the suite.
-func onServer(t testing.TB) brokertest.Server {
-	c := serve(t)
-	opt := kafka.Options{URL: c.url(), Routing: routing(), Partitions: 3} // each takes Kafka some milliseconds to make
-	return brokertest.Server{
-		Broker: func() broker.Broker { return kafka.New(opt, quiet) },
-		Purge: func(log string, below int64) {
-			name, _, _ := strings.Cut(log, "@")
-			topic, number, _ := strings.Cut(name, "/")
-			n, err := strconv.ParseInt(number, 10, 32)
-			if err == nil {
-				err = c.DeleteRecords(topic, int32(n), below-1)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		},
-	}
-}
+func onServer(t testing.TB) brokertest.Server { return serve(t).server() }
 
 // serverFeatures are those of Kafka itself.
 func serverFeatures() brokertest.Features {

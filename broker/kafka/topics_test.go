@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -55,8 +54,7 @@ func TestWithVerifyNothingIsMade(t *testing.T) {
 	b, _ := run(t, kafka.Options{URL: c.url(), Routing: r, Verify: true})
 	awaitNotReady(t, b, "topic "+r.Commands+", topic "+r.Events+" does not exist")
 	messages, _ := subscribe(t, b, r.Commands)
-	m := message.NewMessage("1", []byte("dead letter"))
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(deadLetters, m); err == nil || !strings.Contains(err.Error(), deadLetters) {
+	if err := publishes(b, deadLetters, "dead letter"); err == nil || !strings.Contains(err.Error(), deadLetters) {
 		t.Errorf("publish to a topic that is missing: %v, want its name", err)
 	}
 	if _, err := kafka.New(kafka.Options{URL: c.url(), Routing: r}, quiet).Provision(t.Context(), false); err != nil {
@@ -78,7 +76,7 @@ func TestClientMakesNothing(t *testing.T) {
 	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Client: true})
 	tail, err := b.Tail().Subscribe(t.Context(), r.Events)
 	must(t, err)
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.Events, message.NewMessage("1", nil)); err == nil || errors.Is(err, broker.ErrRefused) {
+	if err := publishes(b, r.Events, "event"); err == nil || errors.Is(err, broker.ErrRefused) {
 		t.Errorf("publish to a topic that is missing: %v, want an error that may pass", err)
 	}
 	service := ready(t, kafka.Options{URL: c.url(), Routing: r})
@@ -121,14 +119,12 @@ func TestTopicThatCouldLoseMessagesEndsRun(t *testing.T) {
 		c, r := serve(t), routing()
 		b := ready(t, kafka.Options{URL: c.url(), Routing: r})
 		must(t, c.CreateTopic(r.EventsOf("acme"), 1, map[string]string{"cleanup.policy": "compact"}))
-		err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.EventsOf("acme"), message.NewMessage("1", nil))
+		err := publishes(b, r.EventsOf("acme"), "event")
 		if err == nil || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), "cleanup.policy=compact") {
 			t.Errorf("publish: %v, want an error that names the setting and may pass", err)
 		}
 		restarted := ready(t, kafka.Options{URL: c.url(), Routing: r})
-		if err := broker.NewWatermillPublisher(restarted.Publisher()).Publish(r.EventsOf("other"), message.NewMessage("2", nil)); err != nil {
-			t.Errorf("publish for another tenant: %v", err)
-		}
+		publish(t, restarted, r.EventsOf("other"), "event")
 	})
 }
 
@@ -157,22 +153,15 @@ func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 	for range 4 {
 		(<-messages).Ack()
 	}
-	visit := func(remove string) (bodies string) {
-		t.Helper()
-		must(t, b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) {
-			bodies += string(m.Payload) + "."
-			return string(m.Payload) == remove, nil
-		})))
-		return bodies
-	}
-	if got := visit("c"); got != "a..c.d." {
+	visit := func(remove string) string { return strings.Join(letters(t, b, "acme", only(remove)), ".") }
+	if got := visit("c"); got != "a..c.d" {
 		t.Errorf("visited %q", got)
 	}
-	if got := visit(""); got != "a..d." {
+	if got := visit(""); got != "a..d" {
 		t.Errorf("visited %q after one was removed", got)
 	}
 	c.Compact()
-	if got := visit("none"); got != "a.d." {
+	if got := visit("none"); got != "a.d" {
 		t.Errorf("visited %q after two were removed and the topic was compacted", got)
 	}
 	publish(t, b, deadLetters, "e")
@@ -188,17 +177,9 @@ func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 // has learnt that there is none. The visitor's client remembers that for a while.
 func TestNewDeadLettersAreVisited(t *testing.T) {
 	t.Parallel()
-	c, opt := serve(t), kafka.Options{Routing: routing()}
-	opt.URL = c.url()
+	opt := serve(t).options()
 	visitor, service := ready(t, opt), ready(t, opt)
-	visited := func() (n int) {
-		t.Helper()
-		must(t, visitor.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) {
-			n++
-			return false, nil
-		})))
-		return n
-	}
+	visited := func() int { return len(letters(t, visitor, "acme", only("none"))) }
 	publish(t, service, opt.Routing.DeadLettersOf("other"), "warm") // connections are there
 	if n := visited(); n != 0 {
 		t.Errorf("visited %d before there was a topic", n)
@@ -213,9 +194,9 @@ func TestNewDeadLettersAreVisited(t *testing.T) {
 // others are not in the partition of their key.
 func TestForeignDeadLettersAreRemoved(t *testing.T) {
 	t.Parallel()
-	c, r := serve(t), routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
-	topic := r.DeadLettersOf("foreign")
+	c := serve(t)
+	b := ready(t, c.options())
+	topic := b.Routing().DeadLettersOf("foreign")
 	must(t, c.CreateTopic(topic, 3, nil))
 	cl := client(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	want := []string{"no key", "no key either", "key 0", "key 1", "key 2"}
@@ -227,11 +208,7 @@ func TestForeignDeadLettersAreRemoved(t *testing.T) {
 	}
 	slices.Sort(want)
 	for _, removed := range []bool{false, true} {
-		var got []string
-		must(t, b.VisitDeadLetters(t.Context(), "foreign", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) {
-			got = append(got, string(m.Payload))
-			return !removed, nil
-		})))
+		got := letters(t, b, "foreign", func(string) bool { return !removed })
 		slices.Sort(got)
 		if removed {
 			want = nil
