@@ -132,7 +132,7 @@ func (s *system) start(ctx context.Context, settings []string) (err error) {
 	}
 	s.close = append(s.close, s.stop)
 	for range s.opt.Instances {
-		p, err := crash.Start(ctx, bin, "", settings, io.Discard, time.Now)
+		p, err := crash.Start(ctx, bin, "", settings, io.Discard)
 		if err != nil {
 			return err
 		}

@@ -170,7 +170,7 @@ func StartServer(ctx context.Context, kind Kind, dir string, port int) (Server, 
 	if _, err := cmd.StdinPipe(); err != nil { // open as long as this process lives
 		return nil, err
 	}
-	p, err := StartCommand(cmd, io.Discard, func() time.Time { return time.Time{} })
+	p, err := StartCommand(cmd, io.Discard)
 	if err != nil {
 		return nil, err
 	}

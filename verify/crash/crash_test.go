@@ -35,7 +35,7 @@ func (p progress) Write(text []byte) (int, error) {
 // logRun logs its report and keeps its data among the test's files.
 func logRun(t *testing.T, opt Options) (Report, error) {
 	t.Helper()
-	opt.Now, opt.Dir, opt.Progress, opt.Keep = time.Now, t.ArtifactDir(), progress{t}, true
+	opt.Dir, opt.Progress, opt.Keep = t.ArtifactDir(), progress{t}, true
 	report, err := Run(t.Context(), opt)
 	var text bytes.Buffer
 	report.Write(&text)
@@ -108,7 +108,7 @@ func TestConvictsABrokenService(t *testing.T) {
 func TestReportsAServiceThatEndsByItself(t *testing.T) {
 	t.Parallel()
 	bin := script(t, "echo sorry >&2; exit 3")
-	report, err := Run(t.Context(), Options{Now: time.Now, Bin: bin, Dir: t.TempDir()})
+	report, err := Run(t.Context(), Options{Bin: bin, Dir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("error %v, want one with exit status 3", err)
 	}
@@ -125,7 +125,7 @@ func TestStopsWhenToldTo(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	report, err := Run(ctx, Options{Now: time.Now, Bin: "/bin/true", Dir: t.TempDir()})
+	report, err := Run(ctx, Options{Bin: "/bin/true", Dir: t.TempDir()})
 	if err == nil || report.Error == "" {
 		t.Errorf("error %v of a run that was canceled, in the report %q", err, report.Error)
 	}

@@ -35,7 +35,7 @@ func (r *run) failOverLagging(ctx context.Context) error {
 		return nil
 	}
 	commands := lastCommands[r.faults%len(lastCommands)]
-	due := r.now().Add(lastAhead)
+	due := time.Now().Add(lastAhead)
 	if err := r.exceedQuota(ctx, due); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (r *run) failOverLagging(ctx context.Context) error {
 	if err := r.loseLast(ctx, last.xid, victim); err != nil {
 		return err
 	}
-	if r.now().After(due) {
+	if time.Now().After(due) {
 		return errors.New("the failover took so long that the last timers are due: this proves nothing")
 	}
 	if err := r.comeToRest(ctx); err != nil {
@@ -85,7 +85,7 @@ func (r *run) failOverLagging(ctx context.Context) error {
 // without a transaction.
 func (r *run) loseLast(ctx context.Context, xid int64, victim *instance) error {
 	r.mayEnd = true
-	killed := r.now()
+	killed := time.Now()
 	if victim != nil {
 		if err := r.kill(victim); err != nil {
 			return err
@@ -95,7 +95,7 @@ func (r *run) loseLast(ctx context.Context, xid int64, victim *instance) error {
 	if err := r.without(ctx, func(ctx context.Context) error { return r.replicated.failOverBefore(ctx, xid) }); err != nil {
 		return err
 	}
-	r.recorder.Restarted(history.Restart{Killed: killed, Began: r.now()})
+	r.recorder.Restarted(history.Restart{Killed: killed, Began: time.Now()})
 	if victim != nil && !victim.away {
 		return r.begin(ctx, victim)
 	}

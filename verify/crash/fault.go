@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"syscall"
+	"time"
 )
 
 // injectAll injects the faults of the run. The service is up, or starting, when it
@@ -145,20 +146,20 @@ func (r *run) freeze(ctx context.Context, in *instance) error {
 	if len(r.instances) > 1 {
 		d = stopOfMany
 	}
-	r.wasUp(in, r.now())
+	r.wasUp(in, time.Now())
 	if err := in.life.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	if err := r.rest(ctx, d.any(r.rand)); err != nil {
 		return err
 	}
-	in.upFrom = r.now()
+	in.upFrom = time.Now()
 	return in.life.Signal(syscall.SIGCONT)
 }
 
 // without interrupts a server that all instances need.
 func (r *run) without(ctx context.Context, interrupt func(context.Context) error) error {
-	began := r.now()
+	began := time.Now()
 	for _, in := range r.instances {
 		if in.isUp() && !in.life.noted {
 			r.wasUp(in, began)
@@ -168,7 +169,7 @@ func (r *run) without(ctx context.Context, interrupt func(context.Context) error
 		return err
 	}
 	for _, in := range r.instances {
-		in.upFrom = r.now()
+		in.upFrom = time.Now()
 	}
 	return nil
 }
@@ -187,7 +188,7 @@ func (r *run) restartBroker(ctx context.Context) error {
 // killBoth kills broker and service, one soon after the other, and starts them
 // again, one soon after the other.
 func (r *run) killBoth(ctx context.Context, in *instance) error {
-	r.over(in, r.now())
+	r.over(in, time.Now())
 	return r.without(ctx, func(ctx context.Context) error {
 		if err := r.inAnyOrder(ctx, r.broker.Kill, func() error { return r.kill(in) }); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"syscall"
+	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
@@ -13,7 +14,7 @@ import (
 // no process is left when it returns.
 func (r *run) killAtSteps(ctx context.Context, some []step) error {
 	for _, s := range some {
-		began, before := r.now(), r.faults
+		began, before := time.Now(), r.faults
 		times := r.times(s)
 		for n := range times {
 			reached, err := r.killAtStep(ctx, s, r.passage(s, n, times))
@@ -25,7 +26,7 @@ func (r *run) killAtSteps(ctx context.Context, some []step) error {
 			}
 			r.faults++
 		}
-		report := StepReport{Step: s.name, Died: s.died, Kills: r.faults - before, Seconds: r.now().Sub(began).Seconds()}
+		report := StepReport{Step: s.name, Died: s.died, Kills: r.faults - before, Seconds: time.Now().Sub(began).Seconds()}
 		r.steps = append(r.steps, report)
 		fmt.Fprintf(r.opt.Progress, "%s: %d kills in %.1f s\n", s.name, report.Kills, report.Seconds)
 	}
@@ -70,7 +71,7 @@ func (r *run) killAtStep(ctx context.Context, s step, passage int) (reached bool
 		r.breach(history.Unreached, "%s, passage %d: not within %s", s.name, passage, r.opt.stepTimeout)
 		return false, r.clear(in)
 	}
-	r.over(in, r.now())
+	r.over(in, time.Now())
 	switch {
 	case armed.Killed() && armed.fellAt(s.name):
 		return true, nil
@@ -90,7 +91,7 @@ func (r *run) signalLater(ctx context.Context, in *instance, sig syscall.Signal)
 	if err := r.rest(ctx, workTime.any(r.rand)); err != nil {
 		return err
 	}
-	r.over(in, r.now())
+	r.over(in, time.Now())
 	return in.life.Signal(sig)
 }
 

@@ -63,7 +63,7 @@ func (in *instance) backup(ctx context.Context, file string) error {
 // begin starts a process of an instance, with settings of its own.
 func (r *run) begin(ctx context.Context, in *instance, settings ...string) error {
 	settings = append(append([]string{"TIMER_UNKNOWN_TYPES=ignore"}, in.env...), settings...)
-	p, err := Start(ctx, in.bin, in.dir, settings, in.log, r.now)
+	p, err := Start(ctx, in.bin, in.dir, settings, in.log)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (r *run) beginLater(ctx context.Context, in *instance) error {
 	if len(r.instances) == 1 {
 		return r.begin(ctx, in)
 	}
-	in.beginAt = r.now().Add(instanceOff.any(r.rand))
+	in.beginAt = time.Now().Add(instanceOff.any(r.rand))
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (r *run) tend(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !in.beginAt.IsZero():
-			if r.now().After(in.beginAt) {
+			if time.Now().After(in.beginAt) {
 				err = r.begin(ctx, in)
 			}
 		case in.life != nil && in.life.HasEnded() && !in.life.meant:
@@ -105,14 +105,14 @@ func (r *run) tend(ctx context.Context) error {
 // until tends the instances until something has happened, or the time is over. It reports
 // whether it has happened.
 func (r *run) until(ctx context.Context, limit time.Duration, happened func() bool) (bool, error) {
-	for late := r.now().Add(limit); ; {
+	for late := time.Now().Add(limit); ; {
 		if err := r.tend(ctx); err != nil {
 			return false, err
 		}
 		if happened() {
 			return true, nil
 		}
-		left := late.Sub(r.now())
+		left := late.Sub(time.Now())
 		if left <= 0 {
 			return false, nil
 		}
@@ -161,7 +161,7 @@ const otherHistory = "the database has another history than it had"
 
 // died notes that a process ended by itself, and starts its instance again.
 func (r *run) died(ctx context.Context, in *instance) error {
-	r.over(in, r.now())
+	r.over(in, time.Now())
 	if r.outdated(in.life) {
 		r.refusals++
 		in.bin = r.opt.Bin
@@ -197,7 +197,7 @@ func (r *run) wasUp(in *instance, until time.Time) {
 
 // end asks an instance to stop, and waits until it has, which must be cleanly.
 func (r *run) end(ctx context.Context, in *instance) error {
-	r.over(in, r.now())
+	r.over(in, time.Now())
 	in.life.meant = true
 	if err := in.life.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (r *run) end(ctx context.Context, in *instance) error {
 
 // kill kills an instance, which must not have ended by itself before.
 func (r *run) kill(in *instance) error {
-	r.over(in, r.now())
+	r.over(in, time.Now())
 	in.life.meant = true
 	if err := in.life.Kill(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
@@ -25,7 +26,7 @@ func (r *run) lose(ctx context.Context) error {
 	if err := r.killAll(); err != nil {
 		return err
 	}
-	killed := r.now()
+	killed := time.Now()
 	if err := r.spoil(); err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func (r *run) lose(ctx context.Context) error {
 	if err := r.killAll(); err != nil {
 		return err
 	}
-	return r.beginAll(ctx, history.Restart{Killed: r.now()})
+	return r.beginAll(ctx, history.Restart{Killed: time.Now()})
 }
 
 // awaitEvents waits until the service has published something: on some brokers it gets
@@ -93,7 +94,7 @@ func (r *run) killAll() error {
 
 // beginAll starts all instances, and records that.
 func (r *run) beginAll(ctx context.Context, s history.Restart) error {
-	s.Began = r.now()
+	s.Began = time.Now()
 	r.recorder.Restarted(s)
 	for _, in := range r.instances {
 		if err := r.begin(ctx, in); err != nil {
@@ -109,7 +110,7 @@ func (r *run) emptyBroker(ctx context.Context) error {
 	if err := r.killAll(); err != nil {
 		return err
 	}
-	killed := r.now()
+	killed := time.Now()
 	r.line.lead(nil, 0)
 	if err := r.awaitSeen(ctx); err != nil {
 		return err

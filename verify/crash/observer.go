@@ -23,13 +23,12 @@ const listenTimeout = 5 * time.Second
 // and, listening in, repetitions and acks.
 type observer struct {
 	recorder *history.Recorder
-	now      func() time.Time
 	undo     []func()
 }
 
 // observe begins to record. It must begin before the first command is sent.
-func observe(ctx context.Context, nc *nats.Conn, stream jetstream.Stream, recorder *history.Recorder, now func() time.Time) (*observer, error) {
-	o := &observer{recorder: recorder, now: now}
+func observe(ctx context.Context, nc *nats.Conn, stream jetstream.Stream, recorder *history.Recorder) (*observer, error) {
+	o := &observer{recorder: recorder}
 	for topic, handler := range map[string]nats.MsgHandler{acksTopic: o.ack, history.AllTopics: o.attempt} {
 		sub, err := nc.Subscribe(topic, handler)
 		if err != nil {
@@ -91,13 +90,13 @@ func kept(msg jetstream.Msg) (history.Message, error) {
 
 // attempt records a message that is published.
 func (o *observer) attempt(msg *nats.Msg) {
-	o.recorder.Attempt(history.Message{Topic: msg.Subject, At: o.now(), Body: msg.Data})
+	o.recorder.Attempt(history.Message{Topic: msg.Subject, At: time.Now(), Body: msg.Data})
 }
 
 // ack records that a message is acked.
 func (o *observer) ack(msg *nats.Msg) {
 	if seq, ok := ackedSeq(msg.Subject, string(msg.Data)); ok {
-		o.recorder.Accepted(seq, o.now())
+		o.recorder.Accepted(seq, time.Now())
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 // service reads the clock of the machine, and keeps finished timers for a day or
 // longer.
 func (r *run) makeOld(ctx context.Context, p *producer) error {
-	tenant, commands := traffic.Old(oldTimers, r.now())
+	tenant, commands := traffic.Old(oldTimers, time.Now())
 	for _, c := range commands {
 		p.send(ctx, c)
 	}

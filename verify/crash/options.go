@@ -10,32 +10,30 @@ import (
 	"github.com/event-service-agent/timer-service/internal/natsd"
 )
 
-// Options say what to do. Only Now has no default.
+// Options say what to do. The zero value of a field takes its default.
 type Options struct {
-	Now       func() time.Time // the clock of this machine
-	Bin       string           // the service; built if empty
-	Old       string           // in Upgrade: commit of the older version; default the newest tag
-	Broker    Kind             // default [NATS]
-	Servers   int              // of [NATS], each a process, which replicate the stream: 1 (the default) or 3
-	Sync      string           // of three servers: their sync_interval; default that of the server
-	Queues    string           // on [RabbitMQ]: type of the queues, classic or quorum; default the service's
-	URL       string           // of a Kafka that runs already, whose topics of the service are deleted at first
-	Harm      Harm             // in Outside: the fault, with a pause between two of them
-	Store     Store            // default [SQLite]
-	Instances int              // of the service, which share the database and the broker; default 1
-	Mode      Mode             // default [Kill]
-	Quiet     bool             // in Wipe and Rollback: nothing is sent after a loss until all timers are due; see loseQuietly
-	Kills     int              // how often that is done, in Step at each step; default 10
-	Steps     []string         // in Step: where, see [Steps]; default everywhere
-	Rate      int              // commands a second; default 200
-	Tenants   int              // default 20
-	Seed      uint64           // of the commands and of the faults; the same seed sends the same commands at other times
-	Settle    time.Duration    // how long the service may take to come to rest; default 2m
-	Dir       string           // where the directory of the run is made; default the system's for temporary files
-	Keep      bool             // keep that directory even if nothing is wrong
-	Progress  io.Writer        // a line now and then; default none
-	Disk      Disk             // in Power and PowerEmbedded: where the database is
-	Settings  []string         // of each instance, as NAME=VALUE
+	Bin       string        // the service; built if empty
+	Old       string        // in Upgrade: commit of the older version; default the newest tag
+	Broker    Kind          // default [NATS]
+	Servers   int           // of [NATS], each a process, which replicate the stream: 1 (the default) or 3
+	Sync      string        // of three servers: their sync_interval; default that of the server
+	Queues    string        // on [RabbitMQ]: type of the queues, classic or quorum; default the service's
+	URL       string        // of a Kafka that runs already, whose topics of the service are deleted at first
+	Harm      Harm          // in Outside: the fault, with a pause between two of them
+	Store     Store         // default [SQLite]
+	Instances int           // of the service, which share the database and the broker; default 1
+	Mode      Mode          // default [Kill]
+	Quiet     bool          // in Wipe and Rollback: nothing is sent after a loss until all timers are due; see loseQuietly
+	Kills     int           // how often that is done, in Step at each step; default 10
+	Steps     []string      // in Step: where, see [Steps]; default everywhere
+	Rate      int           // commands a second; default 200
+	Seed      uint64        // of the commands and of the faults; the same seed sends the same commands at other times
+	Settle    time.Duration // how long the service may take to come to rest; default 2m
+	Dir       string        // where the directory of the run is made; default the system's for temporary files
+	Keep      bool          // keep that directory even if nothing is wrong
+	Progress  io.Writer     // a line now and then; default none
+	Disk      Disk          // in Power and PowerEmbedded: where the database is
+	Settings  []string      // of each instance, as NAME=VALUE
 
 	stepTimeout time.Duration // until a step is reached; default stepTimeout
 }
@@ -71,9 +69,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Rate <= 0 {
 		o.Rate = 200
-	}
-	if o.Tenants <= 0 {
-		o.Tenants = 20
 	}
 	if o.Settle <= 0 {
 		o.Settle = 2 * time.Minute

@@ -21,15 +21,15 @@ import (
 
 // Produce publishes rate commands a second until stop is closed, and returns
 // when each is confirmed or given up.
-func Produce(ctx context.Context, js jetstream.JetStream, from *traffic.Generator, rate int, recorder *history.Recorder, now func() time.Time, stop <-chan struct{}) {
-	p := producer{to: &natsPublisher{servers: []jetstream.JetStream{js}}, make: from, recorder: recorder, now: now, rate: rate}
+func Produce(ctx context.Context, js jetstream.JetStream, from *traffic.Generator, rate int, recorder *history.Recorder, stop <-chan struct{}) {
+	p := producer{to: &natsPublisher{servers: []jetstream.JetStream{js}}, make: from, recorder: recorder, rate: rate}
 	p.run(ctx, stop)
 }
 
 // Observe records the messages of the service to the broker, until stop is called. It
 // must begin before the first command is sent.
-func Observe(ctx context.Context, nc *nats.Conn, stream jetstream.Stream, recorder *history.Recorder, now func() time.Time) (stop func(), err error) {
-	o, err := observe(ctx, nc, stream, recorder, now)
+func Observe(ctx context.Context, nc *nats.Conn, stream jetstream.Stream, recorder *history.Recorder) (stop func(), err error) {
+	o, err := observe(ctx, nc, stream, recorder)
 	if err != nil {
 		return nil, err
 	}

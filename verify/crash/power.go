@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -27,7 +28,7 @@ func (r *run) firstCut(ctx context.Context) error {
 
 // cutPower cuts the power of the disk under an instance, and starts it again.
 func (r *run) cutPower(ctx context.Context, in *instance) error {
-	r.over(in, r.now())
+	r.over(in, time.Now())
 	in.life.meant = true
 	if err := r.opt.Disk.Cut(ctx, in.life.PID(), in.life.Kill); err != nil {
 		return fmt.Errorf("cut %d of the power: %w", r.faults+1, err)

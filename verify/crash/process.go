@@ -41,7 +41,6 @@ type Process struct {
 	Err     error         // how it ended; set before Ended is closed
 
 	cmd   *exec.Cmd
-	now   func() time.Time
 	mu    sync.Mutex
 	lines []Line
 }
@@ -53,18 +52,17 @@ type Line struct {
 }
 
 // Start starts a process of the service in a folder, with settings in addition to the environment. It
-// ends with ctx at the latest. Its output also goes to out. The times of the process are
-// those of now.
-func Start(ctx context.Context, bin, dir string, settings []string, out io.Writer, now func() time.Time) (*Process, error) {
+// ends with ctx at the latest. Its output also goes to out.
+func Start(ctx context.Context, bin, dir string, settings []string, out io.Writer) (*Process, error) {
 	cmd := exec.CommandContext(ctx, bin, "serve")
 	cmd.Dir, cmd.Env = dir, append(Environ(), settings...)
 	cmd.WaitDelay = time.Second
-	return StartCommand(cmd, out, now)
+	return StartCommand(cmd, out)
 }
 
 // StartCommand starts a process of any program. The caller must not set its output.
-func StartCommand(cmd *exec.Cmd, out io.Writer, now func() time.Time) (*Process, error) {
-	p := &Process{cmd: cmd, now: now, Started: now(), Ready: make(chan struct{}), Ended: make(chan struct{})}
+func StartCommand(cmd *exec.Cmd, out io.Writer) (*Process, error) {
+	p := &Process{cmd: cmd, Started: time.Now(), Ready: make(chan struct{}), Ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &splitter{out: out, line: p.wrote}, &splitter{out: out, line: p.wrote}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals of the terminal are none of its
 	if err := cmd.Start(); err != nil {
@@ -81,7 +79,7 @@ func StartCommand(cmd *exec.Cmd, out io.Writer, now func() time.Time) (*Process,
 func (p *Process) wrote(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := p.now()
+	at := time.Now()
 	p.lines = append(p.lines, Line{at, text})
 	if strings.HasPrefix(text, "ready") && !p.IsReady() {
 		p.ReadyAt = at

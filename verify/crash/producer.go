@@ -12,6 +12,7 @@ import (
 )
 
 const (
+	tenants        = 20                     // whose commands there are
 	publishers     = 32                     // commands on their way to the broker at once
 	publishTry     = 300 * time.Millisecond // longest wait for the broker's answer, which never comes if it dies
 	publishPause   = 100 * time.Millisecond // between two tries
@@ -29,7 +30,6 @@ type producer struct {
 	to       commandPublisher
 	make     *traffic.Generator
 	recorder *history.Recorder
-	now      func() time.Time
 	rate     int           // commands a second
 	timeout  time.Duration // for an answer of the broker; default publishTry
 }
@@ -60,7 +60,7 @@ func (p *producer) run(ctx context.Context, stop <-chan struct{}) {
 func (p *producer) produce(ctx context.Context, stop <-chan struct{}, commands chan<- history.Command) {
 	tick := time.NewTicker(productionTick)
 	defer tick.Stop()
-	began := p.now()
+	began := time.Now()
 	for made := 0; ; {
 		select {
 		case <-ctx.Done():
@@ -69,9 +69,9 @@ func (p *producer) produce(ctx context.Context, stop <-chan struct{}, commands c
 			return
 		case <-tick.C:
 		}
-		for want := int(p.now().Sub(began).Seconds() * float64(p.rate)); made < want; made++ {
+		for want := int(time.Now().Sub(began).Seconds() * float64(p.rate)); made < want; made++ {
 			select {
-			case commands <- p.make.Next(p.now()):
+			case commands <- p.make.Next(time.Now()):
 			case <-ctx.Done():
 				return
 			case <-stop:
@@ -83,7 +83,7 @@ func (p *producer) produce(ctx context.Context, stop <-chan struct{}, commands c
 
 // send publishes a command until the broker confirms it.
 func (p *producer) send(ctx context.Context, c history.Command) {
-	sent := history.Sent{Command: c, SentAt: p.now()}
+	sent := history.Sent{Command: c, SentAt: time.Now()}
 	for {
 		sent.Tries++
 		seq, err := p.try(ctx, c)

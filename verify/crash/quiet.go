@@ -42,7 +42,7 @@ func (r *run) loseQuietly(ctx context.Context) error {
 	if r.lost = !r.nothingMissing(); r.lost {
 		return nil
 	}
-	due := r.now().Add(quietAhead)
+	due := time.Now().Add(quietAhead)
 	if err := r.exceedQuota(ctx, due); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (r *run) loseQuietly(ctx context.Context) error {
 	if err := r.awaitAll(ctx); err != nil {
 		return err
 	}
-	if r.now().After(due) {
+	if time.Now().After(due) {
 		return errors.New("the loss took so long that the last timers are due: this proves nothing")
 	}
 	if err := r.comeToRest(ctx); err != nil {
@@ -74,7 +74,7 @@ func (r *run) loseQuietly(ctx context.Context) error {
 func (r *run) doLast(ctx context.Context, last int, due time.Time) error {
 	_, want := r.recorder.Count()
 	if last == onlyFirings {
-		firing := r.lastCommands(lastFirings, r.now().Add(firesSoon))
+		firing := r.lastCommands(lastFirings, time.Now().Add(firesSoon))
 		for _, c := range firing {
 			if c.Kind == history.Schedule {
 				want++
@@ -120,7 +120,7 @@ const (
 func (r *run) lastCommands(n int, due time.Time) []history.Command {
 	some := make([]history.Command, n)
 	for i := range some {
-		some[i] = r.producer.make.Last(r.now(), due, i)
+		some[i] = r.producer.make.Last(time.Now(), due, i)
 	}
 	return some
 }
@@ -128,7 +128,7 @@ func (r *run) lastCommands(n int, due time.Time) []history.Command {
 func (r *run) lastInvalid() []history.Command {
 	some := make([]history.Command, lastInvalids)
 	for i := range some {
-		some[i] = r.producer.make.Invalid(r.now())
+		some[i] = r.producer.make.Invalid(time.Now())
 	}
 	return some
 }
@@ -140,7 +140,7 @@ func (r *run) exceedQuota(ctx context.Context, due time.Time) error {
 	}
 	some := make([]history.Command, traffic.LiveLimit+waitingCommands)
 	for i := range some {
-		some[i] = r.producer.make.Waiting(r.now(), due)
+		some[i] = r.producer.make.Waiting(time.Now(), due)
 	}
 	if err := r.sendLast(ctx, some); err != nil {
 		return fmt.Errorf("send commands over a quota: %w", err)

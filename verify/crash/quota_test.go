@@ -55,7 +55,7 @@ func TestKillsAreNoWayRoundAQuota(t *testing.T) {
 		t.Helper()
 		p, err := Start(context.WithoutCancel(ctx), bin, dir, append([]string{
 			"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_BROKER_URL=nats://" + freeport.Address(port), "TIMER_HTTP_ADDR=" + freeport.Address(api),
-		}, settings...), log, time.Now)
+		}, settings...), log)
 		must(t, err)
 		return p
 	}

@@ -11,53 +11,46 @@ import (
 
 // A Report has the options of a run and its results.
 type Report struct {
-	Seed      uint64
-	Broker    Kind
-	Servers   int
-	Sync      string // of several servers
-	Store     Store
-	Instances int
-	Mode      Mode
-	Rate      int // commands a second
-	Tenants   int
-	Kills     int // or other faults of the mode
-	Lives     int // processes of the service
-	Ready     int // processes that took commands
-	Refusals  int // processes of the older version that ended, since the schema was newer
-	Ended     int // processes that ended by themselves after a failover, to recover at their next start
-	Steps     []StepReport
-	StartMS   float64 // from the start of a process until it took commands, the median
-	Seconds   float64 // the whole run
-	Error     string  // why the run did not come to its end; empty if it did
-	Dir       string  // data, logs and history of the run, if they are kept
+	Kills    int // or other faults of the mode
+	Lives    int // processes of the service
+	Ready    int // processes that took commands
+	Refusals int // processes of the older version that ended, since the schema was newer
+	Ended    int // processes that ended by themselves after a failover, to recover at their next start
+	Steps    []StepReport
+	StartMS  float64 // from the start of a process until it took commands, the median
+	Seconds  float64 // the whole run
+	Error    string  // why the run did not come to its end; empty if it did
+	Dir      string  // data, logs and history of the run, if they are kept
 	history.Verdict
+
+	opt Options
 }
 
 // Write writes the report for people.
 func (r Report) Write(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "seed\t%d\n", r.Seed)
-	if r.Servers > 1 {
-		fmt.Fprintf(t, "broker\t%s\t%d servers, sync_interval %s\n", r.Broker.Name(), r.Servers, cmp.Or(r.Sync, "by default"))
+	fmt.Fprintf(t, "seed\t%d\n", r.opt.Seed)
+	if r.opt.Servers > 1 {
+		fmt.Fprintf(t, "broker\t%s\t%d servers, sync_interval %s\n", r.opt.Broker.Name(), r.opt.Servers, cmp.Or(r.opt.Sync, "by default"))
 	} else {
-		fmt.Fprintf(t, "broker\t%s\n", r.Broker.Name())
+		fmt.Fprintf(t, "broker\t%s\n", r.opt.Broker.Name())
 	}
-	fmt.Fprintf(t, "store\t%s\tshared by %d of the service\n", r.Store, r.Instances)
-	fmt.Fprintf(t, "kills\t%d\tmode %s, in %.0f s\n", r.Kills, r.Mode, r.Seconds)
+	fmt.Fprintf(t, "store\t%s\tshared by %d of the service\n", r.opt.Store, r.opt.Instances)
+	fmt.Fprintf(t, "kills\t%d\tmode %s, in %.0f s\n", r.Kills, r.opt.Mode, r.Seconds)
 	fmt.Fprintf(t, "lives\t%d\t%d got ready, half of them within %.0f ms\n", r.Lives, r.Ready, r.StartMS)
-	if r.Mode == Upgrade {
+	if r.opt.Mode == Upgrade {
 		fmt.Fprintf(t, "ended\t%d\tof the older version, since the schema was newer\n", r.Refusals)
 	}
-	if r.Mode.failsOver() {
+	if r.opt.Mode.failsOver() {
 		fmt.Fprintf(t, "ended\t%d\tby themselves after a failover, to recover at their next start\n", r.Ended)
 	}
-	fmt.Fprintf(t, "messages sent\t%d\t%d a second to %d tenants; the broker has %d, the service acked %d\n", r.Sent, r.Rate, r.Tenants, r.Acked, r.Accepted)
-	if r.Mode == EmptyBroker {
+	fmt.Fprintf(t, "messages sent\t%d\t%d a second to %d tenants; the broker has %d, the service acked %d\n", r.Sent, r.opt.Rate, tenants, r.Acked, r.Accepted)
+	if r.opt.Mode == EmptyBroker {
 		fmt.Fprintf(t, "gone\t%d\tthat the broker lost before the service acked them\n", r.Gone)
 	}
 	fmt.Fprintf(t, "timers\t%d\t%d fired, %d canceled\n", r.Timers, r.Fired, r.Canceled)
 	fate := "the consumer sees them again"
-	if r.Broker == NATS {
+	if r.opt.Broker == NATS {
 		fate = "the broker drops most"
 	}
 	fmt.Fprintf(t, "events\t%d\t%d times one was published again, one of them %d times in all; %s\n", r.Events, r.Republished, r.MostOften, fate)

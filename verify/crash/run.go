@@ -22,7 +22,6 @@ import (
 // A run is one test in progress.
 type run struct {
 	opt        Options
-	now        func() time.Time
 	rand       *rand.Rand // of the faults
 	dir        string
 	port       int            // where the broker listens
@@ -81,11 +80,11 @@ func Run(ctx context.Context, opt Options) (report Report, err error) {
 		return report, fmt.Errorf("make the directory of the run: %w", err)
 	}
 	r := &run{
-		opt: opt, now: opt.Now, dir: dir, rand: rand.New(rand.NewPCG(opt.Seed, 0xc2b2ae3d27d4eb4f)),
+		opt: opt, dir: dir, rand: rand.New(rand.NewPCG(opt.Seed, 0xc2b2ae3d27d4eb4f)),
 	}
-	began := r.now()
+	began := time.Now()
 	err = r.do(ctx)
-	report = r.report(r.now().Sub(began))
+	report = r.report(time.Now().Sub(began))
 	if err != nil {
 		report.Error = err.Error()
 	}
@@ -233,7 +232,7 @@ func (r *run) connect(ctx context.Context, base uint64) (err error) {
 
 // test sends commands, faults, and waits for the end.
 func (r *run) test(ctx context.Context) error {
-	r.producer = &producer{to: &r.line, make: traffic.New(r.opt.Seed, r.opt.Tenants), recorder: &r.recorder, now: r.now, rate: r.opt.Rate, timeout: kinds[r.opt.Broker].timeout}
+	r.producer = &producer{to: &r.line, make: traffic.New(r.opt.Seed, tenants), recorder: &r.recorder, rate: r.opt.Rate, timeout: kinds[r.opt.Broker].timeout}
 	old := r.opt.chosen(oldFile)
 	if len(old) > 0 {
 		if err := r.makeOld(ctx, r.producer); err != nil {
@@ -289,8 +288,7 @@ func (r *run) report(took time.Duration) Report {
 	}
 	slices.Sort(r.starts)
 	report := Report{
-		Seed: r.opt.Seed, Broker: r.opt.Broker, Servers: r.opt.Servers, Sync: r.opt.Sync, Store: r.opt.Store, Instances: r.opt.Instances, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
-		Kills: r.faults, Lives: r.lives, Ready: len(r.starts),
+		opt: r.opt, Kills: r.faults, Lives: r.lives, Ready: len(r.starts),
 		Refusals: r.refusals, Ended: r.ended, Steps: r.steps, Seconds: took.Seconds(), Dir: r.dir, Verdict: verdict,
 	}
 	if len(r.starts) > 0 {

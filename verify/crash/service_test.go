@@ -79,27 +79,27 @@ func keepsPromises(t *testing.T, tag string, runs ...Options) {
 func judge(t *testing.T, opt Options, r Report) {
 	t.Helper()
 	if n := r.Violations(); n > 0 {
-		t.Errorf("%s on %s: %d violations, see above", r.Mode, r.Broker, n)
+		t.Errorf("%s on %s: %d violations, see above", r.opt.Mode, r.opt.Broker, n)
 	}
-	kills, lives := opt.Kills, r.Instances
-	switch r.Mode {
+	kills, lives := opt.Kills, r.opt.Instances
+	switch r.opt.Mode {
 	case Kill, Term, Both, Embedded, Wipe, Rollback, EmptyBroker:
 		lives += kills
 	case Step:
 		kills *= len(steps)
 		lives = kills + 2 // one to make timers old, one in the end
 	}
-	if r.Kills != kills || r.Lives < lives || r.Lives > lives && !r.Mode.losesDatabase() || r.Fired == 0 || r.Canceled == 0 || r.DeadLettered == 0 {
+	if r.Kills != kills || r.Lives < lives || r.Lives > lives && !r.opt.Mode.losesDatabase() || r.Fired == 0 || r.Canceled == 0 || r.DeadLettered == 0 {
 		t.Errorf("%s on %s: %d kills, %d lives, %d timers fired, %d canceled, %d dead letters: not much of a test",
-			r.Mode, r.Broker, r.Kills, r.Lives, r.Fired, r.Canceled, r.DeadLettered)
+			r.opt.Mode, r.opt.Broker, r.Kills, r.Lives, r.Fired, r.Canceled, r.DeadLettered)
 	}
-	if r.Acked != r.Sent && r.Mode != EmptyBroker {
-		t.Errorf("%s on %s: of %d messages the broker has %d", r.Mode, r.Broker, r.Sent, r.Acked)
+	if r.Acked != r.Sent && r.opt.Mode != EmptyBroker {
+		t.Errorf("%s on %s: of %d messages the broker has %d", r.opt.Mode, r.opt.Broker, r.Sent, r.Acked)
 	}
 	// While the broker is down the acks of the service are not observed.
-	observed := (r.Mode == Kill || r.Mode == Term || r.Mode == Stop || r.Mode == StoreGone) && r.Broker != RabbitMQ
+	observed := (r.opt.Mode == Kill || r.opt.Mode == Term || r.opt.Mode == Stop || r.opt.Mode == StoreGone) && r.opt.Broker != RabbitMQ
 	if observed && r.Accepted != r.Acked {
-		t.Errorf("%s on %s: of %d messages of the broker the service acked %d", r.Mode, r.Broker, r.Acked, r.Accepted)
+		t.Errorf("%s on %s: of %d messages of the broker the service acked %d", r.opt.Mode, r.opt.Broker, r.Acked, r.Accepted)
 	}
 	for _, s := range r.Steps {
 		if s.Kills != opt.Kills {
@@ -108,7 +108,7 @@ func judge(t *testing.T, opt Options, r Report) {
 	}
 	// Without another broker the service has to be one.
 	_, err := os.Stat(filepath.Join(r.Dir, brokerData))
-	if another := err == nil; r.Broker == NATS && another == (r.Mode == Embedded) {
-		t.Errorf("%s: another broker than the service: %v", r.Mode, another)
+	if another := err == nil; r.opt.Broker == NATS && another == (r.opt.Mode == Embedded) {
+		t.Errorf("%s: another broker than the service: %v", r.opt.Mode, another)
 	}
 }

@@ -39,13 +39,13 @@ func (r *run) comeToRest(ctx context.Context) error {
 	for _, s := range r.recorder.History().Sent {
 		due = later(due, s.DueAt)
 	}
-	began := r.now()
+	began := time.Now()
 	last, lastAt := 0, began
 	for {
 		if err := r.rest(ctx, pollInterval); err != nil {
 			return err
 		}
-		now := r.now()
+		now := time.Now()
 		if _, seen := r.recorder.Count(); seen != last {
 			last, lastAt = seen, now
 		}

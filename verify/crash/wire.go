@@ -63,12 +63,12 @@ var kinds = map[Kind]kindOf{
 	Kafka: {"kafka://", openKafka, 10 * time.Second},
 	KFake: {"kafka://", openKafka, 10 * time.Second},
 	RabbitMQ: {"amqp://guest:guest@", func(_ context.Context, r *run) (wire, error) {
-		return dialRabbitMQ("amqp://guest:guest@"+freeport.Address(r.port)+"/", r.opt.Tenants, r.now)
+		return dialRabbitMQ("amqp://guest:guest@" + freeport.Address(r.port) + "/")
 	}, 10 * time.Second},
 }
 
 func openKafka(_ context.Context, r *run) (wire, error) {
-	return dialKafka(cmp.Or(r.opt.URL, freeport.Address(r.port)), r.now)
+	return dialKafka(cmp.Or(r.opt.URL, freeport.Address(r.port)))
 }
 
 // KafkaHere is Apache Kafka where Java and Maven are, and the fake elsewhere.
@@ -150,7 +150,6 @@ func (l *line) lead(to commandPublisher, base uint64) {
 // A tally numbers the messages of a broker that does not number them itself.
 type tally struct {
 	recorder *history.Recorder
-	now      func() time.Time
 	seq      uint64
 }
 
@@ -163,7 +162,7 @@ const unnumbered = 1 << 62
 func (t *tally) note(topic, dedupeID string, published time.Time, header map[string]string, body []byte) {
 	t.seq++
 	header[history.DedupeHeader] = dedupeID
-	m := history.Message{Topic: topic, Seq: unnumbered + t.seq, At: t.now(), Header: header, Body: body}
+	m := history.Message{Topic: topic, Seq: unnumbered + t.seq, At: time.Now(), Header: header, Body: body}
 	t.recorder.Message(m)
 	m.At = published
 	t.recorder.Attempt(m)

@@ -34,14 +34,13 @@ type kafkaWire struct {
 	client *kgo.Client // publishes and queries
 	reader *kgo.Client
 	admin  *kadm.Client
-	now    func() time.Time
 	noted  atomic.Int64 // messages of the service that were read
 
 	mu   sync.Mutex
 	seen map[int32]int64 // up to which commits of a partition are recorded
 }
 
-func dialKafka(address string, now func() time.Time) (*kafkaWire, error) {
+func dialKafka(address string) (*kafkaWire, error) {
 	seeds := strings.Split(address, ",")
 	client, err := kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0))
 	if err != nil {
@@ -54,7 +53,7 @@ func dialKafka(address string, now func() time.Time) (*kafkaWire, error) {
 		client.Close()
 		return nil, fmt.Errorf("connect with the broker: %w", err)
 	}
-	return &kafkaWire{client: client, reader: reader, admin: kadm.NewClient(client), now: now, seen: make(map[int32]int64)}, nil
+	return &kafkaWire{client: client, reader: reader, admin: kadm.NewClient(client), seen: make(map[int32]int64)}, nil
 }
 
 func (w *kafkaWire) close() {
@@ -88,7 +87,7 @@ func kafkaPlace(partition int32, offset int64) uint64 {
 func (w *kafkaWire) observe(ctx context.Context, recorder *history.Recorder) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
-	work.Go(func() { w.read(ctx, &tally{recorder: recorder, now: w.now}) })
+	work.Go(func() { w.read(ctx, &tally{recorder: recorder}) })
 	work.Go(func() { w.follow(ctx, recorder) })
 	return func() {
 		cancel()
@@ -137,7 +136,7 @@ func (w *kafkaWire) record(ctx context.Context, recorder *history.Recorder) {
 	if err != nil {
 		return // the service has not begun
 	}
-	now := w.now()
+	now := time.Now()
 	for partition, end := range committed {
 		for offset := w.seen[partition]; offset < end; offset++ {
 			recorder.Accepted(kafkaPlace(partition, offset), now)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,13 +19,12 @@ type natsWire struct {
 	natsPublisher
 	conns  []*nats.Conn // the first observes and queries
 	stream jetstream.Stream
-	now    func() time.Time
 }
 
 // dialNATS connects, for as long as it takes, and finds the stream, which is there. Commands
 // go to three servers in turn, so a server that was cut off does not stop them.
 func dialNATS(ctx context.Context, r *run) (*natsWire, error) {
-	w := &natsWire{now: r.now}
+	w := &natsWire{}
 	if err := w.dial(ctx, r); err != nil {
 		w.close()
 		return nil, fmt.Errorf("find the stream of the service: %w", err)
@@ -73,7 +71,7 @@ func (w *natsWire) close() {
 
 // observe listens, and reads the messages of the stream.
 func (w *natsWire) observe(ctx context.Context, recorder *history.Recorder) (stop func(), err error) {
-	return Observe(ctx, w.conns[0], w.stream, recorder, w.now)
+	return Observe(ctx, w.conns[0], w.stream, recorder)
 }
 
 // pending queries the consumers and the stream.

@@ -24,21 +24,19 @@ const (
 
 // rabbitWire talks with RabbitMQ.
 type rabbitWire struct {
-	conn    *amqp.Connection
-	tenants int
-	now     func() time.Time
+	conn *amqp.Connection
 
 	mu     sync.Mutex
 	out    *amqp.Channel
 	queues []string // of the observer
 }
 
-func dialRabbitMQ(url string, tenants int, now func() time.Time) (*rabbitWire, error) {
+func dialRabbitMQ(url string) (*rabbitWire, error) {
 	conn, err := amqp.Dial(url)
 	if err != nil {
 		return nil, fmt.Errorf("connect with the broker: %w", err)
 	}
-	w := &rabbitWire{conn: conn, tenants: tenants, now: now}
+	w := &rabbitWire{conn: conn}
 	if w.out, err = conn.Channel(); err == nil {
 		err = w.out.Confirm(false)
 	}
@@ -82,7 +80,7 @@ func (w *rabbitWire) observe(_ context.Context, recorder *history.Recorder) (sto
 		return nil, fmt.Errorf("make a queue: %w", err)
 	}
 	w.queues = append(w.queues, queue.Name)
-	for _, tenant := range append(traffic.Tenants(w.tenants), "_") {
+	for _, tenant := range append(traffic.Tenants(tenants), "_") {
 		for _, suffix := range []string{rabbitEvents, rabbitLetters} {
 			if err := in.QueueBind(queue.Name, rabbitPrefix+tenant+suffix, rabbitExchange, false, nil); err != nil {
 				return nil, fmt.Errorf("bind a queue: %w", err)
@@ -96,7 +94,7 @@ func (w *rabbitWire) observe(_ context.Context, recorder *history.Recorder) (sto
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		t := &tally{recorder: recorder, now: w.now}
+		t := &tally{recorder: recorder}
 		for d := range deliveries {
 			header := make(map[string]string, len(d.Headers))
 			for name, value := range d.Headers {
@@ -106,7 +104,7 @@ func (w *rabbitWire) observe(_ context.Context, recorder *history.Recorder) (sto
 			if tenant, is := strings.CutSuffix(topic, rabbitEvents); is {
 				topic = history.EventsTopic(strings.TrimPrefix(tenant, rabbitPrefix))
 			}
-			t.note(topic, d.MessageId, w.now(), header, d.Body)
+			t.note(topic, d.MessageId, time.Now(), header, d.Body)
 		}
 	}()
 	return func() {

@@ -36,7 +36,7 @@ func (s *service) start() {
 	s.T.Helper()
 	bin, err := build()
 	check(s, err)
-	p, err := crash.Start(context.WithoutCancel(s.Context()), bin, s.TempDir(), s.environ, io.Discard, time.Now)
+	p, err := crash.Start(context.WithoutCancel(s.Context()), bin, s.TempDir(), s.environ, io.Discard)
 	check(s, err)
 	s.Process = p
 	s.Cleanup(func() {

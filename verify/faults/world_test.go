@@ -79,7 +79,7 @@ func (w *world) begin(port int, db string) {
 	check(w, err)
 	w.stream, err = js.Stream(w.Context(), "svc")
 	check(w, err)
-	stop, err := crash.Observe(w.Context(), conn, w.stream, &w.recorder, time.Now)
+	stop, err := crash.Observe(w.Context(), conn, w.stream, &w.recorder)
 	check(w, err)
 	w.Cleanup(stop)
 	seed := rand.Uint64()
@@ -87,7 +87,7 @@ func (w *world) begin(port int, db string) {
 	enough, produced := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(produced)
-		crash.Produce(context.WithoutCancel(w.Context()), js, traffic.New(seed, tenants), rate, &w.recorder, time.Now, enough)
+		crash.Produce(context.WithoutCancel(w.Context()), js, traffic.New(seed, tenants), rate, &w.recorder, enough)
 	}()
 	w.stopProducing = sync.OnceFunc(func() {
 		close(enough)

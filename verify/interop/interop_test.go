@@ -74,7 +74,7 @@ func installed(name string) string { return filepath.Join("..", "node_modules", 
 func serveIn(t *testing.T, dir string, settings ...string) map[string]string {
 	t.Helper()
 	settings = append([]string{"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db")}, settings...)
-	p, err := crash.Start(context.WithoutCancel(t.Context()), binary(t), dir, settings, io.Discard, time.Now)
+	p, err := crash.Start(context.WithoutCancel(t.Context()), binary(t), dir, settings, io.Discard)
 	must(t, err)
 	t.Cleanup(func() {
 		if err := p.Stop(time.Minute); err != nil {

@@ -102,7 +102,7 @@ func (s site) run(t *testing.T, dir, file string) {
 	command := how.prepare(t, file)
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "BROKER="+s.address)
-	p, err := crash.StartCommand(cmd, io.Discard, time.Now)
+	p, err := crash.StartCommand(cmd, io.Discard)
 	must(t, err)
 	defer func() { _ = p.Kill() }() // fails only if it has ended
 

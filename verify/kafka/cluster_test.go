@@ -94,7 +94,7 @@ func TestServiceOnACluster(t *testing.T) {
 		t.Run(tr.name, func(t *testing.T) {
 			l.unread = 0
 			report, err := crash.Run(t.Context(), crash.Options{
-				Now: time.Now, Bin: bin, Dir: t.ArtifactDir(), Broker: crash.Kafka, URL: l.URL(), Rate: 300, Seed: 1, Settle: time.Minute,
+				Bin: bin, Dir: t.ArtifactDir(), Broker: crash.Kafka, URL: l.URL(), Rate: 300, Seed: 1, Settle: time.Minute,
 				Mode: crash.Outside, Kills: tr.times, Harm: func(ctx context.Context, h crash.Hands) error {
 					return errors.Join(h.Rest(ctx, 5*time.Second), tr.harm(l, ctx, h))
 				},

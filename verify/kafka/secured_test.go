@@ -136,7 +136,7 @@ func TestSecuredClusterOfThePage(t *testing.T) {
 	if out, err := provision.CombinedOutput(); err != nil {
 		t.Fatalf("provision: %v\n%s", err, out)
 	}
-	p, err := crash.Start(t.Context(), bin, dir, settings("service"), t.Output(), time.Now)
+	p, err := crash.Start(t.Context(), bin, dir, settings("service"), t.Output())
 	check(t, err)
 	check(t, p.Await(t.Context(), 2*time.Minute))
 	due := time.Now().Add(time.Second).UTC()

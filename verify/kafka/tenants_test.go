@@ -71,7 +71,7 @@ func TestTopicsByTenantOfThePage(t *testing.T) {
 			"TIMER_BROKER=kafka", "TIMER_BROKER_URL=" + c.URL(), "TIMER_KAFKA_SASL=scram-sha-512", "TIMER_BROKER_USERNAME=service", "TIMER_BROKER_PASSWORD=" + password,
 			"TIMER_COMMANDS_TOPIC=svc.{tenant}.timer", "TIMER_EVENTS_TOPIC=svc.{tenant}.events", "TIMER_DEAD_LETTERS_TOPIC=svc.{tenant}.dlq",
 			"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_HTTP_ADDR=127.0.0.1:0",
-		}, t.Output(), time.Now)
+		}, t.Output())
 		check(t, err)
 		check(t, p.Await(t.Context(), 2*time.Minute))
 		return p

@@ -105,7 +105,7 @@ func start(t *testing.T, cmd *exec.Cmd) (*crash.Process, io.WriteCloser) {
 	t.Helper()
 	input, err := cmd.StdinPipe()
 	check(t, err)
-	p, err := crash.StartCommand(cmd, io.Discard, time.Now)
+	p, err := crash.StartCommand(cmd, io.Discard)
 	check(t, err)
 	t.Cleanup(func() { _ = p.Kill() }) // fails only if it has ended
 	return p, input

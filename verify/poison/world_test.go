@@ -96,7 +96,7 @@ func (w *world) startService(settings []string) {
 	}
 	must(w, err)
 	settings = append([]string{"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_UNKNOWN_TYPES=ignore"}, settings...)
-	w.service, err = crash.Start(context.WithoutCancel(w.Context()), bin, dir, settings, io.Discard, time.Now)
+	w.service, err = crash.Start(context.WithoutCancel(w.Context()), bin, dir, settings, io.Discard)
 	must(w, err)
 	w.Cleanup(func() {
 		if err := w.service.Kill(); err != nil {

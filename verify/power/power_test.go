@@ -54,7 +54,7 @@ func (p progress) Write(text []byte) (int, error) {
 func TestControls(t *testing.T) {
 	needPower(t)
 	t.Parallel()
-	r, err := Control(t.Context(), Options{Now: time.Now, Cuts: 3, Seed: 1, Dir: t.TempDir()})
+	r, err := Control(t.Context(), Options{Cuts: 3, Seed: 1, Dir: t.TempDir()})
 	must(t, err)
 	t.Logf("%+v", r)
 	if err := r.Void(); err != nil {
@@ -73,7 +73,7 @@ func TestServiceOutlivesPowerCuts(t *testing.T) {
 	reports, errs := make([]crash.Report, len(cases)), make([]error, len(cases))
 	var runs sync.WaitGroup // all at once: they wait most of the time, and subtests wait for a processor
 	for i, opt := range cases {
-		opt.Now, opt.Bin, opt.Cuts, opt.Seed, opt.Dir, opt.Progress = time.Now, bin, 3, 1, t.ArtifactDir(), progress{t}
+		opt.Bin, opt.Cuts, opt.Seed, opt.Dir, opt.Progress = bin, 3, 1, t.ArtifactDir(), progress{t}
 		runs.Go(func() { reports[i], errs[i] = Run(t.Context(), opt) })
 	}
 	runs.Wait()
@@ -109,7 +109,7 @@ func TestDiskIsTakenOutWhateverHappens(t *testing.T) {
 	script := "#!/bin/sh\nexec 3>\"$TIMER_DB_PATH\"\nexec sleep 600\n"
 	must(t, os.WriteFile(bin, []byte(script), 0o700))
 	time.AfterFunc(time.Second, cancel)
-	r, err := Run(ctx, Options{Now: time.Now, Bin: bin, Mode: crash.Power, Cuts: 1, Dir: dir})
+	r, err := Run(ctx, Options{Bin: bin, Mode: crash.Power, Cuts: 1, Dir: dir})
 	if err == nil || r.Error == "" {
 		t.Errorf("error %v of a run that was canceled, in the report %q", err, r.Error)
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"time"
 
 	"github.com/event-service-agent/timer-service/verify/crash"
 )
@@ -19,15 +18,14 @@ var Modes = []crash.Mode{crash.Power, crash.PowerEmbedded}
 
 // Options say what to do.
 type Options struct {
-	Now      func() time.Time // the clock of this machine
-	Bin      string           // the service; built if empty
-	Mode     crash.Mode       // one of Modes
-	Cuts     int              // how often the power is cut
-	Relaxed  bool             // the service does not sync its database at each commit
-	Seed     uint64           // of the commands and of the cuts
-	Dir      string           // where the directory of the run is made; default the system's for temporary files
-	Keep     bool             // keep that directory even if nothing is wrong
-	Progress io.Writer        // a line now and then; default none
+	Bin      string     // the service; built if empty
+	Mode     crash.Mode // one of Modes
+	Cuts     int        // how often the power is cut
+	Relaxed  bool       // the service does not sync its database at each commit
+	Seed     uint64     // of the commands and of the cuts
+	Dir      string     // where the directory of the run is made; default the system's for temporary files
+	Keep     bool       // keep that directory even if nothing is wrong
+	Progress io.Writer  // a line now and then; default none
 }
 
 // Run cuts the power under the service, and reports the results. It returns an
@@ -47,8 +45,7 @@ func Run(ctx context.Context, opt Options) (report crash.Report, err error) {
 		settings = []string{"TIMER_DURABILITY=relaxed"}
 	}
 	report, err = crash.Run(ctx, crash.Options{
-		Settings: settings,
-		Now:      opt.Now, Bin: opt.Bin, Mode: opt.Mode, Kills: opt.Cuts, Seed: opt.Seed, Dir: dir, Keep: opt.Keep, Progress: opt.Progress,
+		Settings: settings, Bin: opt.Bin, Mode: opt.Mode, Kills: opt.Cuts, Seed: opt.Seed, Dir: dir, Keep: opt.Keep, Progress: opt.Progress,
 		Disk: cutter{d, rand.New(rand.NewPCG(opt.Seed, 0x27d4eb2f165667c5))},
 	})
 	err = errors.Join(err, d.close())

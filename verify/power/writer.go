@@ -94,7 +94,7 @@ func startWriter(ctx context.Context, file, syncs string) (*crash.Process, error
 	}
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(os.Environ(), writerFileEnv+"="+file, writerSyncEnv+"="+syncs)
-	w, err := crash.StartCommand(cmd, io.Discard, func() time.Time { return time.Time{} })
+	w, err := crash.StartCommand(cmd, io.Discard)
 	if err != nil {
 		return nil, err
 	}

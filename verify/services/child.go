@@ -47,7 +47,7 @@ func (c *child) start(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, c.path, c.args...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = c.dir, append(crash.Environ(), c.env...), time.Second
 	out, in := io.Pipe()
-	if c.process, err = crash.StartCommand(cmd, io.MultiWriter(log, in), time.Now); err != nil {
+	if c.process, err = crash.StartCommand(cmd, io.MultiWriter(log, in)); err != nil {
 		return err
 	}
 	go func(p *crash.Process) {

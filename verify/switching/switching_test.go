@@ -89,7 +89,7 @@ func (r *round) start(bin string, kind crash.Kind, path, dir string) {
 		"TIMER_BROKER=" + kind.Setting(), "TIMER_BROKER_URL=" + kind.URL(port), "TIMER_DB_PATH=" + path,
 		"TIMER_DRAIN_TIMEOUT=100", "TIMER_POLLING_INTERVAL=200", "TIMER_HTTP_ADDR=",
 	}
-	r.service, err = crash.Start(context.WithoutCancel(r.Context()), bin, dir, settings, io.Discard, time.Now)
+	r.service, err = crash.Start(context.WithoutCancel(r.Context()), bin, dir, settings, io.Discard)
 	check(r.T, err)
 	r.Cleanup(func() { _ = r.service.Kill() }) // fails only if it has ended
 	check(r.T, r.service.Await(r.Context(), timeout))

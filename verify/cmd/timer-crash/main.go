@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -102,7 +101,7 @@ func main() {
 
 func (c cli) run(ctx context.Context) error {
 	opt := crash.Options{
-		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Servers: c.Servers, Sync: c.Sync, Queues: c.Queues, Store: c.Store, Instances: c.Instances,
+		Bin: c.Bin, Old: c.Old, Broker: c.Broker, Servers: c.Servers, Sync: c.Sync, Queues: c.Queues, Store: c.Store, Instances: c.Instances,
 		Mode: c.Mode, Quiet: c.Quiet, Kills: c.Kills, Rate: c.Rate, Seed: c.Seed, Keep: c.Keep, Progress: os.Stderr,
 	}
 	if c.Kafka != "" {

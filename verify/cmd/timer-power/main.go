@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"time"
 
 	"github.com/event-service-agent/timer-service/verify/crash"
 	"github.com/event-service-agent/timer-service/verify/internal/command"
@@ -64,7 +63,7 @@ func (c *cli) run(ctx context.Context) error {
 		c.Seed = rand.Uint64N(1<<32) + 1
 	}
 	fmt.Fprintf(os.Stderr, "seed %d\n", c.Seed) // at once, so that a test that hangs can be repeated
-	opt := power.Options{Now: time.Now, Cuts: controls, Seed: c.Seed, Keep: c.Keep, Progress: os.Stderr}
+	opt := power.Options{Cuts: controls, Seed: c.Seed, Keep: c.Keep, Progress: os.Stderr}
 	control, err := power.Control(ctx, opt)
 	if err != nil {
 		return err
