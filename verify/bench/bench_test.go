@@ -2,22 +2,15 @@ package bench_test
 
 import (
 	"context"
-	"errors"
-	"os"
 	"testing"
 	"time"
 
-	"github.com/event-service-agent/timer-service/internal/rabbitd"
 	"github.com/event-service-agent/timer-service/verify/bench"
 	"github.com/event-service-agent/timer-service/verify/crash"
-	"github.com/event-service-agent/timer-service/verify/internal/postgresd"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
-// TestMain makes the binary of the test the broker too.
-func TestMain(m *testing.M) {
-	crash.BrokerMain()
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { harness.Main(m) }
 
 // TestMeasures runs each workload briefly: the figures mean nothing then, but that each
 // timer fired once and not early is checked all the same.
@@ -26,10 +19,7 @@ func TestMeasures(t *testing.T) {
 		t.Skip("starts a broker and the service several times; left out by -short")
 	}
 	t.Parallel()
-	bin, err := crash.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := harness.Binary(t)
 	for _, test := range []struct {
 		name    string
 		measure func(context.Context, bench.Options) (bench.Result, error)
@@ -51,12 +41,7 @@ func TestMeasures(t *testing.T) {
 			opt := test.opt
 			opt.Bin = bin
 			r, err := test.measure(t.Context(), opt)
-			if (errors.Is(err, rabbitd.ErrNotInstalled) || errors.Is(err, postgresd.ErrNotInstalled)) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
-				t.Skip("SKIPPED: ", err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			harness.Need(t, err)
 			if trip := float64(opt.RoundTrip.Milliseconds()) / 2; trip > 0 && r.Lateness.P50 < trip {
 				t.Errorf("half of the events were less late than their way takes: %v ms", r.Lateness.P50)
 			}

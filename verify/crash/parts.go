@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 	"github.com/event-service-agent/timer-service/verify/crash/traffic"
 )
@@ -39,10 +38,10 @@ func Observe(ctx context.Context, nc *nats.Conn, stream jetstream.Stream, record
 // reconnectPause is short, since a broker may live no longer than 40 ms.
 const reconnectPause = 20 * time.Millisecond
 
-// Connect connects with a broker on a port of the loopback interface, for as
-// long as it takes: a broker that is down for a while is expected. If it is the
-// one within a service its secret is next to the database; others need none.
-func Connect(port int, name, db string) (*nats.Conn, error) {
+// Connect connects with a broker, for as long as it takes: a broker that is down for a while
+// is expected. If it is the one within a service its secret is next to the database; others need
+// none.
+func Connect(url, name, db string) (*nats.Conn, error) {
 	credentials := func() (user, password string) {
 		secret, err := os.ReadFile(strings.TrimSuffix(db, ".db") + ".nats/secret")
 		if err != nil {
@@ -50,7 +49,7 @@ func Connect(port int, name, db string) (*nats.Conn, error) {
 		}
 		return "timer-service", strings.TrimSpace(string(secret))
 	}
-	return connect("nats://"+freeport.Address(port), name, nats.UserInfoHandler(credentials))
+	return connect(url, name, nats.UserInfoHandler(credentials))
 }
 
 // connect connects with servers, for as long as it takes.

@@ -70,7 +70,7 @@ func TestKillsAreNoWayRoundAQuota(t *testing.T) {
 		}
 		return s, json.NewDecoder(response.Body).Decode(&s)
 	}
-	conn, err := Connect(port, "quota", "")
+	conn, err := Connect(NATS.URL(port), "quota", "")
 	must(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)

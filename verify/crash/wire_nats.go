@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
@@ -34,7 +35,7 @@ func dialNATS(ctx context.Context, r *run) (*natsWire, error) {
 
 func (w *natsWire) dial(ctx context.Context, r *run) error {
 	if r.cluster == nil {
-		nc, err := Connect(r.port, "timer-crash", r.databasePath())
+		nc, err := Connect("nats://"+freeport.Address(r.port), "timer-crash", r.databasePath())
 		if err != nil {
 			return err
 		}

@@ -1,56 +1,23 @@
 package faults_test
 
 import (
-	"errors"
 	"syscall"
-	"testing"
 
-	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/proxy"
-	"github.com/event-service-agent/timer-service/internal/rabbitd"
-	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
-// A broker is one of a test's own.
-type broker struct {
-	t *testing.T
-	crash.Server
-	kind crash.Kind
-	dir  string
-	port int
-}
-
-// newBroker starts a broker.
-func newBroker(t *testing.T, kind crash.Kind) *broker {
-	t.Helper()
-	port, err := freeport.Find(t.Context())
-	check(t, err)
-	b := &broker{t: t, kind: kind, dir: t.TempDir(), port: port}
-	b.begin()
-	t.Cleanup(func() { _ = b.Kill() }) // fails only if it has ended
-	return b
-}
-
-// begin starts the broker, where it was before.
-func (b *broker) begin() {
-	b.t.Helper()
-	var err error
-	if b.Server, err = crash.StartServer(b.t.Context(), b.kind, b.dir, b.port); errors.Is(err, rabbitd.ErrNotInstalled) {
-		missing(b.t, "%v", err)
-	}
-	check(b.t, err)
-}
-
-func (b *broker) address() string { return freeport.Address(b.port) }
-
 // away has a broker die, and start again.
-func away(b *broker) (harm, repair func(*service)) {
-	return func(*service) { check(b.t, b.Kill()) }, func(*service) { b.begin() }
+func away(b *harness.Broker) (harm, repair func(*service)) {
+	return func(s *service) { harness.Must(s, b.Kill()) }, func(s *service) { b.Begin(s) }
 }
 
 // frozen has a broker stop, and go on.
-func frozen(b *broker) (harm, repair func(*service)) {
-	return func(*service) { check(b.t, syscall.Kill(b.PID(), syscall.SIGSTOP)) }, func(*service) { check(b.t, syscall.Kill(b.PID(), syscall.SIGCONT)) }
+func frozen(b *harness.Broker) (harm, repair func(*service)) {
+	signal := func(sig syscall.Signal) func(*service) {
+		return func(s *service) { harness.Must(s, syscall.Kill(b.PID(), sig)) }
+	}
+	return signal(syscall.SIGSTOP), signal(syscall.SIGCONT)
 }
 
 // refuse has a proxy end all connections, and take no more.

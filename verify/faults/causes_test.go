@@ -16,6 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/proxy"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // causes are faults of all that the service stands on, by name.
@@ -35,11 +36,11 @@ var causes = map[string]cause{
 	"service stopped (SIGSTOP)":                     {set: serviceStopped},
 }
 
-func brokerFault(kind crash.Kind, how func(*broker) (harm, repair func(*service))) func(*testing.T) fault {
+func brokerFault(kind crash.Kind, how func(*harness.Broker) (harm, repair func(*service))) func(*testing.T) fault {
 	return func(t *testing.T) fault {
 		t.Helper()
-		b := newBroker(t, kind)
-		f := fault{environ: []string{"TIMER_BROKER=" + kind.Setting(), "TIMER_BROKER_URL=" + kind.URL(b.port), inFile(t.TempDir())}}
+		b := harness.StartBroker(t, kind)
+		f := fault{environ: append(b.Settings(), inFile(t.TempDir()))}
 		f.harm, f.repair = how(b)
 		return f
 	}
@@ -48,9 +49,8 @@ func brokerFault(kind crash.Kind, how func(*broker) (harm, repair func(*service)
 func rabbitFault(how func(*proxy.Proxy) (harm, repair func(*service))) func(*testing.T) fault {
 	return func(t *testing.T) fault {
 		t.Helper()
-		b := newBroker(t, crash.RabbitMQ)
-		p, at := proxied(t, b.address())
-		f := fault{environ: []string{"TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL=" + strings.Replace(crash.RabbitMQ.URL(b.port), b.address(), at, 1), inFile(t.TempDir())}}
+		p, at := proxied(t, harness.StartBroker(t, crash.RabbitMQ).URL())
+		f := fault{environ: []string{"TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL=" + at, inFile(t.TempDir())}}
 		f.harm, f.repair = how(p)
 		return f
 	}
@@ -71,12 +71,12 @@ func postgresReadOnly(t *testing.T) fault {
 	t.Helper()
 	_, setting := newPostgres(t)
 	db, err := sql.Open("pgx", strings.TrimPrefix(setting, "TIMER_DB_URL="))
-	check(t, err)
+	harness.Must(t, err)
 	t.Cleanup(func() { db.Close() })
 	set := func(how string) {
 		for _, text := range []string{`ALTER SYSTEM ` + how, `SELECT pg_reload_conf()`} {
 			_, err := db.ExecContext(context.WithoutCancel(t.Context()), text)
-			check(t, err)
+			harness.Must(t, err)
 		}
 	}
 	return fault{
@@ -102,12 +102,12 @@ func diskFull(t *testing.T) fault {
 func diskReadOnly(t *testing.T) fault {
 	t.Helper()
 	if os.Getuid() != 0 {
-		missing(t, "only root can mount a file system")
+		harness.Missing(t, "only root can mount a file system")
 	}
 	run := func(name string, args ...string) {
 		t.Helper()
 		if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), name, args...).CombinedOutput(); err != nil {
-			missing(t, "%s %v: %v: %s", name, args, err, out)
+			harness.Missing(t, "%s %v: %v: %s", name, args, err, out)
 		}
 	}
 	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
@@ -120,11 +120,11 @@ func diskReadOnly(t *testing.T) fault {
 		environ: []string{"TIMER_BROKER=gochannel", inFile(dir)},
 		harm: func(*service) {
 			mounts, err := os.ReadFile("/proc/mounts")
-			check(t, err)
+			harness.Must(t, err)
 			before, _, _ := strings.Cut(string(mounts), " "+dir+" ")
 			device := filepath.Base(before[strings.LastIndexByte(before, '\n')+1:])
 			if err := os.WriteFile(filepath.Join("/sys/fs/ext4", device, "trigger_fs_error"), []byte("a test"), 0); err != nil {
-				missing(t, "make a file system fail: %v", err)
+				harness.Missing(t, "make a file system fail: %v", err)
 			}
 		},
 		repair: func(s *service) {
@@ -144,12 +144,12 @@ func fileLocked(t *testing.T) fault {
 		environ: []string{"TIMER_BROKER=gochannel", inFile(dir)},
 		harm: func(*service) {
 			db, err := sql.Open("sqlite", sqlite.DSN(database(dir)))
-			check(t, err)
+			harness.Must(t, err)
 			t.Cleanup(func() { db.Close() })
 			lock, err = db.BeginTx(context.WithoutCancel(t.Context()), nil) // which locks, see sqlite.DSN
-			check(t, err)
+			harness.Must(t, err)
 		},
-		repair: func(*service) { check(t, lock.Rollback()) },
+		repair: func(*service) { harness.Must(t, lock.Rollback()) },
 	}
 }
 

@@ -1,14 +1,12 @@
 package faults_test
 
 import (
-	"errors"
-	"fmt"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/proxy"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 	"github.com/event-service-agent/timer-service/verify/internal/postgresd"
 )
 
@@ -16,16 +14,11 @@ import (
 // the service reaches it, and the setting that names that.
 func newPostgres(t *testing.T) (*proxy.Proxy, string) {
 	t.Helper()
-	port, err := freeport.Find(t.Context())
-	check(t, err)
-	server, err := postgresd.Start(t.Context(), t.TempDir(), port)
-	if errors.Is(err, postgresd.ErrNotInstalled) {
-		missing(t, "%v", err)
-	}
-	check(t, err)
+	server, err := postgresd.Start(t.Context(), t.TempDir(), harness.Port(t))
+	harness.Need(t, err)
 	t.Cleanup(server.Kill)
-	p, at := proxied(t, server.Address())
-	return p, fmt.Sprintf("TIMER_DB_URL=postgres://postgres@%s/postgres?sslmode=disable", at)
+	p, at := proxied(t, server.URL())
+	return p, "TIMER_DB_URL=" + at
 }
 
 // TestDatabaseIsSilent has nothing of what the service sends arrive at the

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // A disk is a small file system of its own, which can be filled.
@@ -19,11 +21,11 @@ type disk struct {
 func mount(t *testing.T) *disk {
 	t.Helper()
 	if os.Getuid() != 0 {
-		missing(t, "only root can mount a small file system")
+		harness.Missing(t, "only root can mount a small file system")
 	}
 	d := &disk{t: t, dir: t.TempDir()}
 	if err := syscall.Mount("tmpfs", d.dir, "tmpfs", 0, "size=64m"); err != nil {
-		missing(t, "mount a small file system: %v", err)
+		harness.Missing(t, "mount a small file system: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(d.dir, syscall.MNT_DETACH); err != nil {
@@ -39,7 +41,7 @@ func (d *disk) filler() string { return filepath.Join(d.dir, "filler") }
 func (d *disk) fill() {
 	d.t.Helper()
 	f, err := os.Create(d.filler())
-	check(d.t, err)
+	harness.Must(d.t, err)
 	defer f.Close()
 	for size := 1 << 20; size > 0; {
 		n, err := f.Write(make([]byte, size))
@@ -57,7 +59,7 @@ func (d *disk) fill() {
 // free frees the disk again.
 func (d *disk) free() {
 	d.t.Helper()
-	check(d.t, os.Remove(d.filler()))
+	harness.Must(d.t, os.Remove(d.filler()))
 }
 
 // fullFor is how long a disk stays full.

@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // TestFileIsTakenAway takes the database's files away while the service runs:
@@ -29,7 +31,7 @@ func TestFileIsTakenAway(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			w, path := open(t, inFile(dir)), database(dir)
-			check(t, test.harm(path))
+			harness.Must(t, test.harm(path))
 			harmed := time.Now()
 			noticed := w.service.says("a part of the application ended", harmed, 10*time.Second).At.Sub(harmed)
 			if noticed > time.Second+grace {
@@ -45,7 +47,7 @@ func TestFileIsTakenAway(t *testing.T) {
 				w.stopProducing()
 				return
 			}
-			check(t, test.repair(path))
+			harness.Must(t, test.repair(path))
 			w.service.start()
 			w.goesOn(50)
 			w.settle(90 * time.Second)

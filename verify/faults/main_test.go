@@ -5,48 +5,24 @@
 package faults_test
 
 import (
-	"context"
 	"flag"
-	"os"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 func TestMain(m *testing.M) {
-	crash.BrokerMain()
 	flag.Parse()
 	if err := flag.Set("test.parallel", "16"); err != nil { // they wait most of the time
 		panic(err)
 	}
-	var err error
-	if folder, err = os.MkdirTemp("", "timer-faults-"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(folder)
-	os.Exit(code)
+	harness.Main(m)
 }
-
-var (
-	folder string // of the service's binary
-	build  = sync.OnceValues(func() (string, error) { return crash.Build(context.Background(), folder) })
-)
 
 // grace is what a busy machine may take on top of a limit. Without the watch for
 // the file it takes more than that and the limit together.
 const grace = 5 * time.Second
-
-// missing skips the test, or fails it if $TIMER_TEST_REQUIRE is set.
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("TIMER_TEST_REQUIRE") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf("SKIPPED, NOTHING IS PROVEN: "+format, args...)
-}
 
 // takesLong skips the test if time is short.
 func takesLong(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/proxy"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // outageFor is the variable that says how long the broker is unreachable, such
@@ -22,7 +23,7 @@ func TestBrokerIsUnreachable(t *testing.T) {
 	if text := os.Getenv(outageFor); text != "" {
 		var err error
 		long, err = time.ParseDuration(text)
-		check(t, err)
+		harness.Must(t, err)
 	}
 	w := open(t, inFile(t.TempDir()))
 	before := w.service.measure()

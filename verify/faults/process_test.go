@@ -2,9 +2,7 @@ package faults_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // A service has one process after the other, the last of which is killed when the test ends.
@@ -34,19 +33,8 @@ func serve(t *testing.T, environ ...string) *service {
 // start starts a process of the service, and waits until it takes commands.
 func (s *service) start() {
 	s.T.Helper()
-	bin, err := build()
-	check(s, err)
-	p, err := crash.Start(context.WithoutCancel(s.Context()), bin, s.TempDir(), s.environ, io.Discard)
-	check(s, err)
-	s.Process = p
-	s.Cleanup(func() {
-		_ = p.Kill() // fails only if it has ended
-		if s.Failed() {
-			s.Logf("the service wrote last:\n%s", p.Last(40))
-		}
-	})
-	check(s, p.Await(s.Context(), time.Minute))
-	s.url, _, _ = strings.Cut(strings.TrimSpace(strings.TrimPrefix(s.says("http ", time.Time{}, time.Minute).Text, "http")), ",")
+	s.Process = harness.Serve(s, s.TempDir(), s.environ...)
+	s.url = harness.API(s, s.Process)
 }
 
 // says waits for a line since a time that holds a text.
@@ -61,26 +49,19 @@ func (s *service) says(text string, since time.Time, within time.Duration) (foun
 }
 
 // signal sends the process a signal.
-func (s *service) signal(sig syscall.Signal) { check(s, s.Process.Signal(sig)) }
+func (s *service) signal(sig syscall.Signal) { harness.Must(s, s.Process.Signal(sig)) }
 
 // kill kills the process, which must not have ended by itself.
 func (s *service) kill() {
 	s.T.Helper()
-	check(s, s.Process.Kill())
+	harness.Must(s, s.Process.Kill())
 	if !s.Killed() {
 		s.Errorf("the service ended by itself: %v", s.Err)
 	}
 }
 
 // stop has the process end in its own time, which must be a clean stop.
-func (s *service) stop() { check(s, s.Process.Stop(time.Minute)) }
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func (s *service) stop() { harness.Must(s, s.Process.Stop(time.Minute)) }
 
 // A size says how large a process is.
 type size struct{ goroutines, heap int }
@@ -92,7 +73,7 @@ var more = size{50, 32 << 20}
 func (s *service) measure() (is size) {
 	s.T.Helper()
 	response, err := http.Get(s.url + "/metrics")
-	check(s, err)
+	harness.Must(s, err)
 	defer response.Body.Close()
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
 		var n float64

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // A cause is a fault of something that the service stands on.
@@ -45,7 +47,7 @@ func (s *service) ask() *health {
 	ctx, cancel := context.WithTimeout(s.Context(), askFor)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/readyz", nil)
-	check(s, err)
+	harness.Must(s, err)
 	r.Header.Set("Accept", "application/json")
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {

@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"math/rand/v2"
+	"net/url"
 	"strconv"
 	"sync"
 	"testing"
@@ -10,12 +11,12 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 	"github.com/event-service-agent/timer-service/verify/crash"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 	"github.com/event-service-agent/timer-service/verify/crash/traffic"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 const (
@@ -39,48 +40,49 @@ type world struct {
 // the service acks some.
 func open(t *testing.T, environ ...string) *world {
 	t.Helper()
-	b := newBroker(t, crash.NATS)
+	b := harness.StartBroker(t, crash.NATS)
 	w := &world{T: t}
 	var at string
-	w.proxy, at = proxied(t, b.address())
-	w.service = serve(t, append([]string{"TIMER_BROKER_URL=nats://" + at}, environ...)...)
-	w.begin(b.port, "")
+	w.proxy, at = proxied(t, b.URL())
+	w.service = serve(t, append([]string{"TIMER_BROKER_URL=" + at}, environ...)...)
+	w.begin(b.URL(), "")
 	return w
 }
 
 // openEmbedded is open with a broker within the service.
 func openEmbedded(t *testing.T, dir string) *world {
 	t.Helper()
-	port, err := freeport.Find(t.Context())
-	check(t, err)
+	port := harness.Port(t)
 	w := &world{T: t, service: serve(t, inFile(dir), "TIMER_NATS_PORT="+strconv.Itoa(port))}
-	w.begin(port, database(dir))
+	w.begin(crash.NATS.URL(port), database(dir))
 	return w
 }
 
-// proxied returns a proxy of a server, and where it listens.
-func proxied(t *testing.T, address string) (*proxy.Proxy, string) {
+// proxied returns a proxy of a server, by its URL, and the URL of the proxy.
+func proxied(t *testing.T, of string) (*proxy.Proxy, string) {
 	t.Helper()
-	p := proxy.New(proxy.TCP(address))
-	at, err := p.Listen()
-	check(t, err)
+	u, err := url.Parse(of)
+	harness.Must(t, err)
+	p := proxy.New(proxy.TCP(u.Host))
+	u.Host, err = p.Listen()
+	harness.Must(t, err)
 	t.Cleanup(func() { p.Close() })
-	return p, at
+	return p, u.String()
 }
 
 // begin has clients watch and send commands, and waits until the service has
 // acked some.
-func (w *world) begin(port int, db string) {
+func (w *world) begin(url, db string) {
 	w.Helper()
-	conn, err := crash.Connect(port, "faults", db)
-	check(w, err)
+	conn, err := crash.Connect(url, "faults", db)
+	harness.Must(w, err)
 	w.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
-	check(w, err)
+	harness.Must(w, err)
 	w.stream, err = js.Stream(w.Context(), "svc")
-	check(w, err)
+	harness.Must(w, err)
 	stop, err := crash.Observe(w.Context(), conn, w.stream, &w.recorder)
-	check(w, err)
+	harness.Must(w, err)
 	w.Cleanup(stop)
 	seed := rand.Uint64()
 	w.Logf("seed %d", seed)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // Messages with all that a CloudEvent may hold, and with nothing more than it must. The
@@ -69,9 +70,9 @@ func TestSDKReadsOurEvents(t *testing.T) {
 		}
 		// An event which was read and written again with the SDK says the same.
 		again, err := json.Marshal(got)
-		must(t, err)
+		harness.Must(t, err)
 		before, err := envelope.Decode(body)
-		must(t, err)
+		harness.Must(t, err)
 		after, err := envelope.Decode(again)
 		if err != nil {
 			t.Fatalf("%v, in %s", err, again)
@@ -100,7 +101,7 @@ func TestDecoderReadsCommandsOfTheSDK(t *testing.T) {
 	full.CorrelationID, full.Trace = "req-7", trace
 	p := payload{command.TenantID, command.ServiceCallID, due}
 	text, err := json.Marshal(p)
-	must(t, err)
+	harness.Must(t, err)
 	for name, test := range map[string]struct {
 		change func(*event.Event)
 		data   any
@@ -125,12 +126,12 @@ func TestDecoderReadsCommandsOfTheSDK(t *testing.T) {
 		e.SetTime(evening.In(time.FixedZone("", 5*60*60)))
 		e.SetDataContentType(event.ApplicationJSON)
 		test.change(&e)
-		must(t, e.SetData(e.DataContentType(), test.data))
+		harness.Must(t, e.SetData(e.DataContentType(), test.data))
 		if err := e.Validate(); err != nil {
 			t.Fatalf("%s: the SDK finds its own event invalid: %v", name, err)
 		}
 		body, err := json.Marshal(e)
-		must(t, err)
+		harness.Must(t, err)
 		m, err := envelope.Decode(body)
 		if err != nil {
 			t.Fatalf("%s: %v, in %s", name, err, body)

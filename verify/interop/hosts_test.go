@@ -21,6 +21,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store/postgres"
 	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // A host books an order with its timer in a transaction of its library, and ends the order
@@ -124,18 +125,18 @@ func ofEnt() host {
 func TestLibrariesOfHosts(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), pgtest.URL(t))
-	must(t, err)
+	harness.Must(t, err)
 	defer pool.Close()
 	db := stdlib.OpenDBFromPool(pool)
 	if _, err := db.ExecContext(t.Context(), `CREATE TABLE orders (id TEXT PRIMARY KEY, state TEXT NOT NULL)`); err != nil {
 		t.Fatal(err)
 	}
-	must(t, postgres.Migrate(t.Context(), db))
+	harness.Must(t, postgres.Migrate(t.Context(), db))
 	g, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: db}))
-	must(t, err)
+	harness.Must(t, err)
 	hosts := map[string]host{"sqlx": ofSqlx(sqlx.NewDb(db, "pgx")), "gorm": ofGorm(g), "ent": ofEnt()}
 	a, err := app.New(postgres.New(db, postgres.Options{}), nil, slog.New(slog.DiscardHandler), app.Options{})
-	must(t, err)
+	harness.Must(t, err)
 	ended := make(chan error, len(hosts))
 	for name, h := range hosts {
 		a.Timers().OnDueTx(name+"-", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
@@ -167,9 +168,9 @@ func TestLibrariesOfHosts(t *testing.T) {
 		t.Error(err)
 	}
 	rows := 0
-	must(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM orders WHERE state = 'ended' AND id LIKE '%-booked'`).Scan(&rows))
+	harness.Must(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM orders WHERE state = 'ended' AND id LIKE '%-booked'`).Scan(&rows))
 	total := 0
-	must(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM orders`).Scan(&total))
+	harness.Must(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM orders`).Scan(&total))
 	if rows != len(hosts) || total != len(hosts) {
 		t.Errorf("%d orders are ended and %d are there, want %d of both", rows, total, len(hosts))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // clients is the folder of the programs in Java and Python to which docs/clients.md leads, with
@@ -103,7 +104,7 @@ func (s site) run(t *testing.T, dir, file string) {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "BROKER="+s.address)
 	p, err := crash.StartCommand(cmd, io.Discard)
-	must(t, err)
+	harness.Must(t, err)
 	defer func() { _ = p.Kill() }() // fails only if it has ended
 
 	var order string
@@ -132,7 +133,7 @@ func (s site) run(t *testing.T, dir, file string) {
 	left := 0
 	if s.onlyWaiting {
 		left = 1
-		must(t, p.Kill())
+		harness.Must(t, p.Kill())
 	}
 	await(t, p, "acks of what was handled", func([]string) bool { return s.unacked(t, how.consumer) <= left })
 }
@@ -185,7 +186,7 @@ func awaitState(t *testing.T, dir, call, state string) {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for {
-		cmd := exec.CommandContext(t.Context(), binary(t), "get", "acme", call)
+		cmd := exec.CommandContext(t.Context(), harness.Binary(t), "get", "acme", call)
 		cmd.Env = append(crash.Environ(), "TIMER_DB_PATH="+filepath.Join(dir, "timers.db"))
 		out, err := cmd.CombinedOutput()
 		if err == nil && strings.Contains(string(out), state) {
@@ -234,7 +235,7 @@ func TestTestsOfTheDocs(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-			cmd.Env = append(crash.Environ(), "SERVICE="+binary(t))
+			cmd.Env = append(crash.Environ(), "SERVICE="+harness.Binary(t))
 			cmd.WaitDelay = time.Second
 			out, err := cmd.CombinedOutput()
 			took := regexp.MustCompile(`three hours took \d+ ms`).Find(out)
@@ -250,7 +251,7 @@ func TestTestsOfTheDocs(t *testing.T) {
 func java(t *testing.T, file string) []string {
 	t.Helper()
 	need(t, "javac")
-	libraries := filepath.Join(temporary, "java")
+	libraries := filepath.Join(harness.Folder(t), "java")
 	get(t, libraries, need(t, "mvn"), "-q", "-B", "-f", filepath.Join(clients, "pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory="+libraries)
 	return []string{need(t, "java"), "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(libraries, "*"), filepath.Join(clients, file)}
 }
@@ -258,7 +259,7 @@ func java(t *testing.T, file string) []string {
 // python runs a program with the libraries of requirements.txt, in an environment of its own.
 func python(t *testing.T, file string) []string {
 	t.Helper()
-	environment := filepath.Join(temporary, "python")
+	environment := filepath.Join(harness.Folder(t), "python")
 	interpreter := filepath.Join(environment, "bin", "python")
 	get(t, environment, need(t, "python3"), "-m", "venv", environment)
 	get(t, filepath.Join(environment, "installed"), interpreter, "-m", "pip", "install", "-q",
@@ -275,13 +276,13 @@ func get(t *testing.T, file, name string, args ...string) {
 		return
 	}
 	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
-		missing(t, "%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		harness.Missing(t, "%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
 }
 
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	name = filepath.Join(dir, name)
-	must(t, os.WriteFile(name, []byte(text), 0o600))
+	harness.Must(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // TestGeneratedClient makes a client from docs/openapi.json with @hey-api/openapi-ts,
@@ -16,7 +18,7 @@ func TestGeneratedClient(t *testing.T) {
 	dir := folder(t, ".")
 	for _, name := range []string{"../../docs/openapi.json", "client.ts"} {
 		content, err := os.ReadFile(name)
-		must(t, err)
+		harness.Must(t, err)
 		write(t, dir, filepath.Base(name), string(content))
 	}
 	write(t, dir, "openapi-ts.config.mjs", `export default { input: "openapi.json", output: { path: "client", importFileExtension: ".js" } };`)

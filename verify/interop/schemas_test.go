@@ -19,6 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/envelope/schema"
 	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // A messageSchema is a schema of bodies, with the reasons of the rules that it lists because
@@ -173,10 +174,10 @@ func TestExamplesOfTheSchemasAreTaken(t *testing.T) {
 func TestAsyncAPIDocument(t *testing.T) {
 	t.Parallel()
 	specification, err := os.ReadFile(filepath.Join(folder(t, "."), installed("@asyncapi/specs/schemas/3.0.0-without-$id.json")))
-	must(t, err)
+	harness.Must(t, err)
 	validator := compileSchema("asyncapi-3.0.0", specification)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.AsyncAPI()))
-	must(t, err)
+	harness.Must(t, err)
 	if err := validator.Validate(document); err != nil {
 		t.Errorf("%#v", err)
 	}

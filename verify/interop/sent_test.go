@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // TestSentAsDocumented holds all that the service sends, events, receipts and dead
@@ -51,7 +52,7 @@ func serveDocumented(t *testing.T, broker string, settings ...string) (c brokerC
 		printed := serveIn(t, dir, append(settings, embedded...)...)
 		return connectNATS(t, asOwner(t, dir, printed["ready"])), sentTopics{"svc.acme.serviceCall", "svc.acme.receipts", "svc.acme.dlq", "svc._.dlq"}, api(printed)
 	}
-	url := startBroker(t, crash.KafkaHere())
+	url := harness.StartBroker(t, crash.KafkaHere()).URL()
 	printed := serveIn(t, dir, append(settings, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+url, "TIMER_HTTP_ADDR=127.0.0.1:0")...)
 	return kafkaWire{strings.TrimPrefix(url, "kafka://")}, sentTopics{"service.events", "service.receipts", "service.events.acme.dlq", "service.events._.dlq"}, api(printed)
 }
@@ -109,7 +110,7 @@ func readDocument(t *testing.T, api, server string) *document {
 	d := &document{T: t, api: api, server: server, compiler: jsonschema.NewCompiler(), seen: make(map[string]bool)}
 	d.compiler.UseLoader(servedLoader{d})
 	var parsed struct{ Channels map[string]documentChannel }
-	must(t, json.Unmarshal(d.get("/asyncapi.json"), &parsed))
+	harness.Must(t, json.Unmarshal(d.get("/asyncapi.json"), &parsed))
 	d.channels = parsed.Channels
 	return d
 }
@@ -124,9 +125,9 @@ func (s servedLoader) Load(url string) (any, error) {
 func (d *document) get(path string) []byte {
 	d.Helper()
 	request, err := http.NewRequestWithContext(d.Context(), http.MethodGet, d.api+path, nil)
-	must(d, err)
+	harness.Must(d, err)
 	response, err := http.DefaultClient.Do(request)
-	must(d, err)
+	harness.Must(d, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
@@ -159,7 +160,7 @@ func (d *document) check(m wire) {
 		return // its body is that of the original
 	}
 	body, err := jsonschema.UnmarshalJSON(strings.NewReader(m.body))
-	must(d, err)
+	harness.Must(d, err)
 	for _, at := range []string{"/asyncapi.json" + message + "/payload", "/schemas/" + name} {
 		d.valid(at, body)
 		for field := range body.(map[string]any) {
@@ -193,7 +194,7 @@ func (d *document) channel(m wire) documentChannel {
 func (d *document) compile(at string) *jsonschema.Schema {
 	d.Helper()
 	schema, err := d.compiler.Compile(d.api + at)
-	must(d, err)
+	harness.Must(d, err)
 	return schema
 }
 

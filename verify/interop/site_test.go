@@ -11,6 +11,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/natsd"
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 	"github.com/event-service-agent/timer-service/verify/internal/kafkanode"
 )
 
@@ -19,9 +20,9 @@ func openNATS(t *testing.T, dir string) site {
 	t.Helper()
 	servers := t.TempDir()
 	program, err := natsd.Build(t.Context(), servers)
-	must(t, err)
+	harness.Must(t, err)
 	cluster, err := natsd.Start(t.Context(), program, servers, "")
-	must(t, err)
+	harness.Must(t, err)
 	t.Cleanup(func() { _ = cluster.Close() })
 	serveIn(t, dir, "TIMER_BROKER=nats", "TIMER_BROKER_URL="+cluster.URL())
 	c := connectNATS(t, cluster.URL())
@@ -37,7 +38,7 @@ func openNATS(t *testing.T, dir string) site {
 		unacked: func(t *testing.T, name string) int {
 			t.Helper()
 			consumer, err := c.js.Consumer(t.Context(), "svc", name)
-			must(t, err)
+			harness.Must(t, err)
 			info := consumer.CachedInfo()
 			return int(info.NumPending) + info.NumAckPending
 		},
@@ -46,7 +47,7 @@ func openNATS(t *testing.T, dir string) site {
 
 // openRabbitMQ starts the server that is installed.
 func openRabbitMQ(t *testing.T, dir string) site {
-	return useRabbitMQ(t, dir, startBroker(t, crash.RabbitMQ))
+	return useRabbitMQ(t, dir, harness.StartBroker(t, crash.RabbitMQ).URL())
 }
 
 // openRabbitMQ4 uses a server that is empty.
@@ -54,7 +55,7 @@ func openRabbitMQ4(t *testing.T, dir string) site {
 	t.Helper()
 	url := os.Getenv("TIMER_TEST_RABBITMQ4")
 	if url == "" {
-		missing(t, "set TIMER_TEST_RABBITMQ4 to the URL of a RabbitMQ 4 that is empty")
+		harness.Missing(t, "set TIMER_TEST_RABBITMQ4 to the URL of a RabbitMQ 4 that is empty")
 	}
 	return useRabbitMQ(t, dir, url)
 }
@@ -63,13 +64,13 @@ func useRabbitMQ(t *testing.T, dir, url string) site {
 	t.Helper()
 	serveIn(t, dir, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+url)
 	conn, err := amqp.Dial(url)
-	must(t, err)
+	harness.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() }) // nothing is under way
 	channel, err := conn.Channel()
 	if err == nil {
 		err = channel.Confirm(false)
 	}
-	must(t, err)
+	harness.Must(t, err)
 	version, _ := conn.Properties["version"].(string)
 	return site{
 		address: strings.TrimSuffix(url, "/"), // for Java's client the slash names a virtual host ""
@@ -80,13 +81,13 @@ func useRabbitMQ(t *testing.T, dir, url string) site {
 			if err == nil {
 				_, err = confirm.WaitContext(t.Context())
 			}
-			must(t, err)
+			harness.Must(t, err)
 		},
 		onlyWaiting: true,
 		unacked: func(t *testing.T, _ string) int {
 			t.Helper()
 			q, err := channel.QueueDeclarePassive("svc.acme.q", true, false, false, false, nil)
-			must(t, err)
+			harness.Must(t, err)
 			return q.Messages + 2*q.Consumers // until the broker notices that the program has ended, it keeps what that has not acked
 		},
 	}
@@ -99,14 +100,14 @@ func openKafka(t *testing.T, dir string) site {
 	if kafkanode.Installed() || os.Getenv("TIMER_TEST_REQUIRE") != "" {
 		var err error
 		if version, err = kafkanode.Fetch(); err != nil {
-			missing(t, "%v", err)
+			harness.Missing(t, "%v", err)
 		}
 		nodes, err := kafkanode.Start(t.Context(), t.TempDir(), kafkanode.Options{})
-		must(t, err)
+		harness.Must(t, err)
 		t.Cleanup(nodes.Kill)
 		address = nodes.URL()
 	} else {
-		address = strings.TrimPrefix(startBroker(t, crash.Kafka), "kafka://")
+		address = strings.TrimPrefix(harness.StartBroker(t, crash.Kafka).URL(), "kafka://")
 	}
 	serveIn(t, dir, "TIMER_BROKER=kafka", "TIMER_BROKER_URL=kafka://"+address)
 	client := kafkaWire{address}.client(t)
@@ -117,7 +118,7 @@ func openKafka(t *testing.T, dir string) site {
 		publish: func(t *testing.T, body string) {
 			t.Helper()
 			r := &kgo.Record{Topic: "service.events", Key: []byte("acme.order"), Value: []byte(body)}
-			must(t, client.ProduceSync(t.Context(), r).FirstErr())
+			harness.Must(t, client.ProduceSync(t.Context(), r).FirstErr())
 		},
 		unacked: func(t *testing.T, group string) int {
 			t.Helper()
@@ -125,7 +126,7 @@ func openKafka(t *testing.T, dir string) site {
 			if err == nil {
 				err = lags.Error()
 			}
-			must(t, err)
+			harness.Must(t, err)
 			return int(lags[group].Lag.Total())
 		},
 	}

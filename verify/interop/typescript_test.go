@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // TestClientForTypeScript runs the tests of the package, with the service itself, and its
@@ -16,7 +18,7 @@ func TestClientForTypeScript(t *testing.T) {
 	dir := packClient(t)
 	cmd := exec.CommandContext(t.Context(), need(t, "npm"), "test")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TIMER_SERVICE="+binary(t))
+	cmd.Env = append(os.Environ(), "TIMER_SERVICE="+harness.Binary(t))
 	out, err := cmd.CombinedOutput()
 	if err != nil || strings.Contains(string(out), "# SKIP") {
 		t.Fatalf("npm test: %v\n%s", err, out)
@@ -39,7 +41,7 @@ func TestClientForTypeScript(t *testing.T) {
 func typeScript(t *testing.T, file string) []string {
 	t.Helper()
 	program, err := os.ReadFile(filepath.Join(typeScriptPrograms, file))
-	must(t, err)
+	harness.Must(t, err)
 	node, dir, packed := need(t, "node"), folder(t, "."), packClient(t)
 	client := filepath.Join(dir, "..", "node_modules", "@event-service-agent", "timer-client")
 	get(t, client, need(t, "npm"), "install", "--no-save", "--no-audit", "--no-fund", "--prefix", filepath.Dir(dir), filepath.Join(packed, "packed.tgz"))
@@ -56,7 +58,7 @@ func typeScript(t *testing.T, file string) []string {
 // packClient returns a copy of the client, next to the vectors, in which npm has packed it.
 func packClient(t *testing.T) string {
 	t.Helper()
-	root := filepath.Join(temporary, "repository")
+	root := filepath.Join(harness.Folder(t), "repository")
 	dir := filepath.Join(root, "clients", "typescript")
 	installing.Lock()
 	for _, name := range []string{"clients/typescript/src", "clients/typescript/test", "clients/typescript/examples", "clients/typescript/scripts", "envelope"} {
@@ -64,11 +66,11 @@ func packClient(t *testing.T) string {
 		if _, err := os.Stat(to); err == nil {
 			continue
 		}
-		must(t, os.CopyFS(to, os.DirFS(filepath.Join("..", "..", filepath.FromSlash(name)))))
+		harness.Must(t, os.CopyFS(to, os.DirFS(filepath.Join("..", "..", filepath.FromSlash(name)))))
 	}
 	for _, name := range []string{"package.json", "package-lock.json", "tsconfig.json", "README.md", "LICENSE"} {
 		content, err := os.ReadFile(filepath.Join("..", "..", "clients", "typescript", name))
-		must(t, err)
+		harness.Must(t, err)
 		write(t, dir, name, string(content))
 	}
 	installing.Unlock()

@@ -9,6 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // receiveTimeout is how long a message is waited for.
@@ -32,10 +34,10 @@ type natsWire struct{ js jetstream.JetStream }
 func connectNATS(t *testing.T, url string) natsWire {
 	t.Helper()
 	nc, err := nats.Connect(url)
-	must(t, err)
+	harness.Must(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
-	must(t, err)
+	harness.Must(t, err)
 	return natsWire{js}
 }
 
@@ -54,9 +56,9 @@ func (c natsWire) send(t *testing.T, body string, headers map[string]string) {
 func (c natsWire) receive(t *testing.T, topic string, n int) (all []wire) {
 	t.Helper()
 	consumer, err := c.js.OrderedConsumer(t.Context(), "svc", jetstream.OrderedConsumerConfig{FilterSubjects: []string{topic}})
-	must(t, err)
+	harness.Must(t, err)
 	messages, err := consumer.Messages()
-	must(t, err)
+	harness.Must(t, err)
 	defer messages.Stop()
 	for range n {
 		m, err := messages.Next(jetstream.NextMaxWait(receiveTimeout))
@@ -77,7 +79,7 @@ type kafkaWire struct{ address string }
 func (c kafkaWire) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.address), kgo.MetadataMinAge(100*time.Millisecond))...)
-	must(t, err)
+	harness.Must(t, err)
 	t.Cleanup(client.Close)
 	return client
 }
@@ -88,7 +90,7 @@ func (c kafkaWire) send(t *testing.T, body string, headers map[string]string) {
 	for name, value := range headers {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
-	must(t, c.client(t).ProduceSync(t.Context(), r).FirstErr())
+	harness.Must(t, c.client(t).ProduceSync(t.Context(), r).FirstErr())
 }
 
 func (c kafkaWire) receive(t *testing.T, topic string, n int) (all []wire) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/verify/crash"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 	"github.com/event-service-agent/timer-service/verify/internal/kafkanode"
 )
 
@@ -27,16 +27,16 @@ const (
 	group    = "timer-service.timer.commands"
 )
 
-// needsKafka skips a test unless long tests are wanted, and Kafka can be started.
-func needsKafka(t *testing.T) {
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// needsKafka skips a test unless long tests are wanted, and Kafka can be started. It returns the
+// version of that.
+func needsKafka(t *testing.T) string {
 	t.Helper()
 	longtest.Skip(t, "starts Apache Kafka")
-	if !kafkanode.Installed() {
-		if os.Getenv("TIMER_TEST_REQUIRE") != "" {
-			t.Fatal(kafkanode.ErrNotInstalled)
-		}
-		t.Skip("SKIPPED: ", kafkanode.ErrNotInstalled)
-	}
+	version, err := kafkanode.Fetch()
+	harness.Need(t, err)
+	return version
 }
 
 // A lab is a cluster of three brokers, with a client of an operator.
@@ -51,10 +51,10 @@ type lab struct {
 func open(t *testing.T) *lab {
 	t.Helper()
 	c, err := kafkanode.Start(t.Context(), t.ArtifactDir(), kafkanode.Options{Nodes: 3})
-	check(t, err)
+	harness.Must(t, err)
 	t.Cleanup(c.Kill)
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.URL(), ",")...), kgo.MetadataMinAge(100*time.Millisecond))
-	check(t, err)
+	harness.Must(t, err)
 	t.Cleanup(client.Close)
 	return &lab{Cluster: c, client: client, admin: kadm.NewClient(client)}
 }
@@ -82,19 +82,14 @@ var troubles = []trouble{
 
 // TestServiceOnACluster runs each case under 300 commands a second.
 func TestServiceOnACluster(t *testing.T) {
-	needsKafka(t)
-	bin, err := crash.Build(t.Context(), t.TempDir())
-	check(t, err)
-	version, err := kafkanode.Fetch()
-	check(t, err)
-	l := open(t)
+	version, l := needsKafka(t), open(t)
 	table := []string{"Apache Kafka " + version + ", three brokers: case | lost | early | second ids | other violations | p99 ms | p99 of those due while it was up, ms"}
 	defer func() { t.Log(strings.Join(table, "\n")) }()
 	for _, tr := range troubles {
 		t.Run(tr.name, func(t *testing.T) {
 			l.unread = 0
 			report, err := crash.Run(t.Context(), crash.Options{
-				Bin: bin, Dir: t.ArtifactDir(), Broker: crash.Kafka, URL: l.URL(), Rate: 300, Seed: 1, Settle: time.Minute,
+				Bin: harness.Binary(t), Dir: t.ArtifactDir(), Broker: crash.Kafka, URL: l.URL(), Rate: 300, Seed: 1, Settle: time.Minute,
 				Mode: crash.Outside, Kills: tr.times, Harm: func(ctx context.Context, h crash.Hands) error {
 					return errors.Join(h.Rest(ctx, 5*time.Second), tr.harm(l, ctx, h))
 				},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/testcert"
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 	"github.com/event-service-agent/timer-service/verify/internal/kafkanode"
 )
 
@@ -32,11 +33,11 @@ func secured(t *testing.T, certs string, users ...string) *kafkanode.Cluster {
 	cert, _ := testcert.New(t)
 	testcert.Write(t, certs, cert)
 	certificate, err := os.ReadFile(filepath.Join(certs, "cert.pem"))
-	check(t, err)
+	harness.Must(t, err)
 	key, err := os.ReadFile(filepath.Join(certs, "key.pem"))
-	check(t, err)
+	harness.Must(t, err)
 	store := filepath.Join(certs, "store.pem")
-	check(t, os.WriteFile(store, slices.Concat(key, certificate), 0o600))
+	harness.Must(t, os.WriteFile(store, slices.Concat(key, certificate), 0o600))
 	opt := kafkanode.Options{Nodes: 3, Settings: map[string]string{
 		"listeners":                                             "SASL_SSL://127.0.0.1:{port},CONTROLLER://{controller}",
 		"listener.security.protocol.map":                        "SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
@@ -55,27 +56,20 @@ func secured(t *testing.T, certs string, users ...string) *kafkanode.Cluster {
 		opt.Format = append(opt.Format, "--add-scram", "SCRAM-SHA-512=[name="+user+",password="+password+"]")
 	}
 	c, err := kafkanode.Start(t.Context(), t.ArtifactDir(), opt)
-	check(t, err)
+	harness.Must(t, err)
 	t.Cleanup(c.Kill)
 	return c
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // as returns a client of a user.
 func as(t *testing.T, c *kafkanode.Cluster, certs, user string) *kgo.Client {
 	t.Helper()
 	config, err := testcert.Read(certs)
-	check(t, err)
+	harness.Must(t, err)
 	config.Certificates = nil
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.URL(), ",")...), kgo.DialTLSConfig(config),
 		kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
-	check(t, err)
+	harness.Must(t, err)
 	t.Cleanup(client.Close)
 	return client
 }
@@ -84,22 +78,20 @@ func as(t *testing.T, c *kafkanode.Cluster, certs, user string) *kgo.Client {
 func page(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/brokers/kafka.md")
-	check(t, err)
+	harness.Must(t, err)
 	return string(text)
 }
 
 // permit gives a user the permissions that the page lists for some.
 func permit(t *testing.T, admin *kadm.Client, user string, who ...string) {
 	t.Helper()
-	check(t, kafkanode.Permit(t.Context(), admin, "../../docs/brokers/kafka.md", user, "", who...))
+	harness.Must(t, kafkanode.Permit(t.Context(), admin, "../../docs/brokers/kafka.md", user, "", who...))
 }
 
 // TestSecuredClusterOfThePage runs the command and grants the permissions that
 // docs/brokers/kafka.md has, word for word, and has the service work with only these.
 func TestSecuredClusterOfThePage(t *testing.T) {
 	needsKafka(t)
-	bin, err := crash.Build(t.Context(), t.TempDir())
-	check(t, err)
 	certs := t.TempDir()
 	c := secured(t, certs, "service", "provision", "client", "stranger")
 	admin := kadm.NewClient(as(t, c, certs, "admin"))
@@ -114,7 +106,7 @@ func TestSecuredClusterOfThePage(t *testing.T) {
 		t.Fatal("docs/brokers/kafka.md has no command for the topic")
 	}
 	config := filepath.Join(certs, "client.properties")
-	check(t, os.WriteFile(config, []byte(strings.Join([]string{
+	harness.Must(t, os.WriteFile(config, []byte(strings.Join([]string{
 		"security.protocol=SASL_SSL", "sasl.mechanism=SCRAM-SHA-512", "ssl.truststore.type=PEM", "ssl.truststore.location=" + filepath.Join(certs, "cert.pem"),
 		`sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="provision" password="` + password + `";`,
 	}, "\n")), 0o600))
@@ -128,17 +120,15 @@ func TestSecuredClusterOfThePage(t *testing.T) {
 	settings := func(user string) []string {
 		return []string{
 			"TIMER_BROKER=kafka", "TIMER_BROKER_URL=" + urls(c), "TIMER_KAFKA_SASL=scram-sha-512", "TIMER_BROKER_USERNAME=" + user, "TIMER_BROKER_PASSWORD=" + password,
-			"TIMER_BROKER_TLS_CA=" + filepath.Join(certs, "cert.pem"), "TIMER_PROVISION=verify", "TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_HTTP_ADDR=127.0.0.1:0",
+			"TIMER_BROKER_TLS_CA=" + filepath.Join(certs, "cert.pem"), "TIMER_PROVISION=verify", "TIMER_HTTP_ADDR=127.0.0.1:0",
 		}
 	}
-	provision := exec.CommandContext(t.Context(), bin, "provision")
+	provision := exec.CommandContext(t.Context(), harness.Binary(t), "provision")
 	provision.Dir, provision.Env = dir, append(crash.Environ(), settings("provision")...)
 	if out, err := provision.CombinedOutput(); err != nil {
 		t.Fatalf("provision: %v\n%s", err, out)
 	}
-	p, err := crash.Start(t.Context(), bin, dir, settings("service"), t.Output())
-	check(t, err)
-	check(t, p.Await(t.Context(), 2*time.Minute))
+	p := harness.Serve(t, dir, settings("service")...)
 	due := time.Now().Add(time.Second).UTC()
 	command := fmt.Sprintf(`{"id":"1c9a5f0e-0000-7000-8000-000000000001","type":"ScheduleTimer","tenantId":"acme","timestampMs":%d,"payload":{"tenantId":"acme","serviceCallId":"call-1","dueAt":%q}}`,
 		time.Now().UnixMilli(), due.Format("2006-01-02T15:04:05.000Z"))
@@ -148,13 +138,13 @@ func TestSecuredClusterOfThePage(t *testing.T) {
 	}
 	client := as(t, c, certs, "client")
 	client.AddConsumeTopics(events)
-	check(t, client.ProduceSync(t.Context(), &record).FirstErr())
+	harness.Must(t, client.ProduceSync(t.Context(), &record).FirstErr())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if got := client.PollFetches(ctx).Records(); len(got) != 1 || string(got[0].Key) != "acme.call-1" {
 		t.Errorf("the events are %v, want that of the timer", got)
 	}
-	check(t, p.Stop(time.Minute))
+	harness.Must(t, p.Stop(time.Minute))
 }
 
 // urls lists the nodes as the service takes them.

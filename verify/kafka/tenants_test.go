@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 	"github.com/event-service-agent/timer-service/verify/internal/kafkanode"
 )
 
@@ -20,15 +21,13 @@ import (
 // docs/brokers/kafka.md, loses its database, and has the next start recover both tenants.
 func TestTopicsByTenantOfThePage(t *testing.T) {
 	needsKafka(t)
-	bin, err := crash.Build(t.Context(), t.TempDir())
-	check(t, err)
 	tenants := []string{"acme", "globex"}
 	c, err := kafkanode.Start(t.Context(), t.ArtifactDir(), kafkanode.Guarded(append(tenants, "service")...))
-	check(t, err)
+	harness.Must(t, err)
 	t.Cleanup(c.Kill)
 	as := func(user string, more ...kgo.Opt) *kgo.Client {
 		client, err := kgo.NewClient(append(c.As(user), append(more, kgo.MetadataMinAge(100*time.Millisecond))...)...)
-		check(t, err)
+		harness.Must(t, err)
 		t.Cleanup(client.Close)
 		return client
 	}
@@ -37,16 +36,16 @@ func TestTopicsByTenantOfThePage(t *testing.T) {
 	events := make(map[string]*kgo.Client)
 	stamped := "LogAppendTime"
 	for _, tenant := range tenants {
-		check(t, kafkanode.Permit(t.Context(), admin, "../../docs/brokers/kafka.md", tenant, tenant, "a producer of acme", "a consumer of acme"))
+		harness.Must(t, kafkanode.Permit(t.Context(), admin, "../../docs/brokers/kafka.md", tenant, tenant, "a producer of acme", "a consumer of acme"))
 		_, err := admin.CreateTopic(t.Context(), 3, 1, map[string]*string{"message.timestamp.type": &stamped}, "svc."+tenant+".timer")
-		check(t, err)
+		harness.Must(t, err)
 		events[tenant] = as(tenant, kgo.ConsumerGroup(tenant+".billing"), kgo.ConsumeTopics("svc."+tenant+".events"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	}
 	schedule := func(tenant, call string, due time.Time) {
 		t.Helper()
 		body := fmt.Sprintf(`{"id":"%s-%s","type":"ScheduleTimer","tenantId":%q,"timestampMs":%d,"payload":{"tenantId":%q,"serviceCallId":%q,"dueAt":%q}}`,
 			tenant, call, tenant, time.Now().UnixMilli(), tenant, call, due.UTC().Format(time.RFC3339Nano))
-		check(t, as(tenant).ProduceSync(t.Context(), &kgo.Record{Topic: "svc." + tenant + ".timer", Key: []byte(tenant + "." + call), Value: []byte(body)}).FirstErr())
+		harness.Must(t, as(tenant).ProduceSync(t.Context(), &kgo.Record{Topic: "svc." + tenant + ".timer", Key: []byte(tenant + "." + call), Value: []byte(body)}).FirstErr())
 	}
 	next := func(tenant, call string) {
 		t.Helper()
@@ -67,14 +66,8 @@ func TestTopicsByTenantOfThePage(t *testing.T) {
 	dir := t.TempDir()
 	start := func() *crash.Process {
 		t.Helper()
-		p, err := crash.Start(t.Context(), bin, dir, []string{
-			"TIMER_BROKER=kafka", "TIMER_BROKER_URL=" + c.URL(), "TIMER_KAFKA_SASL=scram-sha-512", "TIMER_BROKER_USERNAME=service", "TIMER_BROKER_PASSWORD=" + password,
-			"TIMER_COMMANDS_TOPIC=svc.{tenant}.timer", "TIMER_EVENTS_TOPIC=svc.{tenant}.events", "TIMER_DEAD_LETTERS_TOPIC=svc.{tenant}.dlq",
-			"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_HTTP_ADDR=127.0.0.1:0",
-		}, t.Output())
-		check(t, err)
-		check(t, p.Await(t.Context(), 2*time.Minute))
-		return p
+		return harness.Serve(t, dir, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+c.URL(), "TIMER_KAFKA_SASL=scram-sha-512", "TIMER_BROKER_USERNAME=service", "TIMER_BROKER_PASSWORD="+password,
+			"TIMER_COMMANDS_TOPIC=svc.{tenant}.timer", "TIMER_EVENTS_TOPIC=svc.{tenant}.events", "TIMER_DEAD_LETTERS_TOPIC=svc.{tenant}.dlq", "TIMER_HTTP_ADDR=127.0.0.1:0")
 	}
 	p := start()
 	for _, tenant := range tenants {
@@ -82,16 +75,16 @@ func TestTopicsByTenantOfThePage(t *testing.T) {
 		next(tenant, "fires-before")
 		schedule(tenant, "fires-after", time.Now().Add(time.Hour))
 	}
-	check(t, p.Stop(time.Minute))
+	harness.Must(t, p.Stop(time.Minute))
 	files, err := filepath.Glob(filepath.Join(dir, "timers.db*"))
-	check(t, err)
+	harness.Must(t, err)
 	for _, file := range files {
-		check(t, os.Remove(file))
+		harness.Must(t, os.Remove(file))
 	}
 	p = start()
 	for _, tenant := range tenants { // an event that is published again would come first
 		schedule(tenant, "fires-after", time.Now())
 		next(tenant, "fires-after")
 	}
-	check(t, p.Stop(time.Minute))
+	harness.Must(t, p.Stop(time.Minute))
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 var kills = flag.Int("kills", 25, "how often the program is killed")
@@ -111,8 +112,8 @@ func (r *run) live(kill bool) (killed bool) {
 	cmd.Env = append(os.Environ(), databaseEnv+"="+r.path)
 	cmd.Stderr, cmd.Stdin = os.Stderr, strings.NewReader(numbers.String())
 	out, err := cmd.StdoutPipe()
-	check(r, err)
-	check(r, cmd.Start())
+	harness.Must(r, err)
+	harness.Must(r, cmd.Start())
 	open := false // whether a transaction began last
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		word, text, _ := strings.Cut(lines.Text(), " ")
@@ -194,7 +195,7 @@ func (r *run) counts(query string) map[string]int {
 func (r *run) query(text string, each func(*sql.Rows) error) {
 	r.Helper()
 	db, err := openShop(r.Context(), r.path)
-	check(r, err)
+	harness.Must(r, err)
 	defer db.Close()
 	rows, err := db.QueryContext(r.Context(), text)
 	if err != nil {
@@ -202,7 +203,7 @@ func (r *run) query(text string, each func(*sql.Rows) error) {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		check(r, each(rows))
+		harness.Must(r, each(rows))
 	}
-	check(r, rows.Err())
+	harness.Must(r, rows.Err())
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // TestOneProcessAFile has a shop run on its file. A second process of the shop, and a service, by
@@ -23,39 +24,39 @@ func TestOneProcessAFile(t *testing.T) {
 	}
 	t.Parallel()
 	bin, err := crash.Build(t.Context(), t.TempDir())
-	check(t, err)
+	harness.Must(t, err)
 	dir, others := t.TempDir(), t.TempDir()
 	path, link, folder, second := filepath.Join(dir, "shop.db"), filepath.Join(others, "link.db"), filepath.Join(others, "folder"), filepath.Join(others, "second.db")
-	check(t, os.Symlink(path, link))
-	check(t, os.Symlink(dir, folder))
+	harness.Must(t, os.Symlink(path, link))
+	harness.Must(t, os.Symlink(dir, folder))
 
 	first, orders := start(t, shopAt(path))
-	check(t, line(orders, 1))
+	harness.Must(t, line(orders, 1))
 	says(t, first, entered+" 1")
 	owner := fmt.Sprintf("pid %d on ", first.PID())
 	for _, name := range []string{path, link, filepath.Join(folder, "shop.db")} {
 		refused(t, shopAt(name), owner)
 		refused(t, serviceAt(t, bin, name), owner)
 	}
-	check(t, os.Link(path, second))
+	harness.Must(t, os.Link(path, second))
 	for _, name := range []string{path, second} {
 		refused(t, shopAt(name), "has 2 names")
 		refused(t, serviceAt(t, bin, name), "has 2 names")
 	}
-	check(t, os.Remove(second))
+	harness.Must(t, os.Remove(second))
 
-	check(t, os.Remove(path+".lock"))
+	harness.Must(t, os.Remove(path+".lock"))
 	for n := range 20 {
-		check(t, line(orders, n+2))
+		harness.Must(t, line(orders, n+2))
 	}
 	for n := range 20 {
 		says(t, first, fmt.Sprint(booked, " ", n+2))
 	}
 	refused(t, shopAt(path), owner)
 	refused(t, serviceAt(t, bin, path), owner)
-	check(t, orders.Close())
+	harness.Must(t, orders.Close())
 	<-first.Ended
-	check(t, first.Err)
+	harness.Must(t, first.Err)
 	r := &run{T: t, path: path}
 	r.compare()
 	reminded := r.counts(`SELECT id, count(*) FROM reminders GROUP BY id`)
@@ -69,15 +70,8 @@ func TestOneProcessAFile(t *testing.T) {
 	}
 
 	service, _ := start(t, serviceAt(t, bin, path))
-	check(t, service.Await(t.Context(), time.Minute))
+	harness.Must(t, service.Await(t.Context(), time.Minute))
 	refused(t, shopAt(path), fmt.Sprintf("pid %d on ", service.PID()))
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func line(to io.Writer, n int) error {
@@ -104,9 +98,9 @@ func serviceAt(t *testing.T, bin, path string) *exec.Cmd {
 func start(t *testing.T, cmd *exec.Cmd) (*crash.Process, io.WriteCloser) {
 	t.Helper()
 	input, err := cmd.StdinPipe()
-	check(t, err)
+	harness.Must(t, err)
 	p, err := crash.StartCommand(cmd, io.Discard)
-	check(t, err)
+	harness.Must(t, err)
 	t.Cleanup(func() { _ = p.Kill() }) // fails only if it has ended
 	return p, input
 }
@@ -114,7 +108,7 @@ func start(t *testing.T, cmd *exec.Cmd) (*crash.Process, io.WriteCloser) {
 // says waits for a line of a process.
 func says(t *testing.T, p *crash.Process, text string) {
 	t.Helper()
-	check(t, pause.Until(t.Context(), func() (bool, error) {
+	harness.Must(t, pause.Until(t.Context(), func() (bool, error) {
 		if _, said := p.Find(text, time.Time{}); said {
 			return true, nil
 		}
@@ -133,11 +127,11 @@ func refused(t *testing.T, cmd *exec.Cmd, why string) {
 	case <-p.Ended:
 	case <-p.Ready:
 		t.Errorf("%v runs, want that it is refused: %s", cmd.Args, why)
-		check(t, p.Kill())
+		harness.Must(t, p.Kill())
 		return
 	case <-time.After(10 * time.Second):
 		t.Errorf("%v goes on, want that it is refused: %s", cmd.Args, why)
-		check(t, p.Kill())
+		harness.Must(t, p.Kill())
 		return
 	}
 	if _, said := p.Find(why, time.Time{}); !said || p.Err == nil {

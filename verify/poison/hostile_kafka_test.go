@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/internal/longtest"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 	"github.com/event-service-agent/timer-service/verify/internal/kafkanode"
 )
 
@@ -32,14 +33,8 @@ type kafkaAttack struct {
 // docs/brokers/kafka.md for topics by tenant.
 func TestHostileTenantOnKafka(t *testing.T) {
 	longtest.Skip(t, "starts Apache Kafka")
-	if !kafkanode.Installed() {
-		if os.Getenv("TIMER_TEST_REQUIRE") != "" {
-			t.Fatal(kafkanode.ErrNotInstalled)
-		}
-		t.Skip("SKIPPED: ", kafkanode.ErrNotInstalled)
-	}
 	c, err := kafkanode.Start(t.Context(), t.TempDir(), kafkanode.Guarded("service", attacker, victims))
-	must(t, err)
+	harness.Need(t, err)
 	t.Cleanup(c.Kill)
 	admin := kadm.NewClient(client(t, c, "admin"))
 	permit := func(user, tenant string, who ...string) error {
@@ -92,7 +87,7 @@ func limit(t *testing.T, admin *kadm.Client) error {
 func client(t testing.TB, c *kafkanode.Cluster, user string, more ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append(append(c.As(user), kgo.MetadataMinAge(100*time.Millisecond)), more...)...)
-	must(t, err)
+	harness.Must(t, err)
 	t.Cleanup(cl.Close)
 	return cl
 }
@@ -101,7 +96,7 @@ func client(t testing.TB, c *kafkanode.Cluster, user string, more ...kgo.Opt) *k
 func (v *victim) read(in *kgo.Client) {
 	v.Helper()
 	v.due["first"] = time.Now().Add(time.Hour) // it is late: the consumer begins after it
-	must(v, v.publish(scheduleOf(victims, "first", time.Now())))
+	harness.Must(v, v.publish(scheduleOf(victims, "first", time.Now())))
 	for {
 		if records := in.PollFetches(v.Context()).Records(); len(records) > 0 || v.Context().Err() != nil {
 			v.got(records[0].Value)

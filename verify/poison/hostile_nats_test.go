@@ -19,6 +19,7 @@ import (
 	broker "github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // A natsAttack is a tenant that knows ids of the commands and events of the victim.
@@ -33,26 +34,26 @@ func TestHostileTenantOnNATS(t *testing.T) {
 	w := &world{T: t}
 	w.startDocumented("../../docs/brokers/accounts.conf")
 	root, err := jetstream.New(w.connect("root", "root"))
-	must(t, err)
+	harness.Must(t, err)
 	routing := broker.DefaultRouting()
 	routing.Commands = "svc.{tenant}.timer"
 	admin := broker.Options{
 		URL: "nats://" + w.address, Security: broker.Security{Username: "admin", Password: "change-me-admin"}, Name: "timer-provision", Routing: routing,
 	}
 	_, err = broker.New(admin, slog.New(slog.DiscardHandler)).Provision(t.Context(), false)
-	must(t, err)
+	harness.Must(t, err)
 	for _, tenant := range []string{attacker, victims} {
 		_, err := root.CreateConsumer(t.Context(), stream, jetstream.ConsumerConfig{
 			Durable: tenant + "-events", FilterSubject: "svc." + tenant + ".serviceCall", AckPolicy: jetstream.AckExplicitPolicy,
 		})
-		must(t, err)
+		harness.Must(t, err)
 	}
 	a := &natsAttack{
 		victim: newVictim(t, "TIMER_BROKER=nats", "TIMER_BROKER_URL="+w.url("service", "change-me-service"), "TIMER_PROVISION=verify", "TIMER_COMMANDS_TOPIC="+routing.Commands),
 	}
 	conn := w.connect(victims, "change-me-"+victims)
 	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
-	must(t, err)
+	harness.Must(t, err)
 	a.publish = func(body []byte) error {
 		m, err := envelope.Decode(body)
 		if err != nil {
@@ -80,16 +81,16 @@ func (a *natsAttack) learn(id string) {
 func (a *natsAttack) listen(conn *nats.Conn) {
 	a.Helper()
 	_, err := conn.Subscribe("svc.globex.dlq", func(m *nats.Msg) { a.got(m.Data) })
-	must(a, err)
+	harness.Must(a, err)
 	js, err := jetstream.NewWithDomain(conn, "timers", jetstream.WithDefaultTimeout(time.Minute))
-	must(a, err)
+	harness.Must(a, err)
 	c, err := js.Consumer(a.Context(), stream, "globex-events")
-	must(a, err)
+	harness.Must(a, err)
 	consuming, err := c.Consume(func(m jetstream.Msg) {
 		a.got(m.Data())
 		_ = m.Ack()
 	})
-	must(a, err)
+	harness.Must(a, err)
 	a.Cleanup(func() {
 		consuming.Stop()
 		<-consuming.Closed()
@@ -101,15 +102,15 @@ func (a *natsAttack) listen(conn *nats.Conn) {
 func (w *world) startDocumented(path string) {
 	w.Helper()
 	text, err := os.ReadFile(path)
-	must(w, err)
+	harness.Must(w, err)
 	conf := strings.Replace(string(text), "users: [", "users: [{ user: root, password: root }", 1)
 	second := strings.NewReplacer("acme", "globex", "ACME", "GLOBEX")
 	conf = regexp.MustCompile(`(?m)^ *\{.*accounts: \[ACME\] \}\n`).ReplaceAllStringFunc(conf, func(line string) string { return line + second.Replace(line) })
 	conf = regexp.MustCompile(`(?ms)^  ACME \{\n.*?^  \}\n`).ReplaceAllStringFunc(conf, func(account string) string { return account + second.Replace(account) })
 	file := filepath.Join(w.TempDir(), "nats.conf")
-	must(w, os.WriteFile(file, []byte(conf), 0o600))
+	harness.Must(w, os.WriteFile(file, []byte(conf), 0o600))
 	opt, err := natsserver.ProcessConfigFile(file)
-	must(w, err)
+	harness.Must(w, err)
 	opt.Host, opt.Port, opt.NoSigs, opt.NoLog = "127.0.0.1", natsserver.RANDOM_PORT, true, true
 	opt.JetStream, opt.StoreDir, opt.JetStreamMaxStore = true, w.TempDir(), 1<<40
 	w.start(opt)
@@ -118,7 +119,7 @@ func (w *world) startDocumented(path string) {
 func (w *world) connect(user, password string) *nats.Conn {
 	w.Helper()
 	nc, err := nats.Connect(w.url(user, password), nats.MaxReconnects(-1), nats.Timeout(time.Minute), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-	must(w, err)
+	harness.Must(w, err)
 	w.Cleanup(nc.Close)
 	return nc
 }
@@ -134,7 +135,7 @@ func (a *natsAttack) attacks(conn *nats.Conn) []func(context.Context) {
 			a.hears(fmt.Sprintf("%s: %s", m.Subject, m.Data))
 		}
 	})
-	must(a, err)
+	harness.Must(a, err)
 	const durable = "timer-service_svc-any-timer-5c46daa3"
 	others := []string{
 		"svc-owner." + durable, "svc-owner.x", "svc.globex.serviceCall", "svc.globex.dlq", "svc.globex.receipts", "svc.globex.timer",

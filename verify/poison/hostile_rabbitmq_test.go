@@ -3,7 +3,6 @@ package poison_test
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -13,9 +12,9 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/internal/rabbitd"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // A rabbitAttack is a tenant that has a user for each of the rules of the page.
@@ -30,30 +29,25 @@ type rabbitAttack struct {
 // what is of another one, the tests of the driver show.
 func TestHostileTenantOnRabbitMQ(t *testing.T) {
 	longtest.Skip(t, "starts a RabbitMQ server")
-	port, err := freeport.Find(t.Context())
-	must(t, err)
-	server, err := rabbitd.Start(context.WithoutCancel(t.Context()), t.TempDir(), port)
-	if errors.Is(err, rabbitd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
-		t.Skip("SKIPPED: ", err)
-	}
-	must(t, err)
+	server, err := rabbitd.Start(context.WithoutCancel(t.Context()), t.TempDir(), harness.Port(t))
+	harness.Need(t, err)
 	t.Cleanup(server.Kill)
 	page, err := rabbitd.ReadPage(filepath.Join(pages, "rabbitmq.md"))
-	must(t, err)
+	harness.Must(t, err)
 	user := func(tenant, who string) string {
 		t.Helper()
 		rule, err := page.Rule(who)
-		must(t, err)
+		harness.Must(t, err)
 		for i, pattern := range rule.Patterns { // as the page says for this topic of commands
 			pattern = strings.ReplaceAll(pattern, `timer\.commands`, `svc\._\.timer`)
 			rule.Patterns[i] = strings.ReplaceAll(pattern, attacker, tenant)
 		}
 		name := "user-" + uuid.NewString()
 		address, err := server.AddUser(t.Context(), name, rule)
-		must(t, err)
+		harness.Must(t, err)
 		if who == "a producer" {
 			permit, err := page.TopicPermissions(name)
-			must(t, err)
+			harness.Must(t, err)
 			for i := range permit {
 				permit[i] = strings.ReplaceAll(permit[i], attacker, tenant)
 			}
@@ -65,7 +59,7 @@ func TestHostileTenantOnRabbitMQ(t *testing.T) {
 	}
 	v := newVictim(t, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+user("", "service, `provision: create`"), "TIMER_COMMANDS_TOPIC=svc.{tenant}.timer", "TIMER_RECEIPTS=true")
 	out := v.channel(user(victims, "a producer"))
-	must(t, out.Confirm(false))
+	harness.Must(t, out.Confirm(false))
 	v.publish = func(body []byte) error {
 		confirm, err := out.PublishWithDeferredConfirm("svc.direct.commands", "svc."+victims+".timer", true, false, amqp.Publishing{Body: body, DeliveryMode: amqp.Persistent})
 		if err == nil && !confirm.Wait() {
@@ -87,23 +81,23 @@ func TestHostileTenantOnRabbitMQ(t *testing.T) {
 func (v *victim) channel(url string) *amqp.Channel {
 	v.Helper()
 	conn, err := amqp.Dial(url)
-	must(v, err)
+	harness.Must(v, err)
 	v.Cleanup(func() { conn.Close() })
 	ch, err := conn.Channel()
-	must(v, err)
+	harness.Must(v, err)
 	return ch
 }
 
 // consume has the victim get its events. The queue is there from its first event on.
 func (v *victim) consume(url string) {
 	v.Helper()
-	must(v, v.publish(scheduleOf(victims, "first", time.Now())))
+	harness.Must(v, v.publish(scheduleOf(victims, "first", time.Now())))
 	conn, err := amqp.Dial(url)
-	must(v, err)
+	harness.Must(v, err)
 	v.Cleanup(func() { conn.Close() })
 	for {
 		ch, err := conn.Channel()
-		must(v, err)
+		harness.Must(v, err)
 		events, err := ch.Consume("svc."+victims+".q", "", true, false, false, false, nil)
 		if err == nil {
 			<-events

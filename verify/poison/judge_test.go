@@ -14,6 +14,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // A storedMessage is a message of the stream.
@@ -46,15 +47,15 @@ func (w *world) read() *judge {
 		seen: make(map[string]int), wrong: make(map[string]int),
 	}
 	s, err := w.js.Stream(w.Context(), stream)
-	must(w, err)
+	harness.Must(w, err)
 	state := s.CachedInfo().State
 	if state.FirstSeq != 1 || state.NumDeleted != 0 || state.Msgs != state.LastSeq {
 		w.Errorf("messages are gone from the stream: %+v", state)
 	}
 	c, err := s.OrderedConsumer(w.Context(), jetstream.OrderedConsumerConfig{})
-	must(w, err)
+	harness.Must(w, err)
 	messages, err := c.Messages(jetstream.PullMaxBytes(32 << 20))
-	must(w, err)
+	harness.Must(w, err)
 	defer messages.Stop()
 	for n := uint64(0); n < state.LastSeq; n++ {
 		m, err := messages.Next(jetstream.NextMaxWait(30 * time.Second))
@@ -62,7 +63,7 @@ func (w *world) read() *judge {
 			w.Fatalf("read message %d of %d: %v", n+1, state.LastSeq, err)
 		}
 		meta, err := m.Metadata()
-		must(w, err)
+		harness.Must(w, err)
 		j.sort(meta.Sequence.Stream, storedMessage{subject: m.Subject(), header: m.Headers(), body: m.Data(), at: meta.Timestamp})
 	}
 	return j

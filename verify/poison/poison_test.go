@@ -25,12 +25,12 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 var (
 	seedFlag  = flag.Uint64("poison.seed", 0, "seed of the campaign; 0 takes a random one")
 	onlyFlag  = flag.String("poison.only", "", "send only hostile messages of kinds that this regular expression matches")
-	binFlag   = flag.String("poison.bin", "", "binary of the service; it is built if there is none")
 	countFlag = flag.Int("poison.n", 0, "hostile messages, and as many good ones; 0 means 10,000, or 1,000 with -short")
 )
 
@@ -132,7 +132,7 @@ func (j *judge) complain(v *volley, err error) {
 func (w *world) wires(user string, n int) (all []*wire) {
 	for i := range n {
 		wire, err := dial(w.address, user, fmt.Sprint(user, i))
-		must(w, err)
+		harness.Must(w, err)
 		w.Cleanup(func() { _ = wire.conn.Close() })
 		all = append(all, wire)
 	}
@@ -214,7 +214,7 @@ func (w *world) settle(all ...*wire) {
 	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 	defer cancel()
 	s, err := w.js.Stream(ctx, stream)
-	must(w, err)
+	harness.Must(w, err)
 	if err := pause.Until(ctx, func() (bool, error) {
 		info, err := s.Info(ctx, jetstream.WithSubjectFilter("svc.*.serviceCall"))
 		if err != nil || w.service.HasEnded() {

@@ -1,11 +1,8 @@
 package poison_test
 
 import (
-	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,10 +10,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/internal/freeport"
-	"github.com/event-service-agent/timer-service/internal/rabbitd"
 	"github.com/event-service-agent/timer-service/timer"
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // nested returns a table or a list of a depth, which some clients can't read.
@@ -105,30 +101,24 @@ type rabbitWorld struct {
 
 func beginRabbitMQ(t *testing.T) *rabbitWorld {
 	t.Helper()
-	port, err := freeport.Find(t.Context())
-	must(t, err)
-	server, err := crash.StartServer(context.WithoutCancel(t.Context()), crash.RabbitMQ, t.TempDir(), port)
-	if errors.Is(err, rabbitd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
-		t.Skip("SKIPPED: ", err)
-	}
-	must(t, err)
-	t.Cleanup(func() { _ = server.Kill() })
+	server := harness.StartBroker(t, crash.RabbitMQ)
 	w := &rabbitWorld{world: &world{T: t}, letters: make(map[letter]int), events: make(map[key]want), made: make(map[letter]string), fired: make(map[key]bool)}
-	w.startService(append([]string{"TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL=" + crash.RabbitMQ.URL(port)}, unlimited...))
-	w.conn, err = amqp.Dial(crash.RabbitMQ.URL(port))
-	must(t, err)
+	w.startService(append(server.Settings(), unlimited...))
+	var err error
+	w.conn, err = amqp.Dial(server.URL())
+	harness.Must(t, err)
 	t.Cleanup(func() { w.conn.Close() })
 	t.Logf("RabbitMQ %v", w.conn.Properties["version"])
 	ch := w.channel()
 	queue, err := ch.QueueDeclare("", false, true, true, false, nil)
-	must(t, err)
+	harness.Must(t, err)
 	for _, tenant := range append(tenants[:], "_", "victim") {
 		for _, kind := range []string{".q", ".dlq"} {
-			must(t, ch.QueueBind(queue.Name, "svc."+tenant+kind, "svc.direct", false, nil))
+			harness.Must(t, ch.QueueBind(queue.Name, "svc."+tenant+kind, "svc.direct", false, nil))
 		}
 	}
 	w.in, err = ch.Consume(queue.Name, "", true, true, false, false, nil)
-	must(t, err)
+	harness.Must(t, err)
 	return w
 }
 
@@ -138,7 +128,7 @@ func (w *rabbitWorld) channel() *amqp.Channel {
 	if err == nil {
 		err = ch.Confirm(false)
 	}
-	must(w, err)
+	harness.Must(w, err)
 	return ch
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // subjects are what a pattern of command topics matches, with the tenant that
@@ -54,7 +56,7 @@ func TestTopicsDecideWhoseDeadLettersAre(t *testing.T) {
 			if reason != "" {
 				s.want.fate = deadLettered
 			}
-			must(t, conn.fire(s))
+			harness.Must(t, conn.fire(s))
 		}
 		for _, k := range kinds {
 			s := k.make(g)
@@ -69,7 +71,7 @@ func TestTopicsDecideWhoseDeadLettersAre(t *testing.T) {
 			}
 		}
 	}
-	must(t, conn.wait(30*time.Second))
+	harness.Must(t, conn.wait(30*time.Second))
 	w.settle(conn)
 	w.stop()
 	j := w.read()

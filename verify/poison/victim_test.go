@@ -18,6 +18,7 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 var attackFlag = flag.Duration("poison.attack", 5*time.Second, "how long a hostile tenant attacks")
@@ -49,11 +50,9 @@ type victim struct {
 // newVictim starts the service with settings.
 func newVictim(t *testing.T, settings ...string) *victim {
 	t.Helper()
-	port, err := freeport.Find(t.Context())
-	must(t, err)
 	quotas := filepath.Join(t.TempDir(), "quotas.yaml")
-	must(t, os.WriteFile(quotas, []byte("default: {live_timers: 100000, accept_rate: 500/s, over_quota: dead_letter}\n"), 0o600))
-	v := &victim{world: &world{T: t}, http: fmt.Sprintf("127.0.0.1:%d", port), due: make(map[string]time.Time), fired: make(map[string]string)}
+	harness.Must(t, os.WriteFile(quotas, []byte("default: {live_timers: 100000, accept_rate: 500/s, over_quota: dead_letter}\n"), 0o600))
+	v := &victim{world: &world{T: t}, http: freeport.Address(harness.Port(t)), due: make(map[string]time.Time), fired: make(map[string]string)}
 	v.startService(append(settings, "TIMER_HTTP_ADDR="+v.http, "TIMER_QUOTAS_FILE="+quotas))
 	return v
 }

@@ -1,8 +1,6 @@
 package poison_test
 
 import (
-	"context"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,9 +14,12 @@ import (
 
 	_ "github.com/event-service-agent/timer-service/service" // what the program is made of
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 const stream = "svc"
+
+func TestMain(m *testing.M) { harness.Main(m) }
 
 // unlimited has all dead letters be whole, so that each is judged.
 var unlimited = []string{"TIMER_DEAD_LETTER_BYTES=1TiB", "TIMER_DEAD_LETTER_TOTAL_BYTES=1TiB"}
@@ -39,10 +40,10 @@ func begin(t *testing.T, subject string, settings ...string) *world {
 	w := &world{T: t, subject: subject}
 	w.startBroker()
 	nc, err := nats.Connect(w.url("judge", "secret"), nats.MaxReconnects(-1))
-	must(t, err)
+	harness.Must(t, err)
 	t.Cleanup(nc.Close)
 	w.js, err = jetstream.New(nc)
-	must(t, err)
+	harness.Must(t, err)
 	w.startService(slices.Concat(unlimited, []string{"TIMER_BROKER=nats", "TIMER_BROKER_URL=" + w.url("service", "secret")}, settings))
 	return w
 }
@@ -75,7 +76,7 @@ func (w *world) startBroker() {
 func (w *world) start(opt *natsserver.Options) {
 	w.Helper()
 	broker, err := natsserver.NewServer(opt)
-	must(w, err)
+	harness.Must(w, err)
 	go broker.Start()
 	w.Cleanup(func() {
 		broker.Shutdown()
@@ -89,24 +90,7 @@ func (w *world) start(opt *natsserver.Options) {
 
 func (w *world) startService(settings []string) {
 	w.Helper()
-	dir := w.TempDir()
-	bin, err := *binFlag, error(nil)
-	if bin == "" {
-		bin, err = crash.Build(w.Context(), dir)
-	}
-	must(w, err)
-	settings = append([]string{"TIMER_DB_PATH=" + filepath.Join(dir, "timers.db"), "TIMER_UNKNOWN_TYPES=ignore"}, settings...)
-	w.service, err = crash.Start(context.WithoutCancel(w.Context()), bin, dir, settings, io.Discard)
-	must(w, err)
-	w.Cleanup(func() {
-		if err := w.service.Kill(); err != nil {
-			w.Error(err)
-		}
-		if w.Failed() {
-			w.Logf("the service ended with %v; the end of its log:\n%s", w.service.Err, w.service.Last(40))
-		}
-	})
-	must(w, w.service.Await(w.Context(), time.Minute))
+	w.service = harness.Serve(w, w.TempDir(), append(settings, "TIMER_UNKNOWN_TYPES=ignore")...)
 }
 
 // stop ends the service as an operator does. It must be the process that was started.
@@ -124,7 +108,7 @@ func (w *world) stop() {
 func (w *world) watchDisk() (worst func() time.Duration) {
 	w.Helper()
 	file, err := os.Create(filepath.Join(w.TempDir(), "yardstick"))
-	must(w, err)
+	harness.Must(w, err)
 	stop, result := make(chan struct{}), make(chan time.Duration)
 	go func() {
 		defer file.Close()
@@ -146,12 +130,5 @@ func (w *world) watchDisk() (worst func() time.Duration) {
 	return func() time.Duration {
 		close(stop)
 		return <-result
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -7,17 +7,19 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 func TestFrozenProcessIsSeenStopped(t *testing.T) {
 	t.Parallel()
 	w, err := startWriter(t.Context(), filepath.Join(t.TempDir(), "records"), "no")
-	must(t, err)
+	harness.Must(t, err)
 	defer w.Kill()
 	if stopped, err := isStopped(w.PID()); stopped || err != nil {
 		t.Errorf("before: stopped %v, error %v", stopped, err)
 	}
-	must(t, freeze(t.Context(), []int{w.PID()}))
+	harness.Must(t, freeze(t.Context(), []int{w.PID()}))
 	if stopped, err := isStopped(w.PID()); !stopped || err != nil {
 		t.Errorf("after: stopped %v, error %v", stopped, err)
 	}
@@ -41,7 +43,7 @@ func TestCountsIntactRecords(t *testing.T) {
 		"one twice":       {slices.Concat(record(1), record(1)), 1},
 	} {
 		file := filepath.Join(t.TempDir(), "records")
-		must(t, os.WriteFile(file, tt.text, 0o600))
+		harness.Must(t, os.WriteFile(file, tt.text, 0o600))
 		if got, err := intact(file); got != tt.want || err != nil {
 			t.Errorf("%s: %d records, error %v, want %d", name, got, err, tt.want)
 		}

@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // TestMain makes the test binary the broker and the writer, too.
 func TestMain(m *testing.M) {
-	crash.BrokerMain()
 	WriterMain()
-	os.Exit(m.Run())
+	harness.Main(m)
 }
 
 // needPower skips the test where no power can be cut. Where only a program is
@@ -31,14 +31,12 @@ func needPower(t *testing.T) {
 	if testing.Short() {
 		t.Skip("cuts the power for half a minute: not with -short")
 	}
-	mendable, err := Missing()
-	if err == nil {
-		return
+	switch mendable, err := Missing(); {
+	case err != nil && mendable:
+		harness.Missing(t, "%v", err)
+	case err != nil:
+		t.Skipf("SKIPPED, NOTHING IS PROVEN: %v", err)
 	}
-	if mendable && os.Getenv("TIMER_TEST_REQUIRE") != "" {
-		t.Fatal(err)
-	}
-	t.Skipf("SKIPPED, NOTHING IS PROVEN: %v", err)
 }
 
 // progress writes to the log of a test.
@@ -55,7 +53,7 @@ func TestControls(t *testing.T) {
 	needPower(t)
 	t.Parallel()
 	r, err := Control(t.Context(), Options{Cuts: 3, Seed: 1, Dir: t.TempDir()})
-	must(t, err)
+	harness.Must(t, err)
 	t.Logf("%+v", r)
 	if err := r.Void(); err != nil {
 		t.Error(err)
@@ -67,8 +65,7 @@ func TestControls(t *testing.T) {
 func TestServiceOutlivesPowerCuts(t *testing.T) {
 	needPower(t)
 	t.Parallel()
-	bin, err := crash.Build(t.Context(), t.TempDir())
-	must(t, err)
+	bin := harness.Binary(t)
 	cases := []Options{{Mode: crash.Power}, {Mode: crash.Power, Relaxed: true}, {Mode: crash.PowerEmbedded}}
 	reports, errs := make([]crash.Report, len(cases)), make([]error, len(cases))
 	var runs sync.WaitGroup // all at once: they wait most of the time, and subtests wait for a processor
@@ -107,7 +104,7 @@ func TestDiskIsTakenOutWhateverHappens(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	bin := filepath.Join(dir, "service")
 	script := "#!/bin/sh\nexec 3>\"$TIMER_DB_PATH\"\nexec sleep 600\n"
-	must(t, os.WriteFile(bin, []byte(script), 0o700))
+	harness.Must(t, os.WriteFile(bin, []byte(script), 0o700))
 	time.AfterFunc(time.Second, cancel)
 	r, err := Run(ctx, Options{Bin: bin, Mode: crash.Power, Cuts: 1, Dir: dir})
 	if err == nil || r.Error == "" {
@@ -119,12 +116,12 @@ func TestDiskIsTakenOutWhateverHappens(t *testing.T) {
 		t.Errorf("the report does not say that it proves nothing:\n%s", &text)
 	}
 	mounts, err := os.ReadFile("/proc/mounts")
-	must(t, err)
+	harness.Must(t, err)
 	if strings.Contains(string(mounts), dir) {
 		t.Errorf("something is still mounted below %s:\n%s", dir, mounts)
 	}
 	backing, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	must(t, err)
+	harness.Must(t, err)
 	for _, name := range backing {
 		if text, err := os.ReadFile(name); err == nil && strings.Contains(string(text), dir) {
 			t.Errorf("%s is still attached: %s", name, text)
@@ -141,7 +138,7 @@ func TestLeaksPiecesOfWhatWasNotSynced(t *testing.T) {
 	needPower(t)
 	t.Parallel()
 	d, err := newDisk(t.Context(), t.TempDir())
-	must(t, err)
+	harness.Must(t, err)
 	defer func() {
 		if err := d.close(); err != nil {
 			t.Error(err)
@@ -150,14 +147,14 @@ func TestLeaksPiecesOfWhatWasNotSynced(t *testing.T) {
 	const files, pages = 40, 50
 	name := func(i int) string { return filepath.Join(d.dir, fmt.Sprintf("file-%d", i)) }
 	for i := range files {
-		must(t, os.WriteFile(name(i), bytes.Repeat([]byte{1}, pages*pageBytes), 0o600))
+		harness.Must(t, os.WriteFile(name(i), bytes.Repeat([]byte{1}, pages*pageBytes), 0o600))
 	}
 	const seed = 1
 	t.Logf("seed %d", seed)
-	must(t, d.leak(rand.New(rand.NewPCG(seed, 0))))
-	must(t, d.commitJournal())
-	must(t, d.cut())
-	must(t, d.restore(t.Context()))
+	harness.Must(t, d.leak(rand.New(rand.NewPCG(seed, 0))))
+	harness.Must(t, d.commitJournal())
+	harness.Must(t, d.cut())
+	harness.Must(t, d.restore(t.Context()))
 	var whole, torn, gone int
 	for i := range files {
 		text, err := os.ReadFile(name(i))
@@ -176,11 +173,4 @@ func TestLeaksPiecesOfWhatWasNotSynced(t *testing.T) {
 		t.Errorf("of %d files %d are whole, %d are torn and %d are gone, want some torn and some gone", files, whole, torn, gone)
 	}
 	t.Logf("of %d files %d are whole, %d are torn and %d are gone", files, whole, torn, gone)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

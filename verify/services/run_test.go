@@ -10,8 +10,7 @@ import (
 	"testing"
 
 	"github.com/event-service-agent/timer-service/internal/longtest"
-	"github.com/event-service-agent/timer-service/internal/rabbitd"
-	"github.com/event-service-agent/timer-service/verify/internal/postgresd"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 	"github.com/event-service-agent/timer-service/verify/services/judge"
 )
 
@@ -30,13 +29,10 @@ func TestServicesAreJudged(t *testing.T) {
 				longtest.Skip(t, "starts servers of others")
 			}
 			r, err := Run(t.Context(), Options{Service: c.name, Faults: 3, Seed: 5, Rate: 50, Delay: 2, Out: t.TempDir(), Progress: io.Discard})
-			missing := errors.Is(err, judge.ErrNoPython) || errors.Is(err, postgresd.ErrNotInstalled) || errors.Is(err, rabbitd.ErrNotInstalled)
-			if missing && os.Getenv("TIMER_TEST_REQUIRE") == "" || errors.Is(err, errNoTemporal) { // no package has Temporal
+			if errors.Is(err, errNoTemporal) { // no package has it
 				t.Skip("SKIPPED: ", err)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			harness.Need(t, err, judge.ErrNoPython)
 			v := r.Verdict
 			if v.Void || c.ours && !v.Clean() || v.Faults != 3 || v.Events < 100 || c.can.Move && v.Commands <= v.Events-v.Repeated {
 				t.Errorf("the history is judged as %+v", v)
@@ -71,23 +67,15 @@ func TestDescendants(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 60 & echo $!; wait")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	harness.Must(t, err)
+	harness.Must(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	text := make([]byte, 20)
 	n, err := out.Read(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	harness.Must(t, err)
 	below, err := strconv.Atoi(string(text[:n-1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	harness.Must(t, err)
 	defer func() {
 		if p, err := os.FindProcess(below); err == nil {
 			_ = p.Kill()

@@ -6,9 +6,7 @@ package switching_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -22,12 +20,11 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/pause"
-	"github.com/event-service-agent/timer-service/internal/rabbitd"
 	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/timer"
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 const (
@@ -37,10 +34,7 @@ const (
 	role    = "timer-service" // whose the queues are that RabbitMQ keeps events in
 )
 
-func TestMain(m *testing.M) {
-	crash.BrokerMain()
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { harness.Main(m) }
 
 // A round is a service on one of the brokers.
 type round struct {
@@ -56,14 +50,12 @@ type round struct {
 // TestWhatWaitsGoesOutOnTheNextBroker goes round all brokers that have a server, and comes back
 // to the first.
 func TestWhatWaitsGoesOutOnTheNextBroker(t *testing.T) {
-	bin, err := crash.Build(t.Context(), t.TempDir())
-	check(t, err)
 	dir := t.TempDir()
 	var waiting map[string]string // ids of events in the outbox, by service call
 	for n, kind := range []crash.Kind{crash.NATS, crash.KafkaHere(), crash.RabbitMQ, crash.NATS} {
 		t.Run(fmt.Sprintf("%d %s", n, kind), func(t *testing.T) {
 			r := &round{T: t, number: n}
-			r.start(bin, kind, filepath.Join(dir, "timers.db"), filepath.Join(dir, string(kind)))
+			r.start(kind, filepath.Join(dir, "timers.db"), filepath.Join(dir, string(kind)))
 			r.expect(waiting)
 			waiting = r.leave()
 		})
@@ -74,40 +66,34 @@ func TestWhatWaitsGoesOutOnTheNextBroker(t *testing.T) {
 }
 
 // start starts a broker with data in a folder, the service on a database, and a client.
-func (r *round) start(bin string, kind crash.Kind, path, dir string) {
+func (r *round) start(kind crash.Kind, path, dir string) {
 	r.Helper()
-	check(r.T, os.MkdirAll(dir, 0o700))
-	port, err := freeport.Find(r.Context())
-	check(r.T, err)
+	harness.Must(r, os.MkdirAll(dir, 0o700))
+	port := harness.Port(r)
+	var err error
 	r.server, err = crash.StartServer(r.Context(), kind, dir, port)
-	if errors.Is(err, rabbitd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
-		r.Skip("SKIPPED, NOTHING IS PROVEN: ", err)
-	}
-	check(r.T, err)
+	harness.Need(r, err)
 	r.Cleanup(func() { _ = r.server.Kill() }) // fails only if it has ended
 	settings := []string{
 		"TIMER_BROKER=" + kind.Setting(), "TIMER_BROKER_URL=" + kind.URL(port), "TIMER_DB_PATH=" + path,
 		"TIMER_DRAIN_TIMEOUT=100", "TIMER_POLLING_INTERVAL=200", "TIMER_HTTP_ADDR=",
 	}
-	r.service, err = crash.Start(context.WithoutCancel(r.Context()), bin, dir, settings, io.Discard)
-	check(r.T, err)
-	r.Cleanup(func() { _ = r.service.Kill() }) // fails only if it has ended
-	check(r.T, r.service.Await(r.Context(), timeout))
+	r.service = harness.Serve(r, dir, settings...)
 	r.db, err = sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
-	check(r.T, err)
+	harness.Must(r, err)
 	r.Cleanup(func() { r.db.Close() })
 
 	cfg, err := config.Load(nil, settings, "")
-	check(r.T, err)
+	harness.Must(r, err)
 	r.client, _, err = service.Client(cfg, slog.New(slog.DiscardHandler))
-	check(r.T, err)
+	harness.Must(r, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- r.client.Run(ctx) }()
 	r.Cleanup(func() { cancel(); <-ended })
 	r.until("the broker is ready", func() bool { return r.client.Ready(ctx) == nil })
 	r.events, err = r.client.Subscriber(role).Subscribe(ctx, r.client.Routing().EventsOf(tenant))
-	check(r.T, err)
+	harness.Must(r, err)
 }
 
 // expect waits for the events, all of them and no others.
@@ -126,7 +112,7 @@ func (r *round) expect(want map[string]string) {
 			seen[string(e.ServiceCallID)] = true
 			m.Ack()
 		case <-late:
-			r.Fatalf("%d of %d events came\n%s", len(seen), len(want), r.service.Last(20))
+			r.Fatalf("%d of %d events came", len(seen), len(want))
 		}
 	}
 }
@@ -147,27 +133,27 @@ func (r *round) leave() map[string]string {
 		m.Metadata = envelope.CommandHeaders(c)
 		commands = append(commands, m)
 	}
-	check(r.T, broker.NewWatermillPublisher(r.client.Publisher()).Publish(r.client.Routing().CommandsOf(tenant), commands...))
+	harness.Must(r, broker.NewWatermillPublisher(r.client.Publisher()).Publish(r.client.Routing().CommandsOf(tenant), commands...))
 	count := func(where string) (n int) {
-		check(r.T, r.db.QueryRowContext(r.Context(), "SELECT count(*) FROM timer_schedules WHERE service_call_id LIKE ? AND "+where, r.pattern()).Scan(&n))
+		harness.Must(r, r.db.QueryRowContext(r.Context(), "SELECT count(*) FROM timer_schedules WHERE service_call_id LIKE ? AND "+where, r.pattern()).Scan(&n))
 		return n
 	}
 	r.until("the timers are accepted", func() bool { return count("true") == timers })
-	check(r.T, syscall.Kill(r.server.PID(), syscall.SIGSTOP)) // timers fire until the service knows
+	harness.Must(r, syscall.Kill(r.server.PID(), syscall.SIGSTOP)) // timers fire until the service knows
 	_, err := r.db.ExecContext(r.Context(), "UPDATE timer_schedules SET due_at = ? WHERE state = 'Scheduled'", time.Now().UnixMilli())
-	check(r.T, err)
+	harness.Must(r, err)
 	r.until("the timers have fired", func() bool { return count("state = 'Reached'") == timers })
-	check(r.T, r.server.Kill())
-	check(r.T, r.service.Stop(timeout))
+	harness.Must(r, r.server.Kill())
+	harness.Must(r, r.service.Stop(timeout))
 
 	rows, err := r.db.QueryContext(r.Context(), `SELECT payload ->> '$.aggregateId', payload ->> '$.id'
   FROM (SELECT payload FROM timer_outbox UNION ALL SELECT payload FROM timer_outbox_deferred) WHERE payload ->> '$.aggregateId' LIKE ?`, r.pattern())
-	check(r.T, err)
+	harness.Must(r, err)
 	defer rows.Close()
 	waiting := make(map[string]string)
 	for rows.Next() {
 		var call, id string
-		check(r.T, rows.Scan(&call, &id))
+		harness.Must(r, rows.Scan(&call, &id))
 		waiting[call] = id
 	}
 	if rows.Err() != nil || len(waiting) != timers {
@@ -185,13 +171,6 @@ func (r *round) until(what string, happened func() bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	if err := pause.Until(ctx, func() (bool, error) { return happened(), nil }); err != nil {
-		r.Fatalf("waited %v in vain until %s\n%s", timeout, what, r.service.Last(20))
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+		r.Fatalf("waited %v in vain until %s", timeout, what)
 	}
 }

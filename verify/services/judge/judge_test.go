@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
 // both has both judges judge a text, and checks that they agree. Without Python the first
@@ -29,10 +31,10 @@ func both(t *testing.T, texts ...string) []Verdict {
 		}
 		firsts = append(firsts, v)
 		files = append(files, filepath.Join(t.TempDir(), "history.jsonl"))
-		must(t, os.WriteFile(files[i], []byte(text), 0o600))
+		harness.Must(t, os.WriteFile(files[i], []byte(text), 0o600))
 	}
 	seconds, err := Second(t.Context(), files...)
-	needPython(t, err)
+	harness.Need(t, err, ErrNoPython)
 	for i := range texts {
 		if diff := cmp.Diff(firsts[i], seconds[i]); diff != "" {
 			t.Errorf("the judges disagree, judge.go (-) and judge.py (+):\n%s\n%s", diff, texts[i])
@@ -41,27 +43,11 @@ func both(t *testing.T, texts ...string) []Verdict {
 	return firsts
 }
 
-// needPython skips the test without Python, or fails it if $TIMER_TEST_REQUIRE is set.
-func needPython(t *testing.T, err error) {
-	t.Helper()
-	if errors.Is(err, ErrNoPython) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
-		t.Skip("SKIPPED: ", err)
-	}
-	must(t, err)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestExample judges the example of the page.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "history.md"))
-	must(t, err)
+	harness.Must(t, err)
 	found := regexp.MustCompile("(?s)```jsonl\n(.*?)```").FindSubmatch(page)
 	if found == nil {
 		t.Fatal("docs/history.md has no example")
@@ -80,7 +66,7 @@ func TestExample(t *testing.T) {
 func TestTwins(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("testdata", "clean.jsonl"))
-	must(t, err)
+	harness.Must(t, err)
 	clean := string(text)
 	if v := both(t, clean)[0]; !v.Clean() || v.Events != 7 || v.Repeated != 1 || v.Both != 1 || v.Doubtful != 1 || v.Refused != 1 {
 		t.Fatalf("the clean history is judged as %+v", v)
@@ -109,7 +95,7 @@ func TestTwins(t *testing.T) {
 			t.Errorf("%s: no judge sees it", test.name)
 		}
 		text, err := json.Marshal(got)
-		must(t, err)
+		harness.Must(t, err)
 		breaches := regexp.MustCompile(`"void":true|"(lost|early|doubled|superseded|canceled|invented)":\[\d[^]]*\]`).FindAllString(string(text), -1)
 		if !slices.Contains(breaches, test.want) {
 			t.Errorf("%s: found %v, want %s", test.name, breaches, test.want)
@@ -121,7 +107,7 @@ func TestTwins(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("testdata", "clean.jsonl"))
-	must(t, err)
+	harness.Must(t, err)
 	first, rest, _ := strings.Cut(string(text), "\n")
 	for name, text := range map[string]string{
 		"empty":            "",
@@ -140,13 +126,13 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: judge.go takes it", name)
 		}
 		file := filepath.Join(t.TempDir(), "history.jsonl")
-		must(t, os.WriteFile(file, []byte(text), 0o600))
+		harness.Must(t, os.WriteFile(file, []byte(text), 0o600))
 		_, err := Second(t.Context(), file)
 		if err == nil {
 			t.Errorf("%s: judge.py takes it", name)
 		}
 		if errors.Is(err, ErrNoPython) {
-			needPython(t, err)
+			harness.Need(t, err, ErrNoPython)
 		}
 	}
 }
