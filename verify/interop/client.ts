@@ -1,7 +1,7 @@
 // Schedules, waits for and cancels timers with a client that was generated from
 // docs/openapi.json. Its types must fit, too: it is compiled with --strict.
 import { client } from "./client/client.gen.js";
-import { cancelTimer, getTimer, listen, listTimers, replayDeadLetter, scheduleTimer } from "./client/index.js";
+import { cancelTimer, getTimer, listen, listTimers, replayDeadLetters, scheduleTimer } from "./client/index.js";
 
 const [baseUrl, token] = process.argv.slice(2);
 client.setConfig({ baseUrl, auth: () => token });
@@ -45,8 +45,8 @@ expect("cancel", canceled.data?.result, "canceled");
 const page = await listTimers({ path: { tenant: path.tenant }, query: { state: "Canceled", limit: 10 } });
 expect("in the list", page.data?.timers.some((t) => t.serviceCallId === other.call), true);
 
-const none = await replayDeadLetter({ path: { tenant: path.tenant, id: "none" } });
-expect("no such dead letter", none.error?.detail, "there is no such dead letter");
+const none = await replayDeadLetters({ query: { tenant: path.tenant, id: "none" } });
+expect("no such dead letter", none.response?.status, 404);
 
 const wrong = await scheduleTimer({ path, body: { in: "soon" } });
 expect("a wrong duration", wrong.response?.status, 422);
