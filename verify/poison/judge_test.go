@@ -13,38 +13,109 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/verify/crash/history"
 	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
-// A storedMessage is a message of the stream.
-type storedMessage struct {
-	subject string
-	header  map[string][]string
-	body    []byte
-	at      time.Time
+// judge holds messages of the service against those that were sent: by the rules of package
+// history, and by the headers that each must have.
+func (w *world) judge(shots []*shot, messages []history.Message) history.Verdict {
+	w.Helper()
+	h := history.History{Messages: messages}
+	byBody, byKey := make(map[string]*shot), make(map[history.Key]*shot)
+	kinds := make(map[string]int)
+	for _, s := range shots {
+		if !s.Acked && !s.refusable {
+			w.Errorf("the broker does not keep %s: %.300q %.200q", s.Note, s.Body, s.header)
+		}
+		if s.Acked {
+			h.Sent = append(h.Sent, s.Sent)
+		}
+		if byBody[string(s.Body)] = s; s.Kind == history.Schedule {
+			byKey[s.Key] = s
+		}
+		kinds[fmt.Sprintf("%s, %s %s", s.Note, s.Kind, s.reason)]++
+	}
+	v := history.Check(h)
+	for _, f := range v.Findings {
+		if f.Count > 0 {
+			w.Errorf("%d %s, such as: %.500s", f.Count, f.Rule, f.Example)
+		}
+	}
+	wrong := make(map[string]int) // by kind, of which the first two are shown
+	for _, m := range messages {
+		s := byKey[history.Key{Tenant: m.Header["tenantId"], Call: m.Header["serviceCallId"]}]
+		if m.Header["type"] == "DeadLetter" {
+			s = byBody[string(m.Body)]
+		}
+		if s == nil {
+			continue // it is invented, which the verdict says
+		}
+		if err := s.check(m); err != nil {
+			if wrong[s.Note]++; wrong[s.Note] <= 2 {
+				w.Errorf("%s: %v\nheader %.200q\nbody %.300q", s.Note, err, s.header, s.Body)
+			}
+		}
+	}
+	var report strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		fmt.Fprintf(&report, "%7d  %s\n", kinds[name], name)
+	}
+	w.Logf("messages by kind and fate:\n%s%d timers fired, %d of %d poison messages dead-lettered, the latest event %v ms late", &report, v.Fired, v.DeadLettered, v.Poison, v.Overall.MaxMS)
+	return v
 }
 
-// A key is that of a timer.
-type key struct{ tenant, call string }
-
-// A judge compares what the stream holds with what was sent.
-type judge struct {
-	*world
-	commands    map[uint64]storedMessage
-	deadLetters map[uint64][]storedMessage // by the position of the original
-	events      map[key][]storedMessage
-	seen        map[string]int // fates and reasons, for the report
-	latest      time.Duration  // lateness of the latest event
-	why         string         // it was that late
-	wrong       map[string]int // kinds of messages that fared otherwise
+// check compares the header of a message that the service made of the shot with what it must be. Nothing but
+// correlation and trace of a command crosses over to an event.
+func (s *shot) check(m history.Message) error {
+	if s.Kind == history.Schedule {
+		for name := range m.Header {
+			if !slices.Contains([]string{"type", "tenantId", "serviceCallId", "messageId", "correlationId", "traceparent", "tracestate", history.DedupeHeader}, name) {
+				return fmt.Errorf("its event has a header %.200q", name)
+			}
+		}
+		if m.Header["traceparent"] != s.trace {
+			return fmt.Errorf("its event has the trace %q, want %q", m.Header["traceparent"], s.trace)
+		}
+		return nil
+	}
+	if m.Header[history.ReasonHeader] != s.reason || m.Header["deadLetterReplays"] != fmt.Sprint(s.replays) {
+		return fmt.Errorf("its dead letter is %v, want the reason %s and %d replays", m.Header, s.reason, s.replays)
+	}
+	detail := m.Header["deadLetterDetail"]
+	if detail == "" || len(detail) > 512 || visible(detail) != detail {
+		return fmt.Errorf("the detail of its dead letter is %q", detail)
+	}
+	if at, err := time.Parse(time.RFC3339, m.Header["deadLetterFirstAt"]); err != nil || at.Sub(m.At).Abs() > time.Minute {
+		return fmt.Errorf("its dead letter of %v is of %v, %w", m.At, at, err)
+	}
+	return nil
 }
 
-// read reads the whole stream.
-func (w *world) read() *judge {
-	j := &judge{
-		world: w, commands: make(map[uint64]storedMessage), deadLetters: make(map[uint64][]storedMessage), events: make(map[key][]storedMessage),
-		seen: make(map[string]int), wrong: make(map[string]int),
+// visible returns what a header shows of a text.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), 512)])
+}
+
+// A storedCommand is one that the stream of NATS keeps, as it came.
+type storedCommand struct {
+	*shot
+	header map[string][]string
+}
+
+// readStream reads the whole stream of NATS. It notes where commands are kept, and returns the other
+// messages, of which it compares the headers of dead letters with their originals.
+func (w *world) readStream(shots []*shot) (messages []history.Message) {
+	w.Helper()
+	sent := make(map[string][]*shot) // by subject and body
+	for _, s := range shots {
+		key := s.subject + " " + string(s.Body)
+		sent[key] = append(sent[key], s)
 	}
 	s, err := w.js.Stream(w.Context(), stream)
 	harness.Must(w, err)
@@ -54,210 +125,79 @@ func (w *world) read() *judge {
 	}
 	c, err := s.OrderedConsumer(w.Context(), jetstream.OrderedConsumerConfig{})
 	harness.Must(w, err)
-	messages, err := c.Messages(jetstream.PullMaxBytes(32 << 20))
+	reading, err := c.Messages(jetstream.PullMaxBytes(32 << 20))
 	harness.Must(w, err)
-	defer messages.Stop()
+	defer reading.Stop()
+	commands, letters := make(map[uint64]storedCommand), make(map[uint64]int)
 	for n := uint64(0); n < state.LastSeq; n++ {
-		m, err := messages.Next(jetstream.NextMaxWait(30 * time.Second))
+		m, err := reading.Next(jetstream.NextMaxWait(30 * time.Second))
 		if err != nil {
 			w.Fatalf("read message %d of %d: %v", n+1, state.LastSeq, err)
 		}
 		meta, err := m.Metadata()
 		harness.Must(w, err)
-		j.sort(meta.Sequence.Stream, storedMessage{subject: m.Subject(), header: m.Headers(), body: m.Data(), at: meta.Timestamp})
-	}
-	return j
-}
-
-// sort puts a message where it belongs.
-func (j *judge) sort(seq uint64, m storedMessage) {
-	tokens := strings.Split(m.subject, ".")
-	switch {
-	case m.subject == commandsTopic || len(tokens) == 3 && tokens[2] == "timer":
-		j.commands[seq] = m
-	case len(tokens) == 3 && tokens[2] == "dlq":
-		position, err := strconv.ParseUint(m.get("deadLetterPosition"), 10, 64)
-		if err != nil {
-			j.Errorf("a dead letter without its original's position: %v", m.header)
+		seq := meta.Sequence.Stream
+		if m.Subject() == commandsTopic || strings.HasSuffix(m.Subject(), ".timer") {
+			key := m.Subject() + " " + string(m.Data())
+			if len(sent[key]) == 0 {
+				w.Errorf("a command at %d that was not sent: %.300q", seq, m.Data())
+				continue
+			}
+			original := sent[key][0]
+			sent[key] = sent[key][1:]
+			original.Acked, original.Seq = true, seq
+			commands[seq] = storedCommand{original, m.Headers()}
+			continue
 		}
-		j.deadLetters[position] = append(j.deadLetters[position], m)
-	case len(tokens) == 3 && tokens[2] == "serviceCall":
-		e, err := j.event(m)
-		if err != nil {
-			j.Errorf("on %s: %v: %.300q %v", m.subject, err, m.body, m.header)
-			return
+		made := history.Message{Topic: m.Subject(), Seq: seq, At: meta.Timestamp, Header: make(map[string]string), Body: m.Data()}
+		// A batch has no id for the broker, nor has an event whose id a hostile message took.
+		made.Header[history.DedupeHeader] = m.Headers().Get("messageId")
+		for name, values := range m.Headers() {
+			if !strings.HasPrefix(name, "Nats-Batch-") {
+				made.Header[name] = strings.Join(values, ", ")
+			}
 		}
-		k := key{string(e.TenantID), string(e.ServiceCallID)}
-		j.events[k] = append(j.events[k], m)
-	default:
-		j.Errorf("something came to %.200q: %.200q", m.subject, m.body)
-	}
-}
-
-func (m storedMessage) get(name string) string {
-	if len(m.header[name]) != 1 {
-		return ""
-	}
-	return m.header[name][0]
-}
-
-// event reads an event as a consumer does, and holds its header against it.
-func (j *judge) event(m storedMessage) (timer.DueTimeReached, error) {
-	decoded, err := envelope.Decode(m.body)
-	if err != nil {
-		return timer.DueTimeReached{}, err
-	}
-	e, ok := decoded.Payload.(timer.DueTimeReached)
-	if !ok || m.subject != "svc."+string(e.TenantID)+".serviceCall" {
-		return e, fmt.Errorf("no event of this tenant: %+v", decoded)
-	}
-	want := map[string]string{
-		"type": "DueTimeReached", "tenantId": string(e.TenantID), "serviceCallId": string(e.ServiceCallID), "messageId": e.ID,
-		"correlationId": e.CorrelationID, "traceparent": m.get("traceparent"), "tracestate": m.get("tracestate"),
-		"Nats-Msg-Id": e.ID,
-	}
-	return e, m.has(want)
-}
-
-// has compares the header of a message. A name with an empty value must not be there.
-func (m storedMessage) has(want map[string]string) error {
-	if len(m.header["Nats-Msg-Id"]) == 0 {
-		delete(want, "Nats-Msg-Id")
-	}
-	for name, value := range want {
-		if m.get(name) != value {
-			return fmt.Errorf("header %s is %.200q, want %.200q", name, m.header[name], value)
+		messages = append(messages, made)
+		if made.Header["type"] != "DeadLetter" {
+			continue
+		}
+		position, err := strconv.ParseUint(made.Header["deadLetterPosition"], 10, 64)
+		original, kept := commands[position]
+		if letters[position]++; err != nil || !kept || letters[position] > 1 {
+			w.Errorf("a dead letter of nothing, or the %dth of one: %v", letters[position], made.Header)
+		} else if err := original.checkDeadLetter(made); err != nil {
+			w.Errorf("%s: %v\nheader %.200q\nbody %.300q", original.Note, err, original.header, original.Body)
 		}
 	}
-	for name := range m.header {
-		if want[name] == "" && !strings.HasPrefix(name, "Nats-Batch-") { // the broker keeps how it was published
-			return fmt.Errorf("a header %.200q that no command had", name)
-		}
-	}
-	return nil
+	return messages
 }
 
-// check compares what became of a message with what must become of it.
-func (j *judge) check(v *volley) error {
-	name := [...]string{"dead letter", "ignored", "fires"}[v.want.fate] + " " + v.want.reason
-	if v.at.IsZero() || v.Error.Description != "" {
-		if !v.refusable {
-			return fmt.Errorf("the broker refuses it: %q", v.Error.Description)
-		}
-		j.seen["refused by the broker"]++
-		return nil
-	}
-	if v.Duplicate {
-		return fmt.Errorf("the broker takes it for a repetition of %d", v.Seq)
-	}
-	original, kept := j.commands[v.Seq]
-	if !kept || !bytes.Equal(original.body, v.body) || original.subject != v.subject {
-		return fmt.Errorf("the broker does not keep it at %d", v.Seq)
-	}
-	j.seen[name]++
-	deadLetters := j.deadLetters[v.Seq]
-	delete(j.deadLetters, v.Seq)
-	if v.want.fate == deadLettered {
-		return checkDeadLetter(v, original, deadLetters)
-	}
-	if len(deadLetters) > 0 {
-		return fmt.Errorf("it became a dead letter: %v", deadLetters[0].header)
-	}
-	if v.want.fate != fires {
-		return nil
-	}
-	k := key{v.want.tenant, v.want.call}
-	events := j.events[k]
-	delete(j.events, k)
-	return j.checkEvent(v, original, events)
-}
-
-func checkDeadLetter(v *volley, original storedMessage, deadLetters []storedMessage) error {
-	if len(deadLetters) != 1 {
-		return fmt.Errorf("it became %d dead letters", len(deadLetters))
-	}
-	l := deadLetters[0]
-	if want := "svc." + v.want.tenant + ".dlq"; l.subject != want {
-		return fmt.Errorf("its dead letter went to %s, want %s (%v)", l.subject, want, l.header)
-	}
-	if !bytes.Equal(l.body, v.body) {
-		return fmt.Errorf("its dead letter has another body, %.200q", l.body)
-	}
-	detail, id := l.get("deadLetterDetail"), l.get("messageId")
-	if detail == "" || len(detail) > 512 || strings.ContainsFunc(detail, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return fmt.Errorf("the detail of its dead letter is %q", detail)
-	}
-	if at, err := time.Parse(time.RFC3339, l.get("deadLetterFirstAt")); err != nil || at.Sub(l.at).Abs() > time.Minute {
-		return fmt.Errorf("its dead letter of %v is of %v, %w", l.at, at, err)
-	}
+// checkDeadLetter compares the header of a dead letter with its original: nothing is there that
+// was not there.
+func (c storedCommand) checkDeadLetter(m history.Message) error {
 	first := func(name string) string {
-		if values := original.header[name]; len(values) > 0 {
+		if values := c.header[name]; len(values) > 0 {
 			return values[0]
 		}
 		return ""
 	}
-	origin := envelope.OriginOf(v.body)
-	return l.has(map[string]string{
+	origin := envelope.OriginOf(c.Body)
+	tenant := strings.TrimSuffix(strings.TrimPrefix(m.Topic, "svc."), ".dlq")
+	want := map[string]string{
 		"correlationId": cmp.Or(origin.CorrelationID, envelope.CorrelationFrom(first)),
-		"type":          "DeadLetter", "tenantId": v.want.tenant, "messageId": id, "Nats-Msg-Id": id,
-		"deadLetterReason": v.want.reason, "deadLetterDetail": detail, "deadLetterTopic": visible(v.subject), "deadLetterPosition": fmt.Sprint(v.Seq),
-		"deadLetterOriginalId": cmp.Or(origin.ID, visible(cmp.Or(first("Nats-Msg-Id"), first("_watermill_message_uuid"), first("messageId")))), "deadLetterFirstAt": l.get("deadLetterFirstAt"), "deadLetterLastAt": l.get("deadLetterFirstAt"),
-		"deadLetterCount": fmt.Sprint(v.want.replays + 1), "deadLetterReplays": fmt.Sprint(v.want.replays),
-	})
-}
-
-// visible returns what a header shows of a topic.
-func visible(topic string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, topic[:min(len(topic), 512)])
-}
-
-func (j *judge) checkEvent(v *volley, command storedMessage, events []storedMessage) error {
-	if len(events) != 1 {
-		return fmt.Errorf("it fired %d times", len(events))
+		"type":          "DeadLetter", "tenantId": tenant, "messageId": m.Header["messageId"], history.DedupeHeader: m.Header["messageId"],
+		"deadLetterReason": c.reason, "deadLetterDetail": m.Header["deadLetterDetail"], "deadLetterTopic": visible(c.subject),
+		"deadLetterPosition":   fmt.Sprint(c.Seq),
+		"deadLetterOriginalId": cmp.Or(origin.ID, visible(cmp.Or(first(history.DedupeHeader), first("_watermill_message_uuid"), first("messageId")))),
+		"deadLetterFirstAt":    m.Header["deadLetterFirstAt"], "deadLetterLastAt": m.Header["deadLetterFirstAt"],
+		"deadLetterCount": fmt.Sprint(c.replays + 1), "deadLetterReplays": fmt.Sprint(c.replays),
 	}
-	e, err := j.event(events[0])
-	switch {
-	case err != nil:
-		return err
-	case !e.DueAt.Equal(v.want.dueAt) || e.CorrelationID != v.want.correlation || events[0].get("traceparent") != v.want.trace:
-		return fmt.Errorf("its event is %+v with the trace %q, want %+v", e, events[0].get("traceparent"), v.want)
-	case e.ReachedAt.Before(e.DueAt) || events[0].at.Before(e.DueAt):
-		return fmt.Errorf("it fired early: %+v", e)
+	maps.DeleteFunc(want, func(_, value string) bool { return value == "" })
+	if !maps.Equal(m.Header, want) {
+		return fmt.Errorf("the header of its dead letter is %v, want %v", m.Header, want)
 	}
-	from := e.DueAt
-	if command.at.After(from) {
-		from = command.at
-	}
-	if late := events[0].at.Sub(from); late > j.latest {
-		j.latest, j.why = late, fmt.Sprintf("%s of %v: stored %v, due %v, reached %v later, published %v after that",
-			v.kind, e.Key, command.at.Format(time.StampMicro), e.DueAt.Format(time.StampMicro), e.ReachedAt.Sub(from), events[0].at.Sub(e.ReachedAt))
+	if !bytes.Equal(m.Body, c.Body) {
+		return fmt.Errorf("its dead letter has another body, %.200q", m.Body)
 	}
 	return nil
-}
-
-// rest complains of what came of nothing.
-func (j *judge) rest() {
-	for k, events := range j.events {
-		j.Errorf("an event of %v, for which there is no command: %s", k, events[0].body)
-	}
-	for position, deadLetters := range j.deadLetters {
-		j.Errorf("a dead letter of %d that should not be: %.200q %v", position, deadLetters[0].body, deadLetters[0].header)
-	}
-}
-
-// report logs counts.
-func (j *judge) report(kinds map[string]int) {
-	var s strings.Builder
-	for _, counts := range []map[string]int{kinds, j.seen} {
-		for _, name := range slices.Sorted(maps.Keys(counts)) {
-			fmt.Fprintf(&s, "%7d  %s\n", counts[name], name)
-		}
-		s.WriteString("\n")
-	}
-	j.Log("messages by kind and by fate:\n" + s.String())
 }

@@ -55,7 +55,7 @@ var bodies = []kind{
 		if n < known {
 			return junk(notJSON, text[:n])
 		}
-		return shot{body: []byte(text[:n]), want: want{tenant: c.tenant, reason: notJSON}}
+		return spoiled(c.tenant, notJSON, []byte(text[:n]))
 	}},
 	{"too deep", func(g *gunner) shot {
 		n := 16 + g.IntN(5_000)
@@ -72,7 +72,7 @@ var huge = kind{"5 MB of brackets", func(*gunner) shot { return junk(tooLarge, s
 
 // junk is a body that names no tenant.
 func junk(reason, body string) shot {
-	return shot{body: []byte(body), want: want{tenant: "_", reason: reason}}
+	return spoiled("_", reason, []byte(body))
 }
 
 // owners spoil the tenant of a command, or claim the one of another.
@@ -117,11 +117,11 @@ var owners = []kind{
 var others = []kind{
 	{"of another type", func(g *gunner) shot {
 		return g.command().set("type", quote(g.pick("InvoicePaid", "scheduleTimer", "SCHEDULETIMER", "ScheduleTimer ", "ScheduleTimer\x00", "ScheduleTimer.v2",
-			"DeadLetter", "dueTimeReached", "*", "\u202eremiTeludehcS", "ScheduleTimeг", strings.Repeat("t", 5_000)))).shot(want{fate: ignored})
+			"DeadLetter", "dueTimeReached", "*", "\u202eremiTeludehcS", "ScheduleTimeг", strings.Repeat("t", 5_000)))).foreign()
 	}},
 	{"an event sent as a command", func(g *gunner) shot {
 		c := g.command()
-		return c.set("type", `"DueTimeReached"`).set("aggregateId", quote(c.call)).inner("reachedAt", quote("2030-01-31T12:00:00.000Z")).shot(want{fate: ignored})
+		return c.set("type", `"DueTimeReached"`).set("aggregateId", quote(c.call)).inner("reachedAt", quote("2030-01-31T12:00:00.000Z")).foreign()
 	}},
 	{"an answer of the broker", func(g *gunner) shot { return junk(missingField, fmt.Sprintf(`{"stream":"svc","seq":%d}`, g.IntN(1e6))) }},
 }

@@ -8,42 +8,31 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/event-service-agent/timer-service/verify/crash/history"
 	"github.com/event-service-agent/timer-service/verify/crash/traffic"
 )
 
 const commandsTopic = "timer.commands"
 
-// A fate is what must become of a message.
-type fate int
+// A shot is a message, and what must become of it: see [history.Kind]. Its note is the kind of
+// hostility.
+type shot struct {
+	history.Sent
 
-const (
-	deadLettered fate = iota // one dead letter only
-	ignored                  // nothing at all: it is none of the service's
-	fires                    // one event
-)
-
-// A want is a fate with its particulars.
-type want struct {
-	fate
-	tenant      string    // whose dead letters or events; "_" for those of no tenant
-	reason      string    // of the dead letter
-	replays     int       // that the dead letter names
-	call        string    // of the event
-	dueAt       time.Time // of the event
-	correlation string    // of the event
-	trace       string    // of the event
+	reason    string     // of the dead letter
+	replays   int        // that the dead letter names
+	trace     string     // of the event
+	subject   string     // default timer.commands
+	header    string     // for NATS: as on the wire, with the line breaks; empty for none
+	table     amqp.Table // for RabbitMQ: headers
+	refusable bool       // the broker may refuse it; then nothing may come of it
 }
 
-// A shot is a message with what must become of it.
-type shot struct {
-	kind       string
-	subject    string     // default timer.commands
-	header     string     // for NATS: as on the wire, with the line breaks; empty for none
-	table      amqp.Table // for RabbitMQ: headers
-	body       []byte
-	want       want
-	refusable  bool // the broker may refuse it; then nothing may come of it
-	overlooked bool // the broker may not even answer
+// spoiled is a body that must become a dead letter of a tenant; "_" has those of no tenant.
+func spoiled(tenant, reason string, body []byte) shot {
+	return shot{reason: reason, Sent: history.Sent{Command: history.Command{
+		Kind: history.Poison, DeadLetterTopics: []string{history.DeadLettersTopic(tenant)}, Body: body,
+	}}}
 }
 
 // A command is a ScheduleTimer in the making, valid unless it is spoiled.
@@ -71,20 +60,22 @@ func (c *command) again(name, value string) *command {
 	return c
 }
 
-// shot sends the command as it is.
-func (c *command) shot(w want) shot { return shot{body: c.Plain(), want: w} }
-
 // invalid sends the command, which is spoiled but names its tenant.
-func (c *command) invalid(reason string) shot {
-	return c.shot(want{tenant: c.tenant, reason: reason})
-}
+func (c *command) invalid(reason string) shot { return spoiled(c.tenant, reason, c.Plain()) }
 
 // nobodys sends the command, which is spoiled and names no valid tenant.
-func (c *command) nobodys(reason string) shot { return c.shot(want{tenant: "_", reason: reason}) }
+func (c *command) nobodys(reason string) shot { return spoiled("_", reason, c.Plain()) }
 
 // good sends the command, which is valid.
 func (c *command) good() shot {
-	return c.shot(want{fate: fires, tenant: c.tenant, call: c.call, dueAt: c.due, correlation: c.corr})
+	return shot{Sent: history.Sent{Command: history.Command{
+		Kind: history.Schedule, Key: history.Key{Tenant: c.tenant, Call: c.call}, DueAt: c.due, Correlation: c.corr, Body: c.Plain(),
+	}}}
+}
+
+// foreign sends the command, which is none of the service's business now.
+func (c *command) foreign() shot {
+	return shot{Sent: history.Sent{Command: history.Command{Kind: history.Foreign, Body: c.Plain()}}}
 }
 
 // A gunner makes up shots. It is not safe for concurrent use. The same seed
@@ -99,7 +90,7 @@ type gunner struct {
 	headers []kind // hostile headers of the broker
 }
 
-func newGunner(seed uint64, name string) *gunner {
+func newGunner(seed uint64, name string, headers []kind) *gunner {
 	stream := uint64(0)
 	for _, c := range []byte(name) {
 		stream = stream*31 + uint64(c)
@@ -132,5 +123,34 @@ func (g *gunner) command() *command {
 	return c
 }
 
+// any returns a valid command or an invalid one, with no correlation of its own
+// so that a header may give one.
+func (g *gunner) any() shot {
+	c := g.command().set("correlationId", "")
+	c.corr = ""
+	if g.IntN(2) == 0 {
+		return c.good()
+	}
+	return c.inner("dueAt", `"soon"`).invalid(badTime)
+}
+
 // pick returns one of some texts.
 func (g *gunner) pick(texts ...string) string { return texts[g.IntN(len(texts))] }
+
+// hostile makes up one hostile message: of all kinds in turn.
+func (g *gunner) hostile(made int) shot {
+	if len(g.next) > 0 {
+		s := g.next[0]
+		g.next = g.next[1:]
+		return s
+	}
+	lists := [][]kind{bodies, owners, g.headers, others}
+	kinds := lists[made%len(lists)]
+	k := kinds[made/len(lists)%len(kinds)]
+	if made%1_000 == 0 {
+		k = huge
+	}
+	s := k.make(g)
+	s.Note = k.name
+	return s
+}
