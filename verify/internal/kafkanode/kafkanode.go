@@ -10,16 +10,15 @@ import (
 	"maps"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/verify/internal/server"
 )
 
 // startTimeout is how long a node may take until it listens, on a busy machine.
@@ -49,9 +48,8 @@ type Node struct {
 	dir    string
 	port   int
 	shares bool // the machine with other nodes
-	cmd    *exec.Cmd
-	ended  <-chan struct{}
-	stop   *sync.Once
+
+	*server.Server // nil before its first start
 }
 
 // Start makes a cluster that keeps its data in dir, starts all nodes, and waits until they
@@ -156,12 +154,7 @@ func (n *Node) format(ctx context.Context, opt Options, controller, voters strin
 
 func (n *Node) settings() string { return filepath.Join(n.dir, "server.properties") }
 
-func (n *Node) log() string { return filepath.Join(n.dir, "log") }
-
 func (n *Node) address() string { return freeport.Address(n.port) }
-
-// PID is the id of the node's process.
-func (n *Node) PID() int { return n.cmd.Process.Pid }
 
 // Start starts a node that has ended, and waits until it listens.
 func (n *Node) Start(ctx context.Context) error {
@@ -173,62 +166,31 @@ func (n *Node) Start(ctx context.Context) error {
 
 // begin starts the process. A node that is alone has the garbage collector of
 // kafka-run-class.sh, and may be measured. Several share a small machine.
-func (n *Node) begin() (err error) {
+func (n *Node) begin() error {
 	options := []string{"-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"}
 	if n.shares {
 		options = []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 	}
-	n.cmd, err = java(context.Background(), n.dir, "kafka.Kafka", //nolint:contextcheck // it outlives the start
+	cmd, err := java(context.Background(), n.dir, "kafka.Kafka", //nolint:contextcheck // it outlives the start
 		append(options, "-Xmx512m", "-Dlevel=INFO"), []string{n.settings()})
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(n.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	n.cmd.Stdout, n.cmd.Stderr, n.stop = log, log, new(sync.Once)
-	n.ended, err = start(n.cmd)
-	if err != nil {
-		return fmt.Errorf("start Kafka: %w", err)
-	}
-	return nil
+	n.Server, err = server.Start(cmd, filepath.Join(n.dir, "log"), syscall.SIGKILL)
+	return err
 }
 
 // await waits until the node listens, which it does when it has joined the cluster.
 func (n *Node) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("start Kafka: it does not listen: %w; see %s", ctx.Err(), n.log())
-		case <-n.ended:
-			text, _ := os.ReadFile(n.log()) // it may be empty
-			return fmt.Errorf("start Kafka: it ended:\n%s", text[max(0, len(text)-4096):])
-		case <-tick.C:
-		}
+	return n.Await(ctx, startTimeout, func(ctx context.Context) bool {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", n.address())
-		if err == nil {
-			return conn.Close()
-		}
-	}
+		return err == nil && conn.Close() == nil
+	})
 }
 
-// Stop has the node end in an orderly way, in which it hands its partitions over.
-func (n *Node) Stop() { n.end(syscall.SIGTERM) }
-
 // Kill ends the node at once.
-func (n *Node) Kill() { n.end(syscall.SIGKILL) }
-
-// end sends the process a signal and waits until it has ended. It does nothing if it has.
-func (n *Node) end(sig syscall.Signal) {
-	if n.ended == nil {
-		return
+func (n *Node) Kill() {
+	if n.Server != nil {
+		n.End(syscall.SIGKILL)
 	}
-	n.stop.Do(func() { _ = n.cmd.Process.Signal(sig) }) // an error means that it has ended
-	<-n.ended
 }

@@ -7,18 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/verify/internal/server"
 )
 
 // ErrNotInstalled says that there is no PostgreSQL on this machine.
@@ -31,11 +29,10 @@ const startTimeout = 2 * time.Minute
 // A Server is a PostgreSQL server on the loopback interface. Its superuser is
 // postgres, who needs no password.
 type Server struct {
-	dir   string
-	port  int
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when the server and all its children have ended
-	stop  sync.Once
+	*server.Server
+
+	dir  string
+	port int
 }
 
 // Start starts a server on a port of the loopback interface, which keeps its data and
@@ -59,7 +56,7 @@ func start(ctx context.Context, dir string, port int, more ...string) (*Server, 
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: filepath.Join(dir, "postgres"), port: port, ended: make(chan struct{})}
+	s := &Server{dir: filepath.Join(dir, "postgres"), port: port}
 	if err := who.mkdir(s.dir); err != nil {
 		return nil, fmt.Errorf("make the directory of PostgreSQL: %w", err)
 	}
@@ -68,19 +65,12 @@ func start(ctx context.Context, dir string, port int, more ...string) (*Server, 
 			return nil, err
 		}
 	}
-	log, err := os.OpenFile(s.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("make the log of PostgreSQL: %w", err)
-	}
-	s.cmd = exec.Command(filepath.Join(bin, "postgres"), append(s.arguments(), more...)...) //nolint:noctx // it outlives the start
-	s.cmd.Dir, s.cmd.Env, s.cmd.SysProcAttr = s.dir, environ(), attributes(who)
-	// Not the file itself, but a pipe: it is at its end when the last child is.
-	out := struct{ io.Writer }{log}
-	s.cmd.Stdout, s.cmd.Stderr = out, out
-	if err := s.begin(log); err != nil {
+	cmd := exec.Command(filepath.Join(bin, "postgres"), append(s.arguments(), more...)...) //nolint:noctx // it outlives the start
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = s.dir, environ(), &syscall.SysProcAttr{Credential: who.credential}
+	if s.Server, err = server.Start(cmd, s.LogPath(), syscall.SIGQUIT); err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx); err != nil {
+	if err := s.Await(ctx, startTimeout, func(context.Context) bool { return s.ready() }); err != nil {
 		s.Kill()
 		return nil, err
 	}
@@ -108,47 +98,6 @@ func (s *Server) arguments() []string {
 		"-D", s.data(), "-c", "listen_addresses=127.0.0.1", "-c", "port=" + strconv.Itoa(s.port),
 		"-c", "unix_socket_directories=", "-c", "logging_collector=off", "-c", "log_destination=stderr",
 	}
-}
-
-// begin starts the process, and starts a goroutine that waits for its end. Where a process
-// can be made to end with its parent, the parent is a thread: this one stays.
-func (s *Server) begin(log io.Closer) error {
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer log.Close()
-		err := s.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		_ = s.cmd.Wait() // says that it was killed
-		close(s.ended)
-	}()
-	if err := <-started; err != nil {
-		return fmt.Errorf("start PostgreSQL: %w", err)
-	}
-	return nil
-}
-
-// await waits until the server accepts clients.
-func (s *Server) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !s.ready() {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("start PostgreSQL: it accepts no clients: %w", ctx.Err())
-		case <-s.ended:
-			text, _ := os.ReadFile(s.LogPath()) // it may be empty
-			return fmt.Errorf("start PostgreSQL: it ended:\n%s", text[max(0, len(text)-4096):])
-		case <-tick.C:
-		}
-	}
-	return nil
 }
 
 // ready reports whether the server says so, in the file where it says who it is.
@@ -179,22 +128,8 @@ func (s *Server) URL() string {
 	return "postgres://postgres@" + s.Address() + "/postgres?sslmode=disable"
 }
 
-// PID is the id of the process that all others of the server descend from.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
-
 // Stop ends the server in its own time, and its clients' connections at once.
-func (s *Server) Stop() {
-	s.end(func() { _ = s.cmd.Process.Signal(syscall.SIGINT) }) // an error means that it has ended
-}
+func (s *Server) Stop() { s.End(syscall.SIGINT) }
 
 // Kill ends the server at once. Its children notice that, and end.
-func (s *Server) Kill() {
-	s.end(func() { _ = s.cmd.Process.Kill() }) // an error means that it has ended
-}
-
-// end does what ends the server, and waits until all of it has ended. It does
-// nothing if it has.
-func (s *Server) end(how func()) {
-	s.stop.Do(how)
-	<-s.ended
-}
+func (s *Server) Kill() { s.End(syscall.SIGKILL) }

@@ -1,5 +1,0 @@
-package kafkanode
-
-import "syscall"
-
-func endWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }

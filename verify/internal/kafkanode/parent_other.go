@@ -1,7 +1,0 @@
-//go:build !linux
-
-package kafkanode
-
-import "syscall"
-
-func endWithParent(*syscall.SysProcAttr) {}

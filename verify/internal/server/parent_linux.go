@@ -1,0 +1,5 @@
+package server
+
+import "syscall"
+
+func endWithParent(a *syscall.SysProcAttr, sig syscall.Signal) { a.Pdeathsig = sig }
