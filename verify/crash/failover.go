@@ -2,7 +2,6 @@ package crash
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,35 +18,23 @@ const lastAhead = 30 * time.Second
 var lastCommands = [...]int{1, 100, 1000}
 
 // failOverLagging promotes a standby that lacks exactly the last transaction of timers that
-// the service has acked, and sends nothing until the timers are due. Timers that are missing then
-// are lost: any later command could make the service notice.
+// the service has acked.
 //
 //	traffic ends → all fired → last commands acked → primary dies → standby promoted → quiet
 //
 // Of several instances the one that committed last dies with the primary, and stays dead
 // until the end of the quiet. One that is alone dies at every other failover, and starts at once.
-func (r *run) failOverLagging(ctx context.Context) error {
-	r.stopLoad()
-	if err := r.comeToRest(ctx); err != nil {
-		return err
-	}
-	if r.lost = !r.nothingMissing(); r.lost {
-		return nil
+func (r *run) failOverLagging(ctx context.Context, due time.Time) (repair func() error, err error) {
+	if err := r.replicated.pause(ctx); err != nil {
+		return nil, fmt.Errorf("pause the standby: %w", err)
 	}
 	commands := lastCommands[r.faults%len(lastCommands)]
-	due := time.Now().Add(lastAhead)
-	if err := r.exceedQuota(ctx, due); err != nil {
-		return err
-	}
-	if err := r.replicated.pause(ctx); err != nil {
-		return fmt.Errorf("pause the standby: %w", err)
-	}
 	if err := r.sendLast(ctx, r.lastCommands(commands, due)); err != nil {
-		return fmt.Errorf("send the last commands: %w", err)
+		return nil, fmt.Errorf("send the last commands: %w", err)
 	}
 	last, err := r.replicated.last(ctx)
 	if err != nil {
-		return fmt.Errorf("find the last transaction: %w", err)
+		return nil, fmt.Errorf("find the last transaction: %w", err)
 	}
 	victim := r.instances[last.instance-1]
 	if len(r.instances) == 1 && r.faults%2 == 0 {
@@ -55,30 +42,15 @@ func (r *run) failOverLagging(ctx context.Context) error {
 	}
 	fmt.Fprintf(r.opt.Progress, "failover %d: %d commands; the standby lacks the last transaction, of %d timers, by instance %d, which dies, too: %t\n",
 		r.faults+1, commands, last.timers, last.instance, victim != nil)
-	if err := r.loseLast(ctx, last.xid, victim); err != nil {
-		return err
-	}
-	if time.Now().After(due) {
-		return errors.New("the failover took so long that the last timers are due: this proves nothing")
-	}
-	if err := r.comeToRest(ctx); err != nil {
-		return err
-	}
-	r.mayEnd, r.lost = false, !r.nothingMissing()
-	if victim != nil && victim.away {
-		victim.away = false
-		if err := r.begin(ctx, victim); err != nil {
-			return err
+	return func() error {
+		if victim != nil && victim.away {
+			victim.away = false
+			if err := r.begin(ctx, victim); err != nil {
+				return err
+			}
 		}
-	}
-	if r.lost {
-		return nil
-	}
-	if err := r.replicated.addStandby(ctx); err != nil {
-		return err
-	}
-	r.startLoad(ctx)
-	return nil
+		return r.replicated.addStandby(ctx)
+	}, r.loseLast(ctx, last.xid, victim)
 }
 
 // loseLast has the primary die, with an instance or nil, and the standby take its place,

@@ -128,10 +128,10 @@ func (r *run) inject(ctx context.Context, in *instance) error {
 		r.mayEnd = true
 		return r.without(ctx, r.replicated.failOver)
 	case FailoverLag:
-		return r.failOverLagging(ctx)
+		return r.quietly(ctx, lastAhead, r.failOverLagging)
 	case Wipe, Rollback:
 		if r.opt.Quiet {
-			return r.loseQuietly(ctx)
+			return r.quietly(ctx, quietAhead, r.loseQuietly)
 		}
 		return r.loseDatabase(ctx)
 	case EmptyBroker:

@@ -29,12 +29,26 @@ const (
 
 var lastBeforeLoss = [...]int{1, onlyInvalid, 100, onlyFirings, 1000}
 
-// loseQuietly has the service lose its database after it has acked its last commands, and sends
-// nothing until their timers are due. Timers that are missing then are lost: any later
-// command could make the service notice. Before each other loss commands wait for a quota.
+// loseQuietly has the service lose its database after it has acked its last commands.
 //
 //	traffic ends → all fired → commands wait → copy → last commands acked → loss → quiet
-func (r *run) loseQuietly(ctx context.Context) error {
+func (r *run) loseQuietly(ctx context.Context, due time.Time) (repair func() error, err error) {
+	last := lastBeforeLoss[r.faults/2%len(lastBeforeLoss)]
+	fmt.Fprintf(r.opt.Progress, "loss %d: last of %d, commands that wait: %t\n", r.faults+1, last, r.faults%2 == 1)
+	if err := r.doLast(ctx, last, due); err != nil {
+		return nil, err
+	}
+	if err := r.lose(ctx); err != nil {
+		return nil, err
+	}
+	return func() error { return nil }, r.awaitAll(ctx)
+}
+
+// quietly has something be lost, and sends nothing until the timers of the last commands are due. Timers
+// that are missing then are lost, and end the run: any later command could make the service notice.
+// Before each other loss commands wait for a quota. When the timers have fired, what the loss has left is
+// repaired, and the load goes on.
+func (r *run) quietly(ctx context.Context, ahead time.Duration, lose func(ctx context.Context, due time.Time) (repair func() error, err error)) error {
 	r.stopLoad()
 	if err := r.comeToRest(ctx); err != nil {
 		return err
@@ -42,19 +56,12 @@ func (r *run) loseQuietly(ctx context.Context) error {
 	if r.lost = !r.nothingMissing(); r.lost {
 		return nil
 	}
-	due := time.Now().Add(quietAhead)
+	due := time.Now().Add(ahead)
 	if err := r.exceedQuota(ctx, due); err != nil {
 		return err
 	}
-	last := lastBeforeLoss[r.faults/2%len(lastBeforeLoss)]
-	fmt.Fprintf(r.opt.Progress, "loss %d: last of %d, commands that wait: %t\n", r.faults+1, last, r.faults%2 == 1)
-	if err := r.doLast(ctx, last, due); err != nil {
-		return err
-	}
-	if err := r.lose(ctx); err != nil {
-		return err
-	}
-	if err := r.awaitAll(ctx); err != nil {
+	repair, err := lose(ctx, due)
+	if err != nil {
 		return err
 	}
 	if time.Now().After(due) {
@@ -63,8 +70,9 @@ func (r *run) loseQuietly(ctx context.Context) error {
 	if err := r.comeToRest(ctx); err != nil {
 		return err
 	}
-	if r.lost = !r.nothingMissing(); r.lost {
-		return nil
+	r.mayEnd, r.lost = false, !r.nothingMissing()
+	if err := repair(); err != nil || r.lost {
+		return err
 	}
 	r.startLoad(ctx)
 	return nil

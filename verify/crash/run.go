@@ -103,7 +103,7 @@ func (r *run) do(ctx context.Context) (err error) {
 		}
 	}
 	if r.opt.Mode == Upgrade {
-		if r.oldBin, err = BuildCommit(ctx, r.dir, r.opt.Old); err != nil {
+		if r.oldBin, err = buildCommit(ctx, r.dir, r.opt.Old); err != nil {
 			return err
 		}
 	}

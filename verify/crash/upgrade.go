@@ -1,58 +1,26 @@
 package crash
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
-// ErrNoCommit is returned by [BuildCommit] if the repository does not have the commit, as
-// a shallow clone.
-var ErrNoCommit = errors.New("the repository does not have the commit")
-
-// BuildCommit builds the service of a commit, or of the newest tag if that is empty, into
+// buildCommit builds the service of a commit, or of the newest tag if that is empty, into
 // dir, and returns the path of the binary. It must be called somewhere in the repository.
-func BuildCommit(ctx context.Context, dir, commit string) (string, error) {
-	if commit == "" {
-		tag, err := exec.CommandContext(ctx, "git", "describe", "--tags", "--abbrev=0", "HEAD^").Output()
-		if err != nil {
-			return "", fmt.Errorf("%w: there is no release yet: name a commit", ErrNoCommit)
-		}
-		commit = strings.TrimSpace(string(tag))
-	}
-	root, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
-	if err != nil {
-		return "", fmt.Errorf("%w %s: this is no repository", ErrNoCommit, commit)
-	}
-	if err := exec.CommandContext(ctx, "git", "cat-file", "-e", commit+"^{commit}").Run(); err != nil {
-		return "", fmt.Errorf("%w %s", ErrNoCommit, commit)
-	}
-	source := filepath.Join(dir, "old")
-	if err := os.Mkdir(source, 0o700); err != nil {
-		return "", err
-	}
-	archive := exec.CommandContext(ctx, "git", "archive", commit)
-	archive.Dir = strings.TrimSpace(string(root))
-	files, err := archive.Output()
-	if err != nil {
-		return "", fmt.Errorf("read the commit %s: %w", commit, err)
-	}
-	unpack := exec.CommandContext(ctx, "tar", "-x", "-C", source)
-	unpack.Stdin = bytes.NewReader(files)
-	if out, err := unpack.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("unpack the commit %s: %w\n%s", commit, err, out)
-	}
-	bin := filepath.Join(dir, "timer-service-old")
-	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "./cmd/timer-service")
-	build.Dir = source
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the commit %s: %w\n%s", commit, err, out)
+func buildCommit(ctx context.Context, dir, commit string) (string, error) {
+	bin, source := filepath.Join(dir, "timer-service-old"), filepath.Join(dir, "old")
+	const script = `commit=${1:-$(git describe --tags --abbrev=0 HEAD^)}
+cd "$(git rev-parse --show-toplevel)"
+mkdir "$2"
+git archive "$commit" | tar -x -C "$2"
+cd "$2"
+go build -o "$3" ./cmd/timer-service`
+	if out, err := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script, "bash", commit, source, bin).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the commit %s: %w\n%s", cmp.Or(commit, "of the newest release"), err, out)
 	}
 	return bin, nil
 }

@@ -71,28 +71,34 @@ func tenantName(i int) string {
 
 // Next makes up the next command, to be sent now.
 func (g *Generator) Next(now time.Time) history.Command {
-	g.made++
-	var c history.Command
-	switch p := g.rand.IntN(100); {
-	case p < 15:
-		c = g.reschedule(now)
-	case p < 23:
-		c = g.again(now)
-	case p < 31:
-		c = g.stale(now)
-	case p < 41:
-		c = g.cancel(now)
-	case p < 45:
-		c = g.poison(now)
-	case p < 46:
-		c = g.foreign(now)
-	default:
-		c = g.schedule(now)
-	}
-	c.DedupeID = fmt.Sprintf("crash-%d", g.made)
+	c := g.numbered(func() history.Command {
+		switch p := g.rand.IntN(100); {
+		case p < 15:
+			return g.reschedule(now)
+		case p < 23:
+			return g.again(now)
+		case p < 31:
+			return g.stale(now)
+		case p < 41:
+			return g.cancel(now)
+		case p < 45:
+			return g.poison(now)
+		case p < 46:
+			return g.foreign(now)
+		}
+		return g.schedule(now)
+	})
 	if c.Kind == history.Schedule || c.Kind == history.Cancel {
 		g.commands.add(c)
 	}
+	return c
+}
+
+// numbered makes the next command, whose number is its id for the broker.
+func (g *Generator) numbered(next func() history.Command) history.Command {
+	g.made++
+	c := next()
+	c.DedupeID = fmt.Sprintf("crash-%d", g.made)
 	return c
 }
 

@@ -12,17 +12,14 @@ import (
 // time.
 func (g *Generator) Last(now, due time.Time, n int) history.Command {
 	const canceled = 8
-	g.made++
-	t := g.newTimer()
-	t.newest = history.Version{TimestampMS: now.UnixMilli(), ID: g.id()}
-	var c history.Command
-	if n%canceled == canceled-1 {
-		c = g.cancellation(t.Key, t.newest, "the last, before it is asked for")
-	} else {
-		c = g.remember(t, g.command(t.Key, t.newest, due, "the last"))
-	}
-	c.DedupeID = fmt.Sprintf("crash-%d", g.made)
-	return c
+	return g.numbered(func() history.Command {
+		t := g.newTimer()
+		t.newest = history.Version{TimestampMS: now.UnixMilli(), ID: g.id()}
+		if n%canceled == canceled-1 {
+			return g.cancellation(t.Key, t.newest, "the last, before it is asked for")
+		}
+		return g.remember(t, g.command(t.Key, t.newest, due, "the last"))
+	})
 }
 
 // LimitedTenant is a tenant of which LiveLimit timers may wait.
@@ -33,17 +30,13 @@ const (
 
 // Waiting makes up a command for a new timer of [LimitedTenant], due at a time.
 func (g *Generator) Waiting(now, due time.Time) history.Command {
-	g.made++
-	t := &timer{Key: history.Key{Tenant: LimitedTenant, Call: fmt.Sprintf("sc-%d", g.made)}, newest: history.Version{TimestampMS: now.UnixMilli(), ID: g.id()}}
-	c := g.command(t.Key, t.newest, due, "over the quota")
-	c.DedupeID = fmt.Sprintf("crash-%d", g.made)
-	return c
+	return g.numbered(func() history.Command {
+		key := history.Key{Tenant: LimitedTenant, Call: fmt.Sprintf("sc-%d", g.made)}
+		return g.command(key, history.Version{TimestampMS: now.UnixMilli(), ID: g.id()}, due, "over the quota")
+	})
 }
 
 // Invalid makes up a poison message.
 func (g *Generator) Invalid(now time.Time) history.Command {
-	g.made++
-	c := g.poison(now)
-	c.DedupeID = fmt.Sprintf("crash-%d", g.made)
-	return c
+	return g.numbered(func() history.Command { return g.poison(now) })
 }
