@@ -10,30 +10,31 @@ import (
 	"github.com/event-service-agent/timer-service/internal/natsd"
 )
 
-// Options say what to do. The zero value of a field takes its default.
+// Options say what to do. The zero value of a field takes its default. Those with a help are the flags of timer-crash.
 type Options struct {
-	Bin       string        // the service; built if empty
-	Old       string        // in Upgrade: commit of the older version; default the newest tag
-	Broker    Kind          // default [NATS]
-	Servers   int           // of [NATS], each a process, which replicate the stream: 1 (the default) or 3
-	Sync      string        // of three servers: their sync_interval; default that of the server
-	Queues    string        // on [RabbitMQ]: type of the queues, classic or quorum; default the service's
-	URL       string        // of a Kafka that runs already, whose topics of the service are deleted at first
-	Harm      Harm          // in Outside: the fault, with a pause between two of them
-	Store     Store         // default [SQLite]
-	Instances int           // of the service, which share the database and the broker; default 1
-	Mode      Mode          // default [Kill]
-	Quiet     bool          // in Wipe and Rollback: nothing is sent after a loss until all timers are due; see loseQuietly
-	Kills     int           // how often that is done, in Step at each step; default 10
-	Steps     []string      // in Step: where, see [Steps]; default everywhere
-	Rate      int           // commands a second; default 200
-	Seed      uint64        // of the commands and of the faults; the same seed sends the same commands at other times
-	Settle    time.Duration // how long the service may take to come to rest; default 2m
-	Dir       string        // where the directory of the run is made; default the system's for temporary files
-	Keep      bool          // keep that directory even if nothing is wrong
-	Progress  io.Writer     // a line now and then; default none
-	Disk      Disk          // in Power and PowerEmbedded: where the database is
-	Settings  []string      // of each instance, as NAME=VALUE
+	Kills     int    `default:"10" help:"How often to kill the service; with --mode step at each step."`
+	Broker    Kind   `default:"nats" enum:"nats,kafka,kfake,rabbitmq" help:"Which broker to use: nats, kafka, kfake or rabbitmq."`
+	Servers   int    `name:"nats-servers" default:"1" help:"With --broker nats: how many servers, 1 or 3; three replicate the stream."`
+	Sync      string `name:"nats-sync" placeholder:"INTERVAL" help:"With --nats-servers 3: their sync_interval, such as always; that of the server by default."`
+	Queues    string `enum:",classic,quorum" default:"" placeholder:"TYPE" help:"With --broker rabbitmq: type of the queues, classic or quorum."`
+	URL       string `name:"kafka" placeholder:"URL" help:"Use this Kafka, which is for tests: the topics of the service are deleted at first."`
+	Store     Store  `default:"sqlite" enum:"sqlite,postgres" help:"Which database to use: sqlite or postgres."`
+	Instances int    `default:"1" help:"How many of the service share the database; more than one needs --store postgres."`
+	Mode      Mode   `default:"kill" enum:"${modes}" placeholder:"MODE" help:"What to do: ${modes}."`
+	Quiet     bool   `help:"With --mode wipe and rollback: send nothing after a loss until all timers are due."`
+	Rate      int    `default:"200" help:"Commands a second."`
+	Seed      uint64 `help:"Makes the same commands and the same pauses again; 0 takes any."`
+	Old       string `placeholder:"COMMIT" help:"With --mode upgrade: the older version; the newest tag if empty."`
+	Bin       string `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
+	Keep      bool   `help:"Keep the directory with data and logs even if nothing is wrong."`
+
+	Harm     Harm          `kong:"-"` // in Outside: the fault, with a pause between two of them
+	Steps    []string      `kong:"-"` // in Step: where, see [Steps]; default everywhere
+	Settle   time.Duration `kong:"-"` // how long the service may take to come to rest; default 2m
+	Dir      string        `kong:"-"` // where the directory of the run is made; default the system's for temporary files
+	Progress io.Writer     `kong:"-"` // a line now and then; default none
+	Disk     Disk          `kong:"-"` // in Power and PowerEmbedded: where the database is
+	Settings []string      `kong:"-"` // of each instance, as NAME=VALUE
 
 	stepTimeout time.Duration // until a step is reached; default stepTimeout
 }

@@ -71,41 +71,20 @@ PostgreSQL has to be installed.
 Exit codes: 0 nothing is wrong, 1 something is, or the test could not run, 2
 wrong flags.`
 
-type cli struct {
-	Kills     int         `default:"10" help:"How often to kill the service; with --mode step at each step."`
-	Broker    crash.Kind  `default:"nats" enum:"nats,kafka,kfake,rabbitmq" help:"Which broker to use: nats, kafka, kfake or rabbitmq."`
-	Kafka     string      `placeholder:"URL" help:"Use this Kafka, which is for tests: the topics of the service are deleted at first."`
-	Servers   int         `name:"nats-servers" default:"1" help:"With --broker nats: how many servers, 1 or 3; three replicate the stream."`
-	Sync      string      `name:"nats-sync" placeholder:"INTERVAL" help:"With --nats-servers 3: their sync_interval, such as always; that of the server by default."`
-	Queues    string      `enum:",classic,quorum" default:"" placeholder:"TYPE" help:"With --broker rabbitmq: type of the queues, classic or quorum."`
-	Store     crash.Store `default:"sqlite" enum:"sqlite,postgres" help:"Which database to use: sqlite or postgres."`
-	Instances int         `default:"1" help:"How many of the service share the database; more than one needs --store postgres."`
-	Mode      crash.Mode  `default:"kill" enum:"${modes}" placeholder:"MODE" help:"What to do: ${modes}."`
-	Quiet     bool        `help:"With --mode wipe and rollback: send nothing after a loss until all timers are due."`
-	Rate      int         `default:"200" help:"Commands a second."`
-	Seed      uint64      `help:"Makes the same commands and the same pauses again; 0 takes any."`
-	Old       string      `placeholder:"COMMIT" help:"With --mode upgrade: the older version; the newest tag if empty."`
-	Bin       string      `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
-	Keep      bool        `help:"Keep the directory with data and logs even if nothing is wrong."`
-}
-
 func main() {
 	crash.BrokerMain()
-	var c cli
+	var opt crash.Options
 	var modes []string
 	for _, m := range crash.Modes {
 		modes = append(modes, string(m))
 	}
-	os.Exit(command.Main("timer-crash", description, &c, func(ctx context.Context, _ string) error { return c.run(ctx) }, kong.Vars{"modes": strings.Join(modes, ",")}))
+	os.Exit(command.Main("timer-crash", description, &opt, func(ctx context.Context, _ string) error { return run(ctx, opt) }, kong.Vars{"modes": strings.Join(modes, ",")}))
 }
 
-func (c cli) run(ctx context.Context) error {
-	opt := crash.Options{
-		Bin: c.Bin, Old: c.Old, Broker: c.Broker, Servers: c.Servers, Sync: c.Sync, Queues: c.Queues, Store: c.Store, Instances: c.Instances,
-		Mode: c.Mode, Quiet: c.Quiet, Kills: c.Kills, Rate: c.Rate, Seed: c.Seed, Keep: c.Keep, Progress: os.Stderr,
-	}
-	if c.Kafka != "" {
-		opt.Broker, opt.URL = crash.Kafka, c.Kafka
+func run(ctx context.Context, opt crash.Options) error {
+	opt.Progress = os.Stderr
+	if opt.URL != "" {
+		opt.Broker = crash.Kafka
 	}
 	if err := opt.Check(); err != nil {
 		return command.WithCode(command.Usage, err)
