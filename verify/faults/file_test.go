@@ -37,11 +37,11 @@ func TestFileIsTakenAway(t *testing.T) {
 			if noticed > time.Second+grace {
 				t.Errorf("noticed after %v, want at most a second", noticed)
 			}
-			await(t, "the end of the service", 30*time.Second, w.service.HasEnded)
+			harness.Until(t, "the end of the service", 30*time.Second, w.service.HasEnded)
 			if err := w.service.Err; err == nil || err.Error() != "exit status 1" {
 				t.Errorf("it ended with %v, want exit status 1", err)
 			}
-			await(t, "commands that were sent afterwards", time.Minute, func() bool { return w.sentSince(harmed) > 50 })
+			harness.Until(t, "commands that were sent afterwards", time.Minute, func() bool { return w.sentSince(harmed) > 50 })
 			w.nothingAcked(harmed, time.Now())
 			if test.repair == nil {
 				w.stopProducing()

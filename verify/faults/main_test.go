@@ -32,23 +32,8 @@ func takesLong(t *testing.T) {
 	}
 }
 
-// await polls until something has happened.
-func await(t *testing.T, what string, within time.Duration, happened func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(within)
-	for !happened() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("waited %v in vain for %s", within, what)
-		}
-	}
-}
-
 // awaitTime waits until so much time has gone by since a time.
 func awaitTime(t *testing.T, since time.Time, d time.Duration) {
 	t.Helper()
-	await(t, "the time to go by", d+time.Minute, func() bool { return time.Since(since) > d })
+	harness.Until(t, "the time to go by", d+time.Minute, func() bool { return time.Since(since) > d })
 }

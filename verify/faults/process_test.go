@@ -40,7 +40,7 @@ func (s *service) start() {
 // says waits for a line since a time that holds a text.
 func (s *service) says(text string, since time.Time, within time.Duration) (found crash.Line) {
 	s.T.Helper()
-	await(s.T, fmt.Sprintf("%q", text), within, func() bool {
+	harness.Until(s, fmt.Sprintf("%q", text), within, func() bool {
 		var ok bool
 		found, ok = s.Find(text, since)
 		return ok

@@ -36,7 +36,6 @@ type health struct {
 }
 
 const (
-	askEvery  = 50 * time.Millisecond
 	askFor    = time.Second      // longest wait for an answer
 	seenIn    = 10 * time.Second // of a busy machine; on an idle one it is two
 	brokenFor = 8 * time.Second  // so that pauses between retries have grown
@@ -67,20 +66,15 @@ func (s *service) ask() *health {
 // await asks until an answer is as wanted, and returns how long that took.
 func (s *service) await(what string, within time.Duration, wanted func(*health) bool) time.Duration {
 	s.T.Helper()
+	var h *health
+	defer func() {
+		if s.Failed() {
+			s.Logf("it answered last: %+v", h)
+		}
+	}()
 	began := time.Now()
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
-	for {
-		h := s.ask()
-		took := time.Since(began)
-		if wanted(h) {
-			return took
-		}
-		if took > within {
-			s.Fatalf("waited %v in vain for %s: %+v", took, what, h)
-		}
-		<-tick.C
-	}
+	harness.Until(s, what, within, func() bool { h = s.ask(); return wanted(h) })
+	return time.Since(began)
 }
 
 // awaitRed waits until a part is red, and returns how long that took and the parts that

@@ -103,7 +103,7 @@ func (w *world) begin(url, db string) {
 func (w *world) goesOn(commands int) {
 	w.Helper()
 	began := time.Now()
-	await(w.T, "acks of new commands", time.Minute, func() bool {
+	harness.Until(w.T, "acks of new commands", time.Minute, func() bool {
 		return w.acked(func(sent, _ time.Time) bool { return sent.After(began) }) >= commands
 	})
 }

@@ -105,7 +105,12 @@ func (s site) run(t *testing.T, dir, file string) {
 	cmd.Env = append(os.Environ(), "BROKER="+s.address)
 	p, err := crash.StartCommand(cmd, io.Discard)
 	harness.Must(t, err)
-	defer func() { _ = p.Kill() }() // fails only if it has ended
+	defer func() {
+		_ = p.Kill() // fails only if it has ended
+		if t.Failed() {
+			t.Logf("the program printed:\n%s", p.Last(100))
+		}
+	}()
 
 	var order string
 	await(t, p, "an event of its timer", func(lines []string) bool {
@@ -164,40 +169,23 @@ func count(p *crash.Process, line string) int {
 func await(t *testing.T, p *crash.Process, what string, happened func(lines []string) bool) {
 	t.Helper()
 	killed := p.HasEnded()
-	late := time.After(2 * receiveTimeout) // a group of Kafka takes long to begin
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
-	for !happened(texts(p)) {
-		select {
-		case <-again.C:
-		case <-late:
-			t.Fatalf("waited in vain for %s; the program printed:\n%s", what, p.Last(100))
-		}
-		if p.HasEnded() && !killed {
+	harness.Until(t, what, 2*receiveTimeout, func() bool { // a group of Kafka takes long to begin
+		if p.HasEnded() && !killed && !happened(texts(p)) {
 			t.Fatalf("the program ended with %v before %s:\n%s", p.Err, what, p.Last(100))
 		}
-	}
+		return happened(texts(p))
+	})
 }
 
 // awaitState waits until the service has brought a timer into a state.
 func awaitState(t *testing.T, dir, call, state string) {
 	t.Helper()
-	deadline := time.After(receiveTimeout)
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
-	for {
+	harness.Until(t, call+" to be "+state, receiveTimeout, func() bool {
 		cmd := exec.CommandContext(t.Context(), harness.Binary(t), "get", "acme", call)
 		cmd.Env = append(crash.Environ(), "TIMER_DB_PATH="+filepath.Join(dir, "timers.db"))
 		out, err := cmd.CombinedOutput()
-		if err == nil && strings.Contains(string(out), state) {
-			return
-		}
-		select {
-		case <-again.C:
-		case <-deadline:
-			t.Fatalf("get acme %s: %v\n%s", call, err, out)
-		}
-	}
+		return err == nil && strings.Contains(string(out), state)
+	})
 }
 
 // TestShell runs the program that uses the API by curl.

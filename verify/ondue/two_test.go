@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/verify/crash"
 	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
@@ -108,15 +107,13 @@ func start(t *testing.T, cmd *exec.Cmd) (*crash.Process, io.WriteCloser) {
 // says waits for a line of a process.
 func says(t *testing.T, p *crash.Process, text string) {
 	t.Helper()
-	harness.Must(t, pause.Until(t.Context(), func() (bool, error) {
-		if _, said := p.Find(text, time.Time{}); said {
-			return true, nil
+	harness.Until(t, text, time.Minute, func() bool {
+		_, said := p.Find(text, time.Time{})
+		if !said && p.HasEnded() {
+			t.Fatalf("the process ended, and did not say %q: %v\n%s", text, p.Err, p.Last(10))
 		}
-		if p.HasEnded() {
-			return false, fmt.Errorf("the process ended, and did not say %q: %w\n%s", text, p.Err, p.Last(10))
-		}
-		return false, nil
-	}))
+		return said
+	})
 }
 
 // refused starts a process, which must end by itself and say why.

@@ -20,7 +20,6 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/timer"
 	"github.com/event-service-agent/timer-service/verify/crash"
@@ -91,7 +90,7 @@ func (r *round) start(kind crash.Kind, path, dir string) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.client.Run(ctx) }()
 	r.Cleanup(func() { cancel(); <-ended })
-	r.until("the broker is ready", func() bool { return r.client.Ready(ctx) == nil })
+	harness.Until(r, "the broker to be ready", timeout, func() bool { return r.client.Ready(ctx) == nil })
 	r.events, err = r.client.Subscriber(role).Subscribe(ctx, r.client.Routing().EventsOf(tenant))
 	harness.Must(r, err)
 }
@@ -138,11 +137,11 @@ func (r *round) leave() map[string]string {
 		harness.Must(r, r.db.QueryRowContext(r.Context(), "SELECT count(*) FROM timer_schedules WHERE service_call_id LIKE ? AND "+where, r.pattern()).Scan(&n))
 		return n
 	}
-	r.until("the timers are accepted", func() bool { return count("true") == timers })
+	harness.Until(r, "the timers to be accepted", timeout, func() bool { return count("true") == timers })
 	harness.Must(r, syscall.Kill(r.server.PID(), syscall.SIGSTOP)) // timers fire until the service knows
 	_, err := r.db.ExecContext(r.Context(), "UPDATE timer_schedules SET due_at = ? WHERE state = 'Scheduled'", time.Now().UnixMilli())
 	harness.Must(r, err)
-	r.until("the timers have fired", func() bool { return count("state = 'Reached'") == timers })
+	harness.Until(r, "the timers to fire", timeout, func() bool { return count("state = 'Reached'") == timers })
 	harness.Must(r, r.server.Kill())
 	harness.Must(r, r.service.Stop(timeout))
 
@@ -164,13 +163,3 @@ func (r *round) leave() map[string]string {
 
 // pattern is that of the timers of the round.
 func (r *round) pattern() string { return fmt.Sprintf("round-%d-%%", r.number) }
-
-// until waits until something has happened.
-func (r *round) until(what string, happened func() bool) {
-	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
-	defer cancel()
-	if err := pause.Until(ctx, func() (bool, error) { return happened(), nil }); err != nil {
-		r.Fatalf("waited %v in vain until %s", timeout, what)
-	}
-}

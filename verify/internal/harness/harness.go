@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/rabbitd"
 	"github.com/event-service-agent/timer-service/verify/crash"
 	"github.com/event-service-agent/timer-service/verify/internal/kafkanode"
@@ -106,6 +107,16 @@ func Serve(t testing.TB, dir string, settings ...string) *crash.Process {
 	})
 	Must(t, p.Await(t.Context(), 2*time.Minute))
 	return p
+}
+
+// Until waits until something has happened.
+func Until(t testing.TB, what string, within time.Duration, happened func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	if pause.Until(ctx, func() (bool, error) { return happened(), nil }) != nil {
+		t.Fatalf("waited %v in vain for %s", within, what)
+	}
 }
 
 // API returns the URL of the API of a service, by what it has printed.
