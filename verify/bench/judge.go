@@ -70,18 +70,22 @@ func (k *sink) judgeEach(commands []timer.ScheduleTimer, in ...window) ([]*Laten
 	return all, nil
 }
 
-// judgePeer returns how late that was which a peer delivered, and which was due from then on. It
-// returns an error if anything came early, or again.
+// judgePeer returns how late that was which a peer delivered, and which was due from then on; what says no due
+// time was due then. It returns an error if anything came early, or again.
 func (k *sink) judgePeer(since time.Time) (*Lateness, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var late histogram
 	for _, a := range k.came {
-		if a.at.Before(a.due) {
+		due := a.due
+		if due.IsZero() {
+			due = since
+		}
+		if a.at.Before(due) {
 			return nil, errors.New("void: a timer of the peer came early")
 		}
-		if from(since).holds(a.due) {
-			late.add(a.at.Sub(a.due))
+		if from(since).holds(due) {
+			late.add(a.at.Sub(due))
 		}
 	}
 	if k.extra > 0 {

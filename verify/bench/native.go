@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/event-service-agent/timer-service/timer"
 	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
@@ -60,47 +59,25 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 		return r, fmt.Errorf("consume the events: %w", err)
 	}
 	defer taking.Stop()
-	due := timer.RoundUp(time.Now().Add(opt.Lead))
-	before, err := usagesOf(b, nil)
-	if err != nil {
-		return r, err
-	}
-	began := time.Now()
-	for n := range opt.Timers {
-		c := command(opt.tenant(n), began, due)
-		m := nats.NewMsg("schedule." + string(c.ServiceCallID))
-		m.Data = encode(c).Payload
-		m.Header.Set("Nats-Schedule", "@at "+due.UTC().Format(time.RFC3339Nano))
-		m.Header.Set("Nats-Schedule-Target", "event."+string(c.TenantID))
-		if _, err := js.PublishMsgAsync(m); err != nil {
-			return r, err
+	p := peer{sink: k, usages: func() (usages, error) { return usagesOf(b, nil) }}
+	r, err = p.drain(ctx, opt, func(due time.Time) error {
+		for n := range opt.Timers {
+			c := command(opt.tenant(n), time.Now(), due)
+			m := nats.NewMsg("schedule." + string(c.ServiceCallID))
+			m.Data = encode(c).Payload
+			m.Header.Set("Nats-Schedule", "@at "+due.UTC().Format(time.RFC3339Nano))
+			m.Header.Set("Nats-Schedule-Target", "event."+string(c.TenantID))
+			if _, err := js.PublishMsgAsync(m); err != nil {
+				return err
+			}
 		}
-	}
-	select {
-	case <-js.PublishAsyncComplete():
-	case <-ctx.Done():
-		return r, ctx.Err()
-	}
-	accepted := time.Now()
-	if !accepted.Before(due) {
-		return r, errors.New("void: the last message was accepted after the due time; give it a longer --lead")
-	}
-	between, err := usagesOf(b, nil)
-	if err != nil {
-		return r, err
-	}
-	if err := k.awaitPeer(ctx); err != nil {
-		return r, err
-	}
-	for _, a := range k.came {
-		if a.at.Before(due) {
-			return r, errors.New("void: a message came early")
+		select {
+		case <-js.PublishAsyncComplete():
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-	}
-	after, err := usagesOf(b, nil)
-	return Result{
-		Workload: "native", Timers: opt.Timers, Setup: "schedules of NATS itself; " + opt.setup(),
-		Accepted: rate(opt.Timers, accepted.Sub(began)), Delivered: rate(opt.Timers, k.last().Sub(due)),
-		IntakeCPU: between.since(before, opt.Timers), FiringCPU: after.since(between, opt.Timers),
-	}, err
+	})
+	r.Workload, r.Setup = "native", "schedules of NATS itself; "+opt.setup()
+	return r, err
 }

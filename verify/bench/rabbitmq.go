@@ -48,8 +48,7 @@ func RabbitMQSteady(ctx context.Context, opt Options) (r Result, err error) {
 	if err := declareDelays(out); err != nil {
 		return r, err
 	}
-	total := opt.steadyTimers()
-	k := newSink(total)
+	k := newSink(opt.steadyTimers())
 	in, err := conn.Channel()
 	if err != nil {
 		return r, err
@@ -66,23 +65,9 @@ func RabbitMQSteady(ctx context.Context, opt Options) (r Result, err error) {
 			_ = m.Ack(false) // the run ends with the connection
 		}
 	}()
-	before, err := usagesOf(server, nil)
-	if err != nil {
-		return r, err
-	}
-	began := time.Now()
-	if err := publishAtRate(ctx, out, opt, total); err != nil {
-		return r, err
-	}
-	if err := k.awaitPeer(ctx); err != nil {
-		return r, err
-	}
-	after, err := usagesOf(server, nil)
-	if err != nil {
-		return r, err
-	}
-	r = Result{Workload: "RabbitMQ steady", Setup: "a quorum queue with a TTL for each delay", Timers: total, Rate: opt.Rate, CPU: after.since(before, total)}
-	r.Lateness, err = k.judgePeer(began.Add(warmUp + leadMax))
+	p := peer{sink: k, usages: func() (usages, error) { return usagesOf(server, nil) }}
+	r, err = p.steady(ctx, opt, func(total int) error { return publishAtRate(ctx, out, opt, total) })
+	r.Workload, r.Setup = "RabbitMQ steady", "a quorum queue with a TTL for each delay"
 	return r, err
 }
 
@@ -108,24 +93,20 @@ func declareDelays(ch *amqp.Channel) error {
 // publishAtRate publishes messages at the rate of opt, and returns when all are confirmed. Each
 // is due when its queue's delay has passed since it was sent.
 func publishAtRate(ctx context.Context, ch *amqp.Channel, opt Options, total int) error {
-	pace := time.NewTicker(tick)
-	defer pace.Stop()
-	began := time.Now()
 	confirms := make([]*amqp.DeferredConfirmation, 0, total)
-	for len(confirms) < total {
-		for asked := min(total, int(time.Since(began).Seconds()*float64(opt.Rate))); len(confirms) < asked; {
+	if err := paced(ctx, opt.Rate, func(sent int) bool { return sent < total }, func(now time.Time, first, next int) func(context.Context) error {
+		var failed error
+		for n := first; n < next; n++ {
 			delay := leadMin + rabbitStep*time.Duration(rand.IntN(int((leadMax-leadMin)/rabbitStep)+1))
-			now := time.Now()
-			c := command(opt.tenant(len(confirms)), now, now.Add(delay))
+			due := time.Now().Add(delay)
 			confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, "", delayQueue(delay), true, false, amqp.Publishing{
-				MessageId: strconv.Itoa(len(confirms)), Type: strconv.FormatInt(now.Add(delay).UnixMilli(), 10), Body: encode(c).Payload, DeliveryMode: amqp.Persistent,
+				MessageId: strconv.Itoa(n), Type: strconv.FormatInt(due.UnixMilli(), 10), Body: encode(command(opt.tenant(n), now, due)).Payload, DeliveryMode: amqp.Persistent,
 			})
-			if err != nil {
-				return err
-			}
-			confirms = append(confirms, confirm)
+			failed, confirms = errors.Join(failed, err), append(confirms, confirm)
 		}
-		<-pace.C
+		return func(context.Context) error { return failed }
+	}); err != nil {
+		return err
 	}
 	for _, confirm := range confirms {
 		if ok, err := confirm.WaitContext(ctx); err != nil || !ok {

@@ -110,8 +110,6 @@ func openRiver(ctx context.Context, opt Options, timers int) (s *riverSystem, er
 
 func (s *riverSystem) shut() error { return closeAll(s.close) }
 
-func (s *riverSystem) usages() (usages, error) { return usagesOf(nil, s.store) }
-
 func (s *riverSystem) job(n int, due time.Time) river.InsertManyParams {
 	return river.InsertManyParams{
 		Args:       riverArgs{Tenant: string(s.opt.tenant(n)), Call: newID(), DueMS: due.UnixMilli()},
@@ -119,22 +117,29 @@ func (s *riverSystem) job(n int, due time.Time) river.InsertManyParams {
 	}
 }
 
-// await waits for all jobs, and then until the client has marked them completed.
-func (s *riverSystem) await(ctx context.Context) error {
-	if err := s.sink.awaitPeer(ctx); err != nil {
-		return err
+// peer waits for all jobs, and then until the client has marked them completed.
+func (s *riverSystem) peer() peer {
+	return peer{
+		sink: s.sink, lead: riverLead, usages: func() (usages, error) { return usagesOf(nil, s.store) },
+		rest: func(ctx context.Context) error {
+			return pause.Until(ctx, func() (done bool, err error) {
+				err = s.pool.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM river_job WHERE state <> 'completed')").Scan(&done)
+				return done, err
+			})
+		},
 	}
-	return pause.Until(ctx, func() (done bool, err error) {
-		err = s.pool.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM river_job WHERE state <> 'completed')").Scan(&done)
-		return done, err
-	})
 }
 
-func (s *riverSystem) result(workload string) Result {
-	return Result{
-		Workload: workload,
-		Setup:    fmt.Sprintf("River, at most %d workers, fetching every %v", river.QueueNumWorkersMax, riverPoll),
+var riverSetup = fmt.Sprintf("River, at most %d workers, fetching every %v", river.QueueNumWorkersMax, riverPoll)
+
+// insert inserts the jobs from one number to below another.
+func (s *riverSystem) insert(ctx context.Context, first, next int, due func() time.Time) error {
+	var jobs []river.InsertManyParams
+	for n := first; n < next; n++ {
+		jobs = append(jobs, s.job(n, due()))
 	}
+	_, err := s.client.InsertManyFast(ctx, jobs)
+	return err
 }
 
 // River gives the work of [Drain] to River, a queue on PostgreSQL, whose client
@@ -142,106 +147,43 @@ func (s *riverSystem) result(workload string) Result {
 func River(ctx context.Context, opt Options) (r Result, err error) {
 	opt.Store = crash.Postgres
 	opt = opt.withDefaults()
-	opt.Lead = max(opt.Lead, riverLead)
 	s, err := openRiver(ctx, opt, opt.Timers)
 	defer func() { err = errors.Join(err, s.shut()) }()
 	if err != nil {
 		return r, err
 	}
-	due := timer.RoundUp(time.Now().Add(opt.Lead))
-	before, err := s.usages()
-	if err != nil {
-		return r, err
-	}
-	began := time.Now()
-	inserts, within := errgroup.WithContext(ctx)
-	inserts.SetLimit(riverInserts)
-	for first := 0; first < opt.Timers; first += riverBatch {
-		inserts.Go(func() error {
-			var jobs []river.InsertManyParams
-			for n := first; n < min(first+riverBatch, opt.Timers); n++ {
-				jobs = append(jobs, s.job(n, due))
-			}
-			_, err := s.client.InsertManyFast(within, jobs)
-			return err
-		})
-	}
-	if err := inserts.Wait(); err != nil {
-		return r, err
-	}
-	accepted := time.Now()
-	between, err := s.usages()
-	if err != nil {
-		return r, err
-	}
-	if !time.Now().Before(due) {
-		return r, errors.New("void: the last job was inserted after the due time; give it a longer --lead")
-	}
-	if err := s.await(ctx); err != nil {
-		return r, err
-	}
-	after, err := s.usages()
-	if err != nil {
-		return r, err
-	}
-	r = s.result("river")
-	r.Timers = opt.Timers
-	r.Accepted, r.Delivered = rate(opt.Timers, accepted.Sub(began)), rate(opt.Timers, s.sink.last().Sub(due))
-	r.IntakeCPU, r.FiringCPU = between.since(before, opt.Timers), after.since(between, opt.Timers)
-	r.Lateness, err = s.sink.judgePeer(due)
+	r, err = s.peer().drain(ctx, opt, func(due time.Time) error {
+		inserts, within := errgroup.WithContext(ctx)
+		inserts.SetLimit(riverInserts)
+		for first := 0; first < opt.Timers; first += riverBatch {
+			inserts.Go(func() error {
+				return s.insert(within, first, min(first+riverBatch, opt.Timers), func() time.Time { return due })
+			})
+		}
+		return inserts.Wait()
+	})
+	r.Workload, r.Setup = "river", riverSetup
 	return r, err
 }
 
-// RiverSteady gives the work of [Steady] to River.
+// RiverSteady gives the work of [Steady] to River. Each job is due six seconds later or more, within
+// which River's scheduler comes by.
 func RiverSteady(ctx context.Context, opt Options) (r Result, err error) {
 	opt.Store = crash.Postgres
 	opt = opt.withDefaults()
-	total := opt.steadyTimers()
-	s, err := openRiver(ctx, opt, total)
+	s, err := openRiver(ctx, opt, opt.steadyTimers())
 	defer func() { err = errors.Join(err, s.shut()) }()
 	if err != nil {
 		return r, err
 	}
-	before, err := s.usages()
-	if err != nil {
-		return r, err
-	}
-	began := time.Now()
-	if err := s.keep(ctx, total); err != nil {
-		return r, err
-	}
-	if err := s.await(ctx); err != nil {
-		return r, err
-	}
-	after, err := s.usages()
-	if err != nil {
-		return r, err
-	}
-	r = s.result("river steady")
-	r.Timers, r.Rate, r.CPU = total, opt.Rate, after.since(before, total)
-	r.Lateness, err = s.sink.judgePeer(began.Add(warmUp + riverLead + leadMax))
+	r, err = s.peer().steady(ctx, opt, func(total int) error {
+		return paced(ctx, opt.Rate, func(sent int) bool { return sent < total }, func(now time.Time, first, next int) func(context.Context) error {
+			due := func() time.Time {
+				return timer.RoundUp(now.Add(riverLead + time.Duration(rand.Int64N(int64(leadMax)))))
+			}
+			return func(ctx context.Context) error { return s.insert(ctx, first, next, due) }
+		})
+	})
+	r.Workload, r.Setup = "river steady", riverSetup
 	return r, err
-}
-
-// keep inserts jobs at the rate, each due six seconds later or more, within which River's
-// scheduler comes by.
-func (s *riverSystem) keep(ctx context.Context, total int) error {
-	inserts, within := errgroup.WithContext(ctx)
-	began, pace := time.Now(), time.NewTicker(tick)
-	defer pace.Stop()
-	for sent := 0; sent < total && within.Err() == nil; {
-		now := time.Now()
-		var jobs []river.InsertManyParams
-		for asked := min(total, int(now.Sub(began).Seconds()*float64(s.opt.Rate))); sent < asked; sent++ {
-			jobs = append(jobs, s.job(sent, timer.RoundUp(now.Add(riverLead+time.Duration(rand.Int64N(int64(leadMax)))))))
-		}
-		if len(jobs) > 0 {
-			inserts.Go(func() error {
-				_, err := s.client.InsertManyFast(within, jobs)
-				return err
-			})
-		}
-		<-pace.C
-	}
-	return inserts.Wait()
 }

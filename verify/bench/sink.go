@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -121,18 +120,6 @@ func (k *sink) await(ctx context.Context, s *system, timeout time.Duration) erro
 			return fmt.Errorf("void: %d of %d events came, then none for %v", now, k.want, timeout)
 		}
 		before = now
-	}
-}
-
-// awaitPeer waits until all has come that a peer of the service delivers.
-func (k *sink) awaitPeer(ctx context.Context) error {
-	select {
-	case <-k.complete:
-		return nil
-	case <-time.After(time.Minute):
-		return errors.New("void: not all came within a minute")
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/timer"
@@ -63,25 +62,14 @@ func Steady(ctx context.Context, opt Options) (r Result, err error) {
 
 // keep publishes commands at the rate, as long as there are to be more.
 func (s *system) keep(ctx context.Context, more func(sent int) bool) (commands []timer.ScheduleTimer, err error) {
-	all, ctx := errgroup.WithContext(ctx)
 	to, topic := broker.NewWatermillPublisher(s.client.Publisher()), s.client.Routing().Subscription()
-	began := time.Now()
-	pace := time.NewTicker(tick)
-	defer pace.Stop()
-	for more(len(commands)) && ctx.Err() == nil {
+	err = paced(ctx, s.opt.Rate, more, func(now time.Time, first, next int) func(context.Context) error {
 		var batch []*message.Message
-		now := time.Now()
-		due := int(now.Sub(began).Seconds() * float64(s.opt.Rate))
-		for len(commands) < due && more(len(commands)) {
-			lead := leadMin + time.Duration(rand.Int64N(int64(leadMax-leadMin)))
-			c := command(s.opt.tenant(len(commands)), now, now.Add(lead))
-			commands = append(commands, c)
-			batch = append(batch, encode(c))
+		for n := first; n < next; n++ {
+			c := command(s.opt.tenant(n), now, now.Add(leadMin+time.Duration(rand.Int64N(int64(leadMax-leadMin)))))
+			commands, batch = append(commands, c), append(batch, encode(c))
 		}
-		if len(batch) > 0 {
-			all.Go(func() error { return to.Publish(topic, batch...) })
-		}
-		<-pace.C
-	}
-	return commands, all.Wait()
+		return func(context.Context) error { return to.Publish(topic, batch...) }
+	})
+	return commands, err
 }
