@@ -24,18 +24,10 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// progress writes to the log of a test.
-type progress struct{ t *testing.T }
-
-func (p progress) Write(text []byte) (int, error) {
-	p.t.Log(strings.TrimSpace(string(text)))
-	return len(text), nil
-}
-
 // logRun logs its report and keeps its data among the test's files.
 func logRun(t *testing.T, opt Options) (Report, error) {
 	t.Helper()
-	opt.Dir, opt.Progress, opt.Keep = t.ArtifactDir(), progress{t}, true
+	opt.Dir, opt.Progress, opt.Keep = t.ArtifactDir(), t.Output(), true
 	report, err := Run(t.Context(), opt)
 	var text bytes.Buffer
 	report.Write(&text)

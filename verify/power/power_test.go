@@ -39,14 +39,6 @@ func needPower(t *testing.T) {
 	}
 }
 
-// progress writes to the log of a test.
-type progress struct{ t *testing.T }
-
-func (p progress) Write(text []byte) (int, error) {
-	p.t.Log(strings.TrimSpace(string(text)))
-	return len(text), nil
-}
-
 // TestControls proves that the cuts spare only synced data.
 // Without it the tests below prove nothing.
 func TestControls(t *testing.T) {
@@ -70,7 +62,7 @@ func TestServiceOutlivesPowerCuts(t *testing.T) {
 	reports, errs := make([]crash.Report, len(cases)), make([]error, len(cases))
 	var runs sync.WaitGroup // all at once: they wait most of the time, and subtests wait for a processor
 	for i, opt := range cases {
-		opt.Bin, opt.Cuts, opt.Seed, opt.Dir, opt.Progress = bin, 3, 1, t.ArtifactDir(), progress{t}
+		opt.Bin, opt.Cuts, opt.Seed, opt.Dir, opt.Progress = bin, 3, 1, t.ArtifactDir(), t.Output()
 		runs.Go(func() { reports[i], errs[i] = Run(t.Context(), opt) })
 	}
 	runs.Wait()
