@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -124,6 +125,8 @@ func (b *Broker) explain(err error) error {
 // which would end all calls of Publish, so all are asked: the client library may choose the
 // same one again. Nor is a server that pauses for some seconds.
 func answers(ctx context.Context, client *kgo.Client) (err error) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	asked := []kmsg.Requestor{client} // it knows no broker at first
@@ -132,12 +135,12 @@ func answers(ctx context.Context, client *kgo.Client) (err error) {
 	}
 	answers := make(chan error, len(asked))
 	for _, who := range asked {
-		go func() {
+		asking.Go(func() {
 			req := kmsg.NewPtrMetadataRequest()
 			req.Topics = []kmsg.MetadataRequestTopic{}
 			_, err := req.RequestWith(ctx, who)
 			answers <- err
-		}()
+		})
 	}
 	for range asked {
 		if err = <-answers; err == nil {
