@@ -166,6 +166,36 @@ func TestProbesHaveConnectionsOfTheirOwn(t *testing.T) {
 	})
 }
 
+// TestLargeHeadersAreRefused while they come.
+func TestLargeHeadersAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bounded(t, admin.Options{}).dial(t)
+		go c.send("/livez", strings.Repeat("x", 64<<10))
+		if code := c.status(); code != 431 {
+			t.Errorf("status %d", code)
+		}
+	})
+}
+
+// TestSlowHeadersEnd: who sends a byte a time is cut off after some seconds, and others are
+// answered meanwhile.
+func TestSlowHeadersEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bounded(t, admin.Options{})
+		slow, other, began := l.dial(t), l.dial(t), time.Now()
+		go io.Copy(io.Discard, slow.conn) //nolint:errcheck // until it is closed
+		for err := error(nil); err == nil && time.Since(began) < time.Minute; time.Sleep(time.Second) {
+			_, err = slow.conn.Write([]byte("G"))
+			if code := other.get("/livez", ""); code != 200 {
+				t.Fatalf("another client: %d", code)
+			}
+		}
+		if took := time.Since(began); took < 4*time.Second || took > 10*time.Second {
+			t.Errorf("it ended after %v", took)
+		}
+	})
+}
+
 // TestOtherHostsAreRefused without a token: a page whose name was bound to this address again
 // must not read what it finds here. The setting names the host that a proxy passes on, and
 // the site whose pages may write. Probes tell nothing, and are answered.

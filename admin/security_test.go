@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
@@ -390,65 +389,6 @@ func TestHostileTextGetsNowhere(t *testing.T) {
 	for line := range strings.Lines(log.String()) {
 		if !strings.HasPrefix(line, "time=") || strings.HasPrefix(line, "level=ERROR") {
 			t.Errorf("in the log: %s", line)
-		}
-	}
-}
-
-// listening returns the address of a server that runs.
-func listening(t *testing.T, opt admin.Options) (address string) {
-	t.Helper()
-	opt.Addr = "127.0.0.1:0"
-	s := admin.New(quiet, opt)
-	must(t, s.Listen(t.Context()))
-	during(t, s.Run)
-	return strings.TrimPrefix(s.Address(), "http://")
-}
-
-// TestLargeHeadersAreRefused over TCP.
-func TestLargeHeadersAreRefused(t *testing.T) {
-	t.Parallel()
-	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+listening(t, admin.Options{Monitor: watched(t)})+"/livez", nil)
-	must(t, err)
-	r.Header.Set("X", strings.Repeat("x", 64<<10))
-	answer, err := http.DefaultClient.Do(r)
-	if err == nil { // an error: the server has closed the connection while they came
-		_ = answer.Body.Close()
-	}
-	if err == nil && answer.StatusCode != 431 {
-		t.Error(answer.StatusCode)
-	}
-}
-
-// TestSlowHeadersEnd: who sends a byte a time is cut off after some seconds, and others
-// are answered meanwhile.
-func TestSlowHeadersEnd(t *testing.T) {
-	t.Parallel()
-	address := listening(t, admin.Options{Monitor: watched(t)})
-	conn, err := net.Dial("tcp", address)
-	must(t, err)
-	defer conn.Close()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	go func() {
-		for tick := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; <-tick.C {
-			if _, err := conn.Write([]byte("G")); err != nil {
-				return
-			}
-		}
-	}()
-	answer, err := http.Get("http://" + address + "/livez")
-	if err != nil || answer.StatusCode != 200 {
-		t.Fatalf("another client: %v %v", answer, err)
-	}
-	_ = answer.Body.Close()
-	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
-	for buffer := make([]byte, 1024); ; {
-		_, err := conn.Read(buffer)
-		if timeout, ok := err.(net.Error); ok && timeout.Timeout() { //nolint:errorlint // of a connection
-			t.Fatal("the connection is still open")
-		}
-		if err != nil {
-			return
 		}
 	}
 }
