@@ -79,15 +79,6 @@ type Nodes struct {
 	Nodes []Node `json:"nodes" nullable:"false"`
 }
 
-// An AuditEntry is a change that a person made, or tried to make.
-type AuditEntry struct {
-	At     string `json:"at" format:"date-time"`
-	Who    string `json:"who"`
-	What   string `json:"what"`
-	Target string `json:"target"`
-	Result string `json:"result"`
-}
-
 // Audit lists the changes that people made on this instance.
 type Audit struct {
 	Actions []AuditEntry `json:"actions" nullable:"false" doc:"The last 200 since the start of this instance, newest first."`
@@ -189,9 +180,7 @@ func (a *api) nodes(ctx context.Context, _ *struct{}) (*reply[Nodes], error) {
 }
 
 func (a *api) auditLog(context.Context, *struct{}) (*reply[Audit], error) {
-	return &reply[Audit]{Audit{all(a.audit.recent(), func(done action) AuditEntry {
-		return AuditEntry{stamp(done.At), done.Who, done.What, done.Target, done.Result}
-	})}}, nil
+	return &reply[Audit]{Audit{a.audit.recent()}}, nil
 }
 
 // quotas answers with a page of the quotas and the usage of tenants, or of one tenant only.
@@ -227,7 +216,10 @@ func (a *actions) quotasOf(ctx context.Context, in quotasInput) (Quotas, error) 
 		if err != nil {
 			return found, err
 		}
-		found.Tenants = append(found.Tenants, showQuota(a.Quotas.Usage(t), counts.Scheduled, waiting))
+		u := a.Quotas.Usage(t)
+		found.Tenants = append(found.Tenants, TenantQuota{
+			t, u.Own, showLimits(u.Limits), counts.Scheduled, cmp.Or(waiting, new(Waiting)).OverQuota, stamp(u.Exceeded),
+		})
 	}
 	return found, nil
 }
@@ -236,11 +228,5 @@ func showLimits(l quota.Limits) Limits {
 	return Limits{
 		LiveTimers: l.Live, AcceptRate: l.Accept.PerSecond, AcceptBurst: l.Accept.Burst, FireRate: l.Fire.PerSecond, FireBurst: l.Fire.Burst,
 		HorizonMS: int64(l.Horizon / time.Millisecond), ExpireMS: int64(l.ExpireAfter / time.Millisecond), ObjectiveMS: cmp.Or(l.Objective, quota.DefaultObjective).Milliseconds(), OverQuota: cmp.Or(l.Policy, quota.Delay),
-	}
-}
-
-func showQuota(u quota.Usage, live int64, waiting *Waiting) TenantQuota {
-	return TenantQuota{
-		TenantID: u.TenantID, Own: u.Own, Limits: showLimits(u.Limits), LiveTimers: live, Waiting: cmp.Or(waiting, new(Waiting)).OverQuota, ExceededAt: stamp(u.Exceeded),
 	}
 }

@@ -185,6 +185,7 @@ func TestFiringIsPausedAndResumed(t *testing.T) {
 		method, target string
 		want           map[string]any
 	}{
+		{"GET", "/v1/audit", map[string]any{"actions": []any{}}},
 		{"GET", "/v1/firing", map[string]any{"paused": false}},
 		{"POST", "/v1/firing:pause", map[string]any{"paused": true, "since": "2026-01-01T00:00:00.000Z", "by": "192.0.2.1"}},
 		{"GET", "/v1/firing", map[string]any{"paused": true, "since": "2026-01-01T00:00:00.000Z", "by": "192.0.2.1"}},

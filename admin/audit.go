@@ -17,13 +17,14 @@ const maxActions = 200
 // AuditMessage is the message of the log line of each change that a person makes.
 const AuditMessage = "an operator changed something"
 
-// An action is a change that a person made, or tried to make.
-type action struct {
-	At     time.Time
-	Who    string // address of the client, and the tenant whose token it showed
-	What   string // such as "cancel" or "discard dead letter"
-	Target string // the changed object, such as "acme.order-1"
-	Result string // "done", a count, or why it was refused or failed and how far it got
+// An AuditEntry is a change that a person made, or tried to make.
+type AuditEntry struct {
+	Time   time.Time `json:"-"`
+	At     string    `json:"at" format:"date-time"` // the same for programs
+	Who    string    `json:"who"`                   // address of the client, and the name of the token that it showed
+	What   string    `json:"what"`                  // such as "cancel timers" or "discard dead letters"
+	Target string    `json:"target"`                // the changed object, such as "acme order-1"
+	Result string    `json:"result"`                // "done", a count, or why it was refused or failed and how far it got
 }
 
 // An audit remembers the last actions, and logs each. It is safe for concurrent use.
@@ -31,7 +32,7 @@ type audit struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
-	last []action // newest first
+	last []AuditEntry // newest first
 }
 
 // add records an action and its result, which may be empty if it is just done. With an error,
@@ -44,7 +45,8 @@ func (a *audit) add(ctx context.Context, what, target, result string, err error)
 		result = strings.TrimSuffix("failed: "+err.Error()+"; "+result, "; ")
 	}
 	result = cmp.Or(result, "done")
-	done := action{At: time.Now(), Who: accessOf(ctx).who, What: what, Target: target, Result: result}
+	now := time.Now()
+	done := AuditEntry{now, stamp(now), accessOf(ctx).who, what, target, result}
 	a.log.InfoContext(ctx, AuditMessage, "who", done.Who, "what", what, "target", target, "result", result)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,8 +62,8 @@ func isRefusal(err error) bool {
 }
 
 // recent returns the remembered actions, newest first.
-func (a *audit) recent() []action {
+func (a *audit) recent() []AuditEntry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clone(a.last)
+	return append([]AuditEntry{}, a.last...) // none is a list, too
 }
