@@ -76,14 +76,12 @@ func migrated(t *testing.T, cfg config.Config) {
 	}
 }
 
-func execSQLite(t *testing.T, cfg config.Config, statement string) error {
+func execSQLite(t *testing.T, cfg config.Config, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", cfg.DBPath)
-	if err != nil {
-		return err
-	}
+	must(t, err)
 	_, err = db.ExecContext(t.Context(), statement)
-	return errors.Join(err, db.Close())
+	must(t, errors.Join(err, db.Close()))
 }
 
 // TestExamineFiles has mistakes with files.
@@ -95,78 +93,64 @@ func TestExamineFiles(t *testing.T) {
 		must(t, errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chmod(name, mode)))
 		return name
 	}
+	embeddedSecret := func(cfg *config.Config) string { return strings.TrimSuffix(cfg.DBPath, ".db") + ".nats/secret" }
+	settings := func(t *testing.T, cfg *config.Config, text string, mode os.FileMode) {
+		t.Helper()
+		var err error
+		*cfg, err = config.Load(nil, nil, file(t, text, mode))
+		must(t, err)
+	}
 	for name, test := range map[string]struct {
-		harm  func(t *testing.T, cfg *config.Config) error
+		harm  func(t *testing.T, cfg *config.Config)
 		check string
 		state string
 		says  []string
 	}{
-		"nothing": {func(*testing.T, *config.Config) error { return nil }, "database", fine, []string{"takes writes"}},
-		"a database that others may read": {func(_ *testing.T, cfg *config.Config) error {
-			return os.Chmod(cfg.DBPath, 0o644)
-		}, "files", red, []string{"0644", "chmod 0600"}},
-		"a secret that others may read": {func(_ *testing.T, cfg *config.Config) error {
-			dir := strings.TrimSuffix(cfg.DBPath, ".db") + ".nats"
-			return errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "secret"), nil, 0o640))
+		"nothing":                         {func(*testing.T, *config.Config) {}, "database", fine, []string{"takes writes"}},
+		"a database that others may read": {func(t *testing.T, cfg *config.Config) { must(t, os.Chmod(cfg.DBPath, 0o644)) }, "files", red, []string{"0644", "chmod 0600"}},
+		"a secret that others may read": {func(t *testing.T, cfg *config.Config) {
+			must(t, errors.Join(os.Mkdir(filepath.Dir(embeddedSecret(cfg)), 0o700), os.WriteFile(embeddedSecret(cfg), nil, 0o640)))
 		}, "files", red, []string{"0640", "embedded server"}},
-		"a key that is absent": {func(_ *testing.T, cfg *config.Config) error {
-			cfg.NATSNKey = "/nowhere/key"
-			return nil
-		}, "files", red, []string{"/nowhere/key"}},
-		"settings with a password that others may read": {func(t *testing.T, cfg *config.Config) (err error) {
-			*cfg, err = config.Load(nil, nil, file(t, "http_token: hunter2\n", 0o644))
-			return err
+		"a key that is absent": {func(_ *testing.T, cfg *config.Config) { cfg.NATSNKey = "/nowhere/key" }, "files", red, []string{"/nowhere/key"}},
+		"settings with a password that others may read": {func(t *testing.T, cfg *config.Config) {
+			settings(t, cfg, "http_token: hunter2\n", 0o644)
 		}, "files", red, []string{"0644", "passwords"}},
-		"settings that the group of the service may read": {func(t *testing.T, cfg *config.Config) (err error) {
-			*cfg, err = config.Load(nil, nil, file(t, "http_token: hunter2\nbroker: gochannel\n", 0o640))
-			return err
+		"settings that the group of the service may read": {func(t *testing.T, cfg *config.Config) {
+			settings(t, cfg, "http_token: hunter2\nbroker: gochannel\n", 0o640)
 		}, "files", fine, []string{"only this service"}},
-		"settings that the group of the service may write to": {func(t *testing.T, cfg *config.Config) (err error) {
-			*cfg, err = config.Load(nil, nil, file(t, "http_token: hunter2\n", 0o660))
-			return err
+		"settings that the group of the service may write to": {func(t *testing.T, cfg *config.Config) {
+			settings(t, cfg, "http_token: hunter2\n", 0o660)
 		}, "files", red, []string{"0660", "group ", "chown ", "chmod 0640"}},
-		"a folder that is absent": {func(_ *testing.T, cfg *config.Config) error {
-			cfg.DBPath = "/nowhere/data/timers.db"
-			return nil
-		}, "disk", red, []string{"there is no folder /nowhere/data"}},
-		"a folder that the service makes": {func(t *testing.T, cfg *config.Config) error {
+		"a folder that is absent": {func(_ *testing.T, cfg *config.Config) { cfg.DBPath = "/nowhere/data/timers.db" }, "disk", red, []string{"there is no folder /nowhere/data"}},
+		"a folder that the service makes": {func(t *testing.T, cfg *config.Config) {
 			cfg.DBPath = filepath.Join(t.TempDir(), "data", "timers.db")
-			return nil
 		}, "disk", fine, []string{"data: the service makes it when it starts"}},
-		"a folder that all may write to": {func(_ *testing.T, cfg *config.Config) error {
-			return os.Chmod(filepath.Dir(cfg.DBPath), 0o777)
+		"a folder that all may write to": {func(t *testing.T, cfg *config.Config) {
+			must(t, os.Chmod(filepath.Dir(cfg.DBPath), 0o777))
 		}, "disk", red, []string{"all users may replace files", filepath.Join("timer-service", "timers.db"), "would not start"}},
-		"a file that is no database": {func(t *testing.T, cfg *config.Config) error {
+		"a file that is no database": {func(t *testing.T, cfg *config.Config) {
 			cfg.DBPath = file(t, strings.Repeat("no database ", 1000), 0o600)
-			return nil
 		}, "database", red, []string{"not a database"}},
-		"a destination that takes no events": {func(t *testing.T, cfg *config.Config) error {
-			return execSQLite(t, *cfg, `INSERT INTO timer_outbox_deferred (seq, id, payload, headers, appended_at, attempts, last_error, destination, retry_at) VALUES (1, 'a', x'', '{}', 0, 3, 'permission denied', 'svc.acme.serviceCall', 0)`)
+		"a destination that takes no events": {func(t *testing.T, cfg *config.Config) {
+			execSQLite(t, *cfg, `INSERT INTO timer_outbox_deferred (seq, id, payload, headers, appended_at, attempts, last_error, destination, retry_at) VALUES (1, 'a', x'', '{}', 0, 3, 'permission denied', 'svc.acme.serviceCall', 0)`)
 		}, "forwarder", warning, []string{"svc.acme.serviceCall takes no events: 1 waits", "1970-01-01", "permission denied"}},
-		"a newer schema": {func(t *testing.T, cfg *config.Config) error {
-			return execSQLite(t, *cfg, `INSERT INTO timer_schema (version_id, is_applied) VALUES (99, 1)`)
+		"a newer schema": {func(t *testing.T, cfg *config.Config) {
+			execSQLite(t, *cfg, `INSERT INTO timer_schema (version_id, is_applied) VALUES (99, 1)`)
 		}, "schema", red, []string{"99", "newer"}},
-		"a damaged file": {func(t *testing.T, cfg *config.Config) error {
-			return execSQLite(t, *cfg, `PRAGMA ignore_check_constraints = on; INSERT INTO timer_schedules (tenant_id, service_call_id, registered_at, state, command_at, command_id) VALUES ('a', 'b', 0, 'none', 0, 'c')`)
+		"a damaged file": {func(t *testing.T, cfg *config.Config) {
+			execSQLite(t, *cfg, `PRAGMA ignore_check_constraints = on; INSERT INTO timer_schedules (tenant_id, service_call_id, registered_at, state, command_at, command_id) VALUES ('a', 'b', 0, 'none', 0, 'c')`)
 		}, "database", red, []string{"restore a backup, or move the file"}},
-		"a token in clear": {func(_ *testing.T, cfg *config.Config) error {
-			cfg.HTTPAddr = "0.0.0.0:0"
-			return nil
-		}, "settings", warning, []string{"in clear", "http_tls_cert", "http_trusted_proxies"}},
-		"a key of HTTP that others may read": {func(t *testing.T, cfg *config.Config) error {
+		"a token in clear": {func(_ *testing.T, cfg *config.Config) { cfg.HTTPAddr = "0.0.0.0:0" }, "settings", warning, []string{"in clear", "http_tls_cert", "http_trusted_proxies"}},
+		"a key of HTTP that others may read": {func(t *testing.T, cfg *config.Config) {
 			cfg.HTTPTLSCert, cfg.HTTPTLSKey = file(t, "", 0o644), file(t, "", 0o644)
-			return nil
 		}, "files", red, []string{"0644", "http_tls_key"}},
-		"relaxed durability": {func(_ *testing.T, cfg *config.Config) error {
-			cfg.Durability = config.Relaxed
-			return nil
-		}, "settings", warning, []string{"loss of power"}},
+		"relaxed durability": {func(_ *testing.T, cfg *config.Config) { cfg.Durability = config.Relaxed }, "settings", warning, []string{"loss of power"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := load(t)
 			migrated(t, cfg)
-			must(t, test.harm(t, &cfg))
+			test.harm(t, &cfg)
 			finds(t, examine(t, cfg), test.state, test.check, test.says...)
 		})
 	}
