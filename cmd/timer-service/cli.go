@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 )
 
@@ -83,7 +83,7 @@ func parse(args []string, stdout, stderr io.Writer) (*commandLine, error) {
 	case err != nil:
 		return nil, misspelled(err)
 	}
-	if name := withoutValue(p.kong); name != "" {
+	if name := withoutValue(args); name != "" {
 		return nil, wrong(p.verb(), "%s has no value: give one, or leave it out", name)
 	}
 	return p, nil
@@ -92,25 +92,18 @@ func parse(args []string, stdout, stderr io.Writer) (*commandLine, error) {
 // withoutValue returns the first flag or argument that is given as an empty text, as by a script
 // whose variable is empty, or "" if there is none. It would count as left out, and the verb would
 // select more than was meant. An empty setting stands for its default.
-func withoutValue(given *kong.Context) string {
-	for _, at := range given.Path {
-		name := ""
-		switch {
-		case at.Flag != nil && at.Flag.Group == nil:
-			name = "--" + at.Flag.Name
-		case at.Positional != nil:
-			name = at.Positional.Summary()
-		default:
+func withoutValue(args []string) string {
+	for i, arg := range args {
+		name, value, joined := strings.Cut(arg, "=")
+		switch before := args[max(0, i-1)]; {
+		case arg == "" && strings.HasPrefix(before, "-"):
+			name = before
+		case arg == "":
+			name = "an argument"
+		case value != "" || !joined || !strings.HasPrefix(name, "-"):
 			continue
 		}
-		values := []reflect.Value{given.Value(at)}
-		if all := values[0]; all.Kind() == reflect.Slice {
-			values = nil
-			for i := range all.Len() {
-				values = append(values, all.Index(i))
-			}
-		}
-		if slices.ContainsFunc(values, func(v reflect.Value) bool { return v.Kind() == reflect.String && v.Len() == 0 }) {
+		if !slices.ContainsFunc(config.Settings(), func(s config.Setting) bool { return name == "--"+s.Flag }) {
 			return name
 		}
 	}

@@ -22,7 +22,6 @@ var forms = map[string]func(value string) string{
 	"when":   when,
 	"ago":    fromNow,
 	"late":   func(v string) string { ms, _ := strconv.ParseInt(v, 10, 64); return lateness(ms) },
-	"capped": capped,
 	"some":   some,
 	"short":  func(v string) string { return short(v, detailWidth) },
 	"bytes":  func(v string) string { return v + " bytes" },
@@ -56,14 +55,6 @@ func form[T any](text func(T) string) func(string) string {
 		_ = json.Unmarshal([]byte(value), &v) // the fields that fit are shown
 		return text(v)
 	}
-}
-
-// capped formats a count of overdue timers, which stops at a limit.
-func capped(n string) string {
-	if limit := strconv.Itoa(timer.MaxOverdue); n == limit {
-		return limit + "+"
-	}
-	return n
 }
 
 // some formats a number, or nothing if it is zero.
@@ -100,18 +91,8 @@ func whereabouts(e admin.Event) string {
 	return string(e.State)
 }
 
-// lateness formats milliseconds for people: exact below ten seconds, then to the tenth of a
-// second, and rounded to seconds from a minute on.
-func lateness(ms int64) string {
-	const exact, tenths = 10_000, 60_000
-	switch {
-	case ms < exact:
-		return fmt.Sprintf("%d ms", ms)
-	case ms < tenths:
-		return fmt.Sprintf("%.1f s", float64(ms)/1000)
-	}
-	return (time.Duration(ms) * time.Millisecond).Round(time.Second).String()
-}
+// lateness formats milliseconds for people.
+func lateness(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
 
 // sizeText says how long a body is, and whether it is the original.
 func sizeText(m admin.DeadLetter) string {

@@ -96,7 +96,7 @@ func TestGetPrintsEveryFieldOfATimer(t *testing.T) {
 	} {
 		text.prints(t, fmt.Sprintf("%-14s %s", name, value))
 	}
-	text.prints(t, "fired late     2 ms\n")
+	text.prints(t, "fired late     2ms\n")
 	do(t, nil, "get", "beta", "a-1", "--db-path", path).wants(t, exitNotFound).says(t, "beta.a-1: not found")
 }
 
