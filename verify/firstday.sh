@@ -67,7 +67,7 @@ check "it says ready" eventually 120 says readme '^ready'
 show "$tmp/readme.log"
 for time in first second; do
   run bash -c "$(readme schedule)"
-  check "schedule, the $time time: reached" eval 'exits 0 && prints "^reached .* ms late"'
+  check "schedule, the $time time: reached" eval 'exits 0 && prints "^reached .*s late"'
 done
 kill -INT -- "-$group" # as Ctrl-C does
 check "Ctrl-C ends it" eventually 30 ended "$group"
