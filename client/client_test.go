@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -150,49 +149,42 @@ func TestVersionsMayBeGiven(t *testing.T) {
 	}
 }
 
-// A cancellation of many timers is newer than the timers that the same client has scheduled before.
-func TestCancelManySendsOneCommand(t *testing.T) {
+// A command for many timers is newer than the timers that the same client has scheduled before.
+func TestManyTimersHaveOneCommand(t *testing.T) {
 	t.Parallel()
-	c, p := newClient()
-	scheduled, err := c.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1.pay", DueAt: noon})
-	must(t, err)
-	version, err := c.CancelMany(t.Context(), "acme", timer.Selection{Prefix: "order-1."})
-	if err != nil || version.Compare(scheduled) <= 0 {
-		t.Errorf("version %v after %v, error %v", version, scheduled, err)
-	}
-	m, err := envelope.Decode(p.messages[1].Payload)
-	want := timer.CancelTimers{TenantID: "acme", Version: version, Of: timer.Selection{Prefix: "order-1."}}
-	if err != nil || !reflect.DeepEqual(m.Payload, any(want)) || p.messages[1].Metadata.Get(envelope.HeaderServiceCallID) != "" {
-		t.Errorf("sent %+v with %v, error %v", m.Payload, p.messages[1].Metadata, err)
-	}
-	if _, err := c.CancelMany(t.Context(), "acme", timer.Selection{}); !errors.Is(err, timer.ErrInvalid) || len(p.messages) != 2 {
-		t.Errorf("without a selection: %v, %d messages", err, len(p.messages))
-	}
-}
-
-// TestRescheduleManySendsOneCommand that is newer than the timers that the same client has scheduled before.
-func TestRescheduleManySendsOneCommand(t *testing.T) {
-	t.Parallel()
-	c, p := newClient()
-	scheduled, err := c.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1.pay", DueAt: noon})
-	must(t, err)
+	var c *client.Client
 	of := timer.Selection{Calls: []timer.ServiceCallID{"order-1.pay"}}
-	version, err := c.RescheduleMany(t.Context(), "acme", of, noon.Add(time.Hour))
-	if err != nil || version.Compare(scheduled) <= 0 {
-		t.Errorf("version %v after %v, error %v", version, scheduled, err)
-	}
-	m, err := envelope.Decode(p.messages[1].Payload)
-	want := timer.RescheduleTimers{TenantID: "acme", Version: version, Of: of, DueAt: noon.Add(time.Hour)}
-	if err != nil || !reflect.DeepEqual(m.Payload, any(want)) {
-		t.Errorf("sent %+v, error %v", m.Payload, err)
-	}
-	for _, refused := range []struct {
-		of    timer.Selection
-		dueAt time.Time
-	}{{timer.Selection{}, noon}, {of, time.Time{}}} {
-		if _, err := c.RescheduleMany(t.Context(), "acme", refused.of, refused.dueAt); !errors.Is(err, timer.ErrInvalid) || len(p.messages) != 2 {
-			t.Errorf("%+v: %v, %d messages", refused, err, len(p.messages))
+	for _, tt := range []struct {
+		send func(timer.Selection) (timer.Version, error)
+		want func(timer.Version) any
+	}{
+		{
+			func(of timer.Selection) (timer.Version, error) { return c.CancelMany(t.Context(), "acme", of) },
+			func(v timer.Version) any { return timer.CancelTimers{TenantID: "acme", Version: v, Of: of} },
+		},
+		{
+			func(of timer.Selection) (timer.Version, error) {
+				return c.RescheduleMany(t.Context(), "acme", of, noon)
+			},
+			func(v timer.Version) any {
+				return timer.RescheduleTimers{TenantID: "acme", Version: v, Of: of, DueAt: noon}
+			},
+		},
+	} {
+		var p *tray
+		c, p = newClient()
+		scheduled, err := c.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1.pay", DueAt: noon})
+		must(t, err)
+		version, err := tt.send(of)
+		if diff := cmp.Diff(tt.want(version), p.payloads(t)[1]); diff != "" || err != nil || version.Compare(scheduled) <= 0 {
+			t.Errorf("version %v after %v, error %v: %s", version, scheduled, err, diff)
 		}
+		if _, err := tt.send(timer.Selection{}); !errors.Is(err, timer.ErrInvalid) || len(p.messages) != 2 {
+			t.Errorf("without a selection: %v, %d messages", err, len(p.messages))
+		}
+	}
+	if _, err := c.RescheduleMany(t.Context(), "acme", of, time.Time{}); !errors.Is(err, timer.ErrInvalid) {
+		t.Errorf("without a due time: %v", err)
 	}
 }
 

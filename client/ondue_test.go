@@ -311,6 +311,7 @@ func TestOnDueAcksWhatIsNotForIt(t *testing.T) {
 
 func TestByPrefixHandsAnEventToTheLongestPrefix(t *testing.T) {
 	t.Parallel()
+	handles := make(map[string]func(context.Context, timer.DueTimeReached) error)
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
 		to := func(prefix string) func(context.Context, timer.DueTimeReached) error {
@@ -322,7 +323,7 @@ func TestByPrefixHandsAnEventToTheLongestPrefix(t *testing.T) {
 				return nil
 			}
 		}
-		handles := map[string]func(context.Context, timer.DueTimeReached) error{"order-": to("order-"), "order-vip-": to("order-vip-")}
+		handles["order-"], handles["order-vip-"] = to("order-"), to("order-vip-")
 		f := route(t, client.ByPrefix(handles), client.OnDueOptions{})
 		for call, acked := range map[timer.ServiceCallID]bool{"order-1": true, "order-vip-1": true, "order-fails": false, "invoice-1": true, "order": true} {
 			if f.deliver(messageOf(fired(call))) != acked {
@@ -338,10 +339,7 @@ func TestByPrefixHandsAnEventToTheLongestPrefix(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
-	for prefix, handle := range map[string]func(context.Context, timer.DueTimeReached) error{
-		"order ": func(context.Context, timer.DueTimeReached) error { return nil }, // which no service call has
-		"order-": nil,
-	} {
+	for prefix, handle := range map[string]func(context.Context, timer.DueTimeReached) error{"order ": handles["order-"], "order-": nil} {
 		func() {
 			defer func() {
 				if recover() == nil {
