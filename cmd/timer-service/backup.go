@@ -13,7 +13,6 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/store"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 type backupCmd struct {
@@ -53,10 +52,12 @@ func (b *backupCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return existing("backup", interrupted(ctx, err))
 	}
-	e.out.print(&backupResult{
+	made := backupResult{
 		Result: "backed up", File: b.File, SchemaVersion: c.SchemaVersion, Counts: admin.Counts(c.Counts), Outbox: c.Outbox, Parked: c.Parked,
-		Bytes: bytes, Seconds: time.Now().Sub(began).Seconds(),
-	})
+		Bytes: bytes, Seconds: time.Since(began).Seconds(),
+	}
+	e.out.print(made, fmt.Sprintf("backed up %s, %d events, %d parked, schema %d, to %s: %s in %.1f s",
+		store.Summary{Timers: c.Counts}, c.Outbox, c.Parked, c.SchemaVersion, printable(b.File), humanize.Bytes(uint64(bytes)), made.Seconds))
 	return nil
 }
 
@@ -70,11 +71,6 @@ type backupResult struct {
 	Parked  int64   `json:"parked"`
 	Bytes   int64   `json:"bytes"`
 	Seconds float64 `json:"seconds"`
-}
-
-func (b *backupResult) text() string {
-	return fmt.Sprintf("backed up %s, %d events, %d parked, schema %d, to %s: %s in %.1f s",
-		store.Summary{Timers: timer.Counts(b.Counts)}, b.Outbox, b.Parked, b.SchemaVersion, printable(b.File), humanize.Bytes(uint64(b.Bytes)), b.Seconds)
 }
 
 // existing returns err, which is a mistake of usage if it says that a file exists.

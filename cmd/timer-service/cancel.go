@@ -63,14 +63,12 @@ func (c *cancelCmd) Run(ctx context.Context, e *env, s *apiclient.Client) error 
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Tenant, err)
 	}
-	e.out.print(&cancelManyResult{sent})
+	e.out.print(sent, canceledText(sent))
 	return nil
 }
 
-// A cancelManyResult is the output of --prefix and --correlated.
-type cancelManyResult struct{ admin.ManyCanceled }
-
-func (m *cancelManyResult) text() string {
+// canceledText says how many timers are canceled, or would be, and names the first.
+func canceledText(m admin.ManyCanceled) string {
 	line := fmt.Sprintf("%-10s %d timers of %s", m.Result, m.Timers, m.TenantID)
 	if m.ID != "" {
 		line += "  id " + m.ID

@@ -43,7 +43,7 @@ func (doctorCmd) Run(ctx context.Context, e *env) error {
 			f.State = "warning"
 		}
 		counts[f.State]++
-		e.out.print(f)
+		e.out.print(f, f.text())
 	}
 	if n := counts["bad"]; n > 0 {
 		return fmt.Errorf("%d bad, %d warnings, %d ok: do what the lines say, from the first on", n, counts["warning"], counts["ok"])

@@ -147,7 +147,7 @@ func pauseText(p admin.Pause) string {
 
 // rescheduledText says how many timers are moved, or would be, and names the first.
 func rescheduledText(m admin.ManyRescheduled) string {
-	line := (&cancelManyResult{m.ManyCanceled}).text()
+	line := canceledText(m.ManyCanceled)
 	for i, call := range m.FirstRefused {
 		if i == 0 {
 			line += fmt.Sprintf("\n%-10s %d of them, which would be due after they expire:", "refused", m.Refused)

@@ -38,7 +38,8 @@ func (m *migrateCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	e.out.print(&migrationResult{From: from, To: to, ReferenceServiceCalls: m.ReferenceServiceCalls})
+	result := &migrationResult{From: from, To: to, ReferenceServiceCalls: m.ReferenceServiceCalls}
+	e.out.print(result, result.text())
 	return nil
 }
 
@@ -62,7 +63,7 @@ func (m *migrateCmd) show(ctx context.Context, e *env) error {
 	default:
 		status.SQL = script
 	}
-	e.out.print(status)
+	e.out.print(status, status.text())
 	return nil
 }
 

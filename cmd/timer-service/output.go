@@ -22,12 +22,6 @@ const (
 	formatJSON = "json"
 )
 
-// A result is printed by a verb: as lines for people, or marshaled as one JSON object on one
-// line.
-type result interface {
-	text() string // one or more lines, the last without its end
-}
-
 // An output prints results.
 type output struct {
 	w    io.Writer // keeps its first error, so that callers need not check
@@ -43,13 +37,14 @@ func (o output) failed() error {
 	return nil
 }
 
-// print prints one result.
-func (o output) print(r result) {
+// print prints a result: for machines as one JSON object on one line, for people as one or more
+// lines, the last of which lacks its end.
+func (o output) print(result any, text string) {
 	if o.json {
-		o.line(r)
+		o.line(result)
 		return
 	}
-	fmt.Fprintln(o.w, r.text())
+	fmt.Fprintln(o.w, text)
 }
 
 // line prints a value as one line of JSON.

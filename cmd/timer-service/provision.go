@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -29,15 +30,19 @@ Examples:
 // Run creates missing objects at the broker.
 func (p *provisionCmd) Run(ctx context.Context, e *env) error {
 	changes, err := service.Provision(ctx, e.cfg, p.DryRun, e.log)
-	made := &provisionResult{Changes: []change{}, DryRun: p.DryRun}
+	made, text, verb := provisionResult{Changes: []change{}, DryRun: p.DryRun}, "nothing to do", "made "
 	if errors.Is(err, service.ErrNothingToProvision) {
-		made.why, err = ": "+err.Error(), nil
+		text, err = text+": "+err.Error(), nil
 	}
+	if p.DryRun {
+		verb = "would make "
+	}
+	var lines []string
 	for _, c := range changes {
-		made.Changes = append(made.Changes, change(c))
+		made.Changes, lines = append(made.Changes, change(c)), append(lines, verb+c.Object+": "+c.Detail)
 	}
 	if err == nil || len(changes) > 0 { // changes before an error are reported too
-		e.out.print(made)
+		e.out.print(made, cmp.Or(strings.Join(lines, "\n"), text))
 	}
 	return err
 }
@@ -46,23 +51,10 @@ func (p *provisionCmd) Run(ctx context.Context, e *env) error {
 type provisionResult struct {
 	Changes []change `json:"changes"`
 	DryRun  bool     `json:"dryRun"` // the changes were not made
-	why     string   // nothing is to do, for people
 }
 
 // A change is one object that was created, or would be.
 type change struct {
 	Object string `json:"object"`
 	Detail string `json:"detail"`
-}
-
-func (p *provisionResult) text() string {
-	verb := "made "
-	if p.DryRun {
-		verb = "would make "
-	}
-	lines := []string{"nothing to do" + p.why}
-	for i, c := range p.Changes {
-		lines = append(lines[:i], verb+c.Object+": "+c.Detail)
-	}
-	return strings.Join(lines, "\n")
 }

@@ -57,7 +57,7 @@ func (p *publishCmd) Run(ctx context.Context, e *env) error {
 		s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
 	}
 	err = s.sendAll(ctx, readLines(ctx, in))
-	e.out.print(&sentCount{Result: resultPublished, Messages: s.sent, Refused: s.refused})
+	e.out.print(sentCount{resultPublished, s.sent, s.refused}, fmt.Sprintf("%d published, %d refused", s.sent, s.refused))
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w; publish it again from the start: lines that were published already change nothing", err)
@@ -87,10 +87,6 @@ type sentCount struct {
 	Result   string `json:"result"`
 	Messages int    `json:"messages"`
 	Refused  int    `json:"refused"`
-}
-
-func (s *sentCount) text() string {
-	return fmt.Sprintf("%d published, %d refused", s.Messages, s.Refused)
 }
 
 // sendAll publishes each line, until there are no more lines or ctx ends.

@@ -44,7 +44,7 @@ func (r *recoverCmd) Run(ctx context.Context, e *env) error {
 	for _, span := range done.Spans {
 		result.Logs = append(result.Logs, readLog{span.Log, span.Kind.String(), span.From, span.UpTo, span.Since})
 	}
-	e.out.print(result)
+	e.out.print(result, result.text())
 	return nil
 }
 

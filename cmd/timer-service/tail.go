@@ -60,14 +60,14 @@ func (t *tailCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
 	fmt.Fprintf(e.stderr, "listening to %s\n", t.What)
 	in := json.NewDecoder(messages)
 	for n := number(0); t.Number == 0 || n < t.Number; n++ {
-		var m shownMessage
-		switch err := in.Decode(&m.Message); {
+		var m admin.Message
+		switch err := in.Decode(&m); {
 		case ctx.Err() != nil:
 			return nil // an interrupt is the usual end
 		case err != nil:
 			return errHungUp
 		}
-		e.out.print(&m)
+		e.out.print(m, messageText(m))
 		if err := e.out.failed(); err != nil {
 			return err
 		}
@@ -75,14 +75,12 @@ func (t *tailCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
 	return nil
 }
 
-// A shownMessage is a message as tail prints it.
-type shownMessage struct{ admin.Message }
-
-func (s *shownMessage) text() string {
-	h := s.Headers
+// messageText formats a message as tail prints it.
+func messageText(m admin.Message) string {
+	h := m.Headers
 	columns := []string{
-		s.At, s.Topic, h[envelope.HeaderType], h[envelope.HeaderTenantID], h[envelope.HeaderServiceCallID],
-		h[envelope.HeaderDeadLetterReason], h[envelope.HeaderDeadLetterDetail], cmp.Or(string(s.Body), *cmp.Or(s.Base64, new(string))), "id " + s.ID,
+		m.At, m.Topic, h[envelope.HeaderType], h[envelope.HeaderTenantID], h[envelope.HeaderServiceCallID],
+		h[envelope.HeaderDeadLetterReason], h[envelope.HeaderDeadLetterDetail], cmp.Or(string(m.Body), *cmp.Or(m.Base64, new(string))), "id " + m.ID,
 	}
 	for i, column := range columns {
 		columns[i] = short(column, columnWidth)

@@ -96,10 +96,9 @@ func TestTailPrintsNothingThatATerminalInterprets(t *testing.T) {
 	dead.Headers[envelope.HeaderType] = envelope.TypeDeadLetter
 	typed.Body = json.RawMessage("{\"type\":\"\u202e\",\"x\":\"\u009b\"}")
 	for _, m := range []admin.Message{text, dead, typed, {Base64: &hostile}} {
-		h := &shownMessage{m}
 		var out strings.Builder
-		output{w: &out, json: true}.print(h)
-		output{w: &out}.print(h)
+		output{w: &out, json: true}.print(m, messageText(m))
+		output{w: &out}.print(m, messageText(m))
 		if strings.ContainsAny(out.String(), "\x1b\u202e\u009b\r\x00") || strings.Count(out.String(), "\n") != 2 {
 			t.Errorf("prints %q", out.String())
 		}

@@ -55,13 +55,13 @@ func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 			return err
 		}
 	}
-	sum := &forgetResult{admin.Tenant{TenantID: t.Tenant}}
+	sum := admin.Tenant{TenantID: t.Tenant}
 	for f := (admin.Forgotten{}); !f.Complete && err == nil; {
 		f, err = apiclient.Do[admin.Forgotten](ctx, o, http.MethodDelete, apiclient.Path("tenants", tenant)+apiclient.Query("confirm", tenant), nil)
 		sum.Counts = admin.Counts(timer.Counts(sum.Counts).Add(timer.Counts(f.Deleted)))
 	}
 	if err == nil || sum.Counts != (admin.Counts{}) {
-		e.out.print(sum)
+		e.out.print(sum, fmt.Sprintf("deleted of %s: %d scheduled, %d reached, %d expired, %d canceled", tenant, sum.Scheduled, sum.Reached, sum.Expired, sum.Canceled))
 	}
 	if err != nil && !errors.Is(err, apiclient.ErrDenied) { // a denial stays
 		err = fmt.Errorf("not all is forgotten: run it again: %w", err)
@@ -77,11 +77,4 @@ func confirm(in io.Reader, out io.Writer, tenant string, timers int64) error {
 		return errors.New("nothing was deleted: that is not its name; --yes does not ask")
 	}
 	return nil
-}
-
-// A forgetResult counts the timers that were deleted.
-type forgetResult struct{ admin.Tenant }
-
-func (f *forgetResult) text() string {
-	return fmt.Sprintf("deleted of %s: %d scheduled, %d reached, %d expired, %d canceled", f.TenantID, f.Scheduled, f.Reached, f.Expired, f.Canceled)
 }

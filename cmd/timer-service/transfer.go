@@ -55,8 +55,8 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return existing("export", interrupted(ctx, err))
 	}
-	sum.Seconds = time.Now().Sub(began).Seconds()
-	out.print(sum)
+	sum.Seconds = time.Since(began).Seconds()
+	out.print(sum, sum.text())
 	return nil
 }
 
@@ -96,7 +96,8 @@ func (i *importCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	e.out.print(&transfer{Result: "imported", File: i.File, Counts: admin.Counts(sum.Timers), Messages: sum.Messages, Seconds: time.Now().Sub(began).Seconds(), SHA256: sum.SHA256})
+	done := &transfer{Result: "imported", File: i.File, Counts: admin.Counts(sum.Timers), Messages: sum.Messages, Seconds: time.Since(began).Seconds(), SHA256: sum.SHA256}
+	e.out.print(done, done.text())
 	return nil
 }
 

@@ -25,7 +25,8 @@ func (versionCmd) Help() string {
 
 // Run prints the version.
 func (versionCmd) Run(e *env) error {
-	e.out.print(built())
+	b := built()
+	e.out.print(b, b.text())
 	return nil
 }
 

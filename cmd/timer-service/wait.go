@@ -84,13 +84,13 @@ func (p *publishResult) publish(ctx context.Context, e *env, c *apiclient.Client
 	}
 	waits := w.untilFired || w.wait && p.Result == resultPublished
 	if !waits || !e.out.json {
-		e.out.print(p) // before the wait, which may be long
+		e.out.print(p, p.text()) // before the wait, which may be long
 	}
 	if waits {
 		err = p.await(ctx, c, w, began)
 	}
 	if waits && (err == nil || e.out.json) {
-		e.out.print(p)
+		e.out.print(p, p.text())
 	}
 	return err
 }
