@@ -2,6 +2,7 @@ package timertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -98,8 +99,8 @@ func (l *link) CatchUp(ctx context.Context, role string) error {
 	ctx, end := until(ctx, l.over, errDown)
 	defer end()
 	err := l.Broker.CatchUp(ctx, role)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return cause
+	if err != nil && errors.Is(context.Cause(ctx), errDown) {
+		return errDown
 	}
 	return err
 }
