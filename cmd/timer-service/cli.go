@@ -10,7 +10,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 )
 
@@ -83,7 +82,7 @@ func parse(args []string, stdout, stderr io.Writer) (*commandLine, error) {
 	case err != nil:
 		return nil, misspelled(err)
 	}
-	if name := withoutValue(args); name != "" {
+	if name := withoutValue(args, p.kong.Flags()); name != "" {
 		return nil, wrong(p.verb(), "%s has no value: give one, or leave it out", name)
 	}
 	return p, nil
@@ -91,8 +90,9 @@ func parse(args []string, stdout, stderr io.Writer) (*commandLine, error) {
 
 // withoutValue returns the first flag or argument that is given as an empty text, as by a script
 // whose variable is empty, or "" if there is none. It would count as left out, and the verb would
-// select more than was meant. An empty setting stands for its default.
-func withoutValue(args []string) string {
+// select more than was meant. An empty setting or global flag, which is one of a group, stands for its
+// default.
+func withoutValue(args []string, flags []*kong.Flag) string {
 	for i, arg := range args {
 		name, value, joined := strings.Cut(arg, "=")
 		switch before := args[max(0, i-1)]; {
@@ -103,7 +103,7 @@ func withoutValue(args []string) string {
 		case value != "" || !joined || !strings.HasPrefix(name, "-"):
 			continue
 		}
-		if !slices.ContainsFunc(config.Settings(), func(s config.Setting) bool { return name == "--"+s.Flag }) {
+		if !slices.ContainsFunc(flags, func(f *kong.Flag) bool { return f.Group != nil && name == "--"+f.Name }) {
 			return name
 		}
 	}

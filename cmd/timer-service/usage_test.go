@@ -62,6 +62,12 @@ func TestUsageMistakes(t *testing.T) {
 	}
 }
 
+// A setting or a global flag that is empty, as of a script, stands for its default.
+func TestEmptySettingsAreDefaults(t *testing.T) {
+	t.Parallel()
+	do(t, nil, "--config", "", "--token-file=", "config", "--db-url", "", "--batch-size=").wants(t, exitOK)
+}
+
 // However a URL gets into a message, its credentials do not.
 func TestMistakesHideCredentials(t *testing.T) {
 	t.Parallel()
