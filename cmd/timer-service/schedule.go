@@ -11,6 +11,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -44,11 +45,7 @@ Examples:
 }
 
 // Run asks the service to publish the command, and waits if the flags say so.
-func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
-	c, err := e.service(ctx)
-	if err != nil {
-		return err
-	}
+func (s *scheduleCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
 	// The service sets the time of the command by its own clock, and checks all values.
 	body, err := json.Marshal(admin.TimerRequest{
 		CorrelationID: s.Correlation, In: s.In.milliseconds(), DueAt: s.At.String(), ExpiresIn: s.ExpiresIn.milliseconds(), ExpiresAt: s.ExpiresAt.String(),
