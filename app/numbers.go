@@ -46,11 +46,7 @@ func (w *numberWriter) run(ctx context.Context) error {
 		if now == w.settled && again {
 			continue
 		}
-		limit := writeTimeout
-		if !again {
-			limit = lastWriteTimeout
-		}
-		settled, err := w.writeWithin(ctx, limit)
+		settled, err := w.writeUntilStop(ctx)
 		if errors.Is(err, errHangs) {
 			return nil
 		}
@@ -69,29 +65,26 @@ func (w *numberWriter) run(ctx context.Context) error {
 	}
 }
 
-// writeWithin writes numbers, and does not wait for a client that hangs in a call: it may hold a
-// lock while it writes to a server that reads nothing.
-func (w *numberWriter) writeWithin(ctx context.Context, limit time.Duration) (settled bool, _ error) {
-	type result struct {
+// writeUntilStop writes numbers, and at a stop does not wait for a client that hangs in a call: it
+// may hold a lock while it writes to a server that reads nothing.
+func (w *numberWriter) writeUntilStop(ctx context.Context) (settled bool, _ error) {
+	var did struct {
 		settled bool
 		err     error
 	}
-	done := make(chan result, 1)
+	done := make(chan struct{})
 	go func() {
-		settled, err := w.write(context.WithoutCancel(ctx), limit)
-		done <- result{settled, err}
+		defer close(done)
+		ctx, cancel := pause.Outlive(ctx, writeTimeout, lastWriteTimeout)
+		defer cancel()
+		did.settled, did.err = w.write(ctx)
 	}()
-	late := time.NewTimer(lastWriteTimeout)
-	defer late.Stop()
+	late, cancel := pause.Outlive(ctx, 0, lastWriteTimeout)
+	defer cancel()
 	select {
-	case r := <-done:
-		return r.settled, r.err
-	case <-late.C:
-	}
-	select {
-	case r := <-done:
-		return r.settled, r.err
-	case <-ctx.Done(): // the goroutine ends with the connection
+	case <-done:
+		return did.settled, did.err
+	case <-late.Done(): // the goroutine ends with the connection
 		return false, errHangs
 	}
 }
@@ -99,16 +92,14 @@ func (w *numberWriter) writeWithin(ctx context.Context, limit time.Duration) (se
 // errHangs says that a write did not end before the stop.
 var errHangs = errors.New("the client of the broker hangs")
 
-// These bound a write of numbers, and the last one, which a stop waits for.
+// These bound a write of numbers, and how long a stop waits for one.
 const (
 	writeTimeout     = 2 * time.Second
 	lastWriteTimeout = 300 * time.Millisecond
 )
 
 // write returns whether all commands were settled.
-func (w *numberWriter) write(ctx context.Context, limit time.Duration) (settled bool, _ error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+func (w *numberWriter) write(ctx context.Context) (settled bool, _ error) {
 	began, id := w.recovery.clock.Now(), *w.recovery.brokerID.Load()
 	logs, err := w.recovery.history.Logs(ctx, w.recovery.role)
 	if err != nil {
