@@ -19,10 +19,11 @@ import (
 // Counters count the work of an [App], since the start. The zero value is ready
 // to use; all methods are safe for concurrent use.
 type Counters struct {
+	commands counts[handlers.Result]
+	dead     counts[string] // dead letters, by how much of them was kept
+	failures counts[string] // of handlers, by prefix
+
 	mu        sync.Mutex
-	commands  map[handlers.Result]int64
-	dead      map[string]int64 // dead letters, by how much of them was kept
-	failures  map[string]int64 // of handlers, by prefix
 	forwarded int64
 	lateness  Lateness
 	worst     time.Duration // since TakeWorst
@@ -42,28 +43,13 @@ type Counters struct {
 func (c *Counters) Held() map[timer.TenantID]time.Time { return c.limits.Load().Held() }
 
 // Commands returns how many deliveries had which result.
-func (c *Counters) Commands() map[handlers.Result]int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.commands)
-}
+func (c *Counters) Commands() map[handlers.Result]int64 { return c.commands.all() }
 
 // DeadLetters returns how many dead letters there were, by how much of them was kept:
 // [handlers.KeptWhole] and so on.
-func (c *Counters) DeadLetters() map[string]int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.dead)
-}
+func (c *Counters) DeadLetters() map[string]int64 { return c.dead.all() }
 
-func (c *Counters) deadLettered(kept string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.dead == nil {
-		c.dead = make(map[string]int64)
-	}
-	c.dead[kept]++
-}
+func (c *Counters) deadLettered(kept string) { c.dead.add(kept, 1) }
 
 // Reached returns how many timers fired.
 func (c *Counters) Reached() int64 { return c.eventsReached.Load() }
@@ -73,11 +59,7 @@ func (c *Counters) Expired() int64 { return c.eventsExpired.Load() }
 
 // HandlerFailures returns how many calls of handlers of [Timers.OnDue] failed, by the prefix of
 // the handler.
-func (c *Counters) HandlerFailures() map[string]int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.failures)
-}
+func (c *Counters) HandlerFailures() map[string]int64 { return c.failures.all() }
 
 // Forwarded returns how many events the broker acked.
 func (c *Counters) Forwarded() int64 {
@@ -121,24 +103,10 @@ func (c *Counters) Quotas() (used, refused int64) {
 	return c.quotasUsed.Load(), c.quotasRefused.Load()
 }
 
-func (c *Counters) handled(r handlers.Result) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.commands == nil {
-		c.commands = make(map[handlers.Result]int64)
-	}
-	c.commands[r]++
-}
+func (c *Counters) handled(r handlers.Result) { c.commands.add(r, 1) }
 
 // handlerFailed counts failed calls of the handler with a prefix.
-func (c *Counters) handlerFailed(prefix string, calls int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failures == nil {
-		c.failures = make(map[string]int64)
-	}
-	c.failures[prefix] += calls
-}
+func (c *Counters) handlerFailed(prefix string, calls int64) { c.failures.add(prefix, calls) }
 
 func (c *Counters) reached(events []timer.DueTimeReached) {
 	expired := int64(0)
@@ -219,4 +187,25 @@ func (c *Counters) published(at time.Time, events []*message.Message) {
 		}
 		c.worst = max(c.worst, by)
 	}
+}
+
+// counts are numbers by their key. The zero value is ready to use.
+type counts[K comparable] struct {
+	mu sync.Mutex
+	by map[K]int64
+}
+
+func (c *counts[K]) add(key K, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil {
+		c.by = make(map[K]int64)
+	}
+	c.by[key] += n
+}
+
+func (c *counts[K]) all() map[K]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.by)
 }
