@@ -197,15 +197,15 @@ func prefix(log string) string {
 	return name
 }
 
-// of returns the spans of a kind as arguments of [broker.History.Read].
-func (p reading) of(kind broker.Kind) (after, upTo map[string]int64) {
-	after, upTo = make(map[string]int64), make(map[string]int64)
+// of returns the spans of a kind as arguments of [broker.History.Read], and the floors of their logs.
+func (p reading) of(kind broker.Kind) (after, upTo, floors map[string]int64) {
+	after, upTo, floors = make(map[string]int64), make(map[string]int64), make(map[string]int64)
 	for _, s := range p.spans {
 		if s.Kind == kind {
-			after[s.Name], upTo[s.Name] = s.from, s.upTo
+			after[s.Name], upTo[s.Name], floors[s.Name] = s.from, s.upTo, s.Floor
 		}
 	}
-	return after, upTo
+	return after, upTo, floors
 }
 
 // ahead returns how many numbers of the logs of a kind are to be read.
@@ -216,27 +216,6 @@ func (p reading) ahead(kind broker.Kind) (n int64) {
 		}
 	}
 	return n
-}
-
-// floors returns the floors of the logs of commands.
-func (p reading) floors() map[string]int64 {
-	floors := make(map[string]int64)
-	for _, s := range p.spans {
-		if s.Kind == broker.Commands {
-			floors[s.Name] = s.Floor
-		}
-	}
-	return floors
-}
-
-// complete reports whether it has all that the broker holds.
-func (p reading) complete() bool {
-	for _, s := range p.spans {
-		if s.upTo < s.Last {
-			return false
-		}
-	}
-	return true
 }
 
 // begin returns the numbers before the reading that the database does not have.
@@ -303,7 +282,7 @@ func (r *recovery) read(ctx context.Context, p reading, begun func()) (Recovered
 	if err != nil {
 		return done, err
 	}
-	if p.complete() {
+	if !slices.ContainsFunc(p.spans, func(s span) bool { return s.upTo < s.Last }) { // that is all that the broker holds
 		r.all.Store(&p.interruptions)
 	}
 	log, text := r.log.InfoContext, "read the messages that the broker has above the numbers of the database"

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -26,8 +27,8 @@ func (r *recovery) replay(ctx context.Context, p reading, report func(done Recov
 	if err := r.decide(ctx, m); err != nil {
 		return done, fmt.Errorf("apply what operators decided: %w", err)
 	}
-	after, upTo := p.of(broker.Commands)
-	c := commandReplay{recovery: r, marks: m, floors: p.floors()}
+	after, upTo, floors := p.of(broker.Commands)
+	c := commandReplay{recovery: r, marks: m, floors: floors}
 	ahead := p.ahead(broker.Commands)
 	if err := r.history.Read(ctx, broker.Commands, after, upTo, func(batch []broker.Stored) error {
 		lost, err := c.apply(ctx, batch)
@@ -41,7 +42,7 @@ func (r *recovery) replay(ctx context.Context, p reading, report func(done Recov
 	}); err != nil {
 		return done, fmt.Errorf("read commands: %w", err)
 	}
-	after, upTo = p.of(broker.Events)
+	after, upTo, _ = p.of(broker.Events)
 	if err := r.history.Read(ctx, broker.Events, after, upTo, func(batch []broker.Stored) error {
 		changed, err := r.db.Fired(ctx, r.keep, r.eventsOf(m, batch)...)
 		done.Events, done.Reached = done.Events+int64(len(batch)), done.Reached+int64(changed)
@@ -73,7 +74,11 @@ type commandReplay struct {
 // apply applies the commands of a batch, and returns how many timers were changed by commands
 // that had been taken before.
 func (c *commandReplay) apply(ctx context.Context, batch []broker.Stored) (lost int64, err error) {
-	inInbox, err := c.inInbox(ctx, batch)
+	numbers := make(map[string][]int64)
+	for _, stored := range batch {
+		numbers[stored.Log] = append(numbers[stored.Log], stored.Number)
+	}
+	inInbox, err := c.inInbox(ctx, numbers)
 	if err != nil {
 		return 0, err
 	}
@@ -84,7 +89,7 @@ func (c *commandReplay) apply(ctx context.Context, batch []broker.Stored) (lost 
 		return err
 	}
 	for _, stored := range batch {
-		if inInbox[place{stored.Log, fmt.Sprint(stored.Number)}] || c.marks.isDead(stored) {
+		if _, waits := inInbox[stored.Log][stored.Number]; waits || c.marks.isDead(stored) {
 			continue
 		}
 		original := asReceived(stored)
@@ -201,37 +206,26 @@ func didChange(r timer.Result) bool {
 	return r.Outcome == timer.DidSchedule || r.Outcome == timer.DidReschedule || r.Outcome == timer.DidCancel
 }
 
-// inInbox returns the places of a batch, by log and number, whose messages are in the inbox.
-func (r *recovery) inInbox(ctx context.Context, batch []broker.Stored) (map[place]bool, error) {
-	numbers := make(map[string][]int64)
-	for _, s := range batch {
-		numbers[s.Log] = append(numbers[s.Log], s.Number)
-	}
-	found := make(map[place]bool)
+// inInbox returns which numbers are in the inbox, by log, with the Seq of each.
+func (r *recovery) inInbox(ctx context.Context, numbers map[string][]int64) (map[string]map[int64]int64, error) {
+	found := make(map[string]map[int64]int64)
 	for log, all := range numbers {
 		in, err := r.inbox.InInbox(ctx, log, all...)
 		if err != nil {
 			return nil, err
 		}
-		for n := range in {
-			found[place{log, fmt.Sprint(n)}] = true
-		}
+		found[log] = in
 	}
 	return found, nil
 }
 
 // leaveInbox deletes messages from the inbox that became dead letters.
 func (r *recovery) leaveInbox(ctx context.Context, numbers map[string][]int64) error {
-	for log, all := range numbers {
-		in, err := r.inbox.InInbox(ctx, log, all...)
-		if err != nil {
-			return err
-		}
-		if err := r.inbox.DeleteInbox(ctx, slices.Collect(maps.Values(in))...); err != nil {
-			return err
-		}
+	found, err := r.inInbox(ctx, numbers)
+	for _, in := range found {
+		err = cmp.Or(err, r.inbox.DeleteInbox(ctx, slices.Collect(maps.Values(in))...))
 	}
-	return nil
+	return err
 }
 
 // asReceived returns a message as it goes into the inbox, before the middleware of the host
@@ -292,7 +286,7 @@ func (m *marks) isDead(stored broker.Stored) bool {
 // too, where the broker has no mark yet or the mark was read before.
 func (r *recovery) readMarks(ctx context.Context, p reading) (marks, error) {
 	m := marks{make(map[place]time.Time), make(map[timer.TenantID]time.Time), make(map[decisionKey]timer.Decision)}
-	after, upTo := p.of(broker.DeadLetter)
+	after, upTo, _ := p.of(broker.DeadLetter)
 	if err := r.history.Read(ctx, broker.DeadLetter, after, upTo, func(batch []broker.Stored) error {
 		numbers := make(map[string][]int64)
 		for _, d := range batch {
