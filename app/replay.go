@@ -83,6 +83,11 @@ func (c *commandReplay) apply(ctx context.Context, batch []broker.Stored) (lost 
 		return 0, err
 	}
 	c.begin()
+	defer func() {
+		if err != nil { // the rest was allowed and is not applied: a later try asks for it again
+			c.quotas.Done(c.schedules, nil)
+		}
+	}()
 	flush := func() error {
 		n, err := c.flush(ctx)
 		lost += n

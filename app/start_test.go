@@ -15,6 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -160,5 +161,32 @@ func TestARecoveryRefusesNoTimerThatWasAccepted(t *testing.T) {
 		b.fired(time.Minute)
 		b.on(mine, opt())
 		b.fires(20*time.Minute, "later")
+	})
+}
+
+// TestAReadingThatFailsHoldsNothingAgainstATenant has the database fail when the timers of a second
+// tenant are counted, after the commands of the first one were counted as on their way.
+func TestAReadingThatFailsHoldsNothingAgainstATenant(t *testing.T) {
+	onServer(t, func(b *server) {
+		due := time.Now().Add(time.Hour)
+		b.schedule("first", due)
+		b.send(timer.ScheduleTimer{Key: keyOfOther("first"), DueAt: due})
+		quotas, err := quota.New(quota.Config{Default: quota.Limits{Live: 2}}, timer.ClockFunc(time.Now), quota.Options{})
+		must(b, err)
+		counts := 0
+		b.run(b.app(&fault.Store{Full: b.store, Decide: func(op string) fault.Kind {
+			if op == "stats" {
+				if counts++; counts == 2 {
+					return fault.Before
+				}
+			}
+			return fault.None
+		}}, app.Options{Quotas: quotas}))
+		b.wait(time.Minute)
+		b.schedule("second", due)
+		b.wait(10 * time.Second)
+		if s := statsOf(b, b.store, "acme"); s.Scheduled != 2 || counts < 2 {
+			b.Errorf("%+v after %d counts, want both timers", s.Counts, counts)
+		}
 	})
 }
