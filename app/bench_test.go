@@ -117,6 +117,23 @@ func running(t *testing.T, name string, run func(context.Context) error) (stop f
 	return stop
 }
 
+// start runs an app until stop is called, or the test ends, and returns when it takes commands.
+func start(t *testing.T, name string, a *app.App) (stop func()) {
+	t.Helper()
+	ended := make(chan struct{})
+	stop = running(t, name, func(ctx context.Context) error {
+		defer close(ended)
+		return a.Run(ctx)
+	})
+	select {
+	case <-a.Running():
+	case <-ended:
+		stop() // says why
+		t.FailNow()
+	}
+	return stop
+}
+
 // app returns an app on a store.
 func (b *bench) app(s app.Store, opt app.Options) *app.App {
 	b.Helper()
@@ -131,8 +148,7 @@ func (b *bench) app(s app.Store, opt app.Options) *app.App {
 
 // run runs an app until stop is called, or the bubble ends.
 func (b *bench) run(a *app.App) (stop func()) {
-	stop = running(b.T, "app", a.Run)
-	<-a.Running()
+	stop = start(b.T, "app", a)
 	b.rest()
 	return stop
 }

@@ -84,7 +84,7 @@ func TestInstancesHandleEachEventOnce(t *testing.T) {
 	handled := func() int { return count(`SELECT count(*) FROM handled`) }
 	const each = 50
 	booked := 0
-	start := func(process, prefix string, stopsAt int) (book, stop func()) {
+	begin := func(process, prefix string, stopsAt int) (book, stop func()) {
 		a, err := app.New(instance{openPostgres(t, url, ""), process}, nil, quiet, app.Options{BatchSize: 7, PollingInterval: 200 * time.Millisecond})
 		must(t, err)
 		timers, seen, enough := a.Timers(), 0, make(chan struct{})
@@ -98,8 +98,7 @@ func TestInstancesHandleEachEventOnce(t *testing.T) {
 			_, err := tx.ExecContext(ctx, `INSERT INTO handled (call) VALUES ($1)`, string(e.ServiceCallID))
 			return err
 		}, app.OnDueOptions{Concurrency: 1})
-		stop = running(t, process, a.Run)
-		<-a.Running()
+		stop = start(t, process, a)
 		go func() {
 			select {
 			case <-enough:
@@ -117,9 +116,9 @@ func TestInstancesHandleEachEventOnce(t *testing.T) {
 			booked += each
 		}, stop
 	}
-	bookFirst, _ := start("first", "order-", 10)
-	bookSecond, stopSecond := start("second", "order-", 0)
-	bookThird, _ := start("third", "invoice-", 0)
+	bookFirst, _ := begin("first", "order-", 10)
+	bookSecond, stopSecond := begin("second", "order-", 0)
+	bookThird, _ := begin("third", "invoice-", 0)
 	bookFirst()
 	bookSecond()
 	bookThird()
@@ -130,7 +129,7 @@ func TestInstancesHandleEachEventOnce(t *testing.T) {
 		kept, err := db.Unclaimed(t.Context(), 1000)
 		return err == nil && len(kept) == each && handled() == 2*booked-each
 	})
-	start("fourth", "order-", 0)
+	begin("fourth", "order-", 0)
 	eventually(t, "all are handled", func() bool { return handled() == 2*booked })
 	if n := count(`SELECT count(DISTINCT call) FROM handled`); n != 2*booked {
 		t.Errorf("%d rows of %d events", handled(), n)
@@ -151,8 +150,7 @@ func TestInstancesOnOneDatabase(t *testing.T) {
 		stores[i] = openPostgres(t, url, name("v1.2.", i))
 		a, err := app.New(struct{ app.Store }{stores[i]}, b, quiet, app.Options{PollingInterval: 100 * time.Millisecond, Hooks: []app.Hooks{{Polled: func(time.Duration, error) { polls[i].Add(1) }}}})
 		must(t, err)
-		apps[i], stops[i] = a, running(t, "app", a.Run)
-		<-a.Running()
+		apps[i], stops[i] = a, start(t, "app", a)
 	}
 	known := func(i int) []timer.Node {
 		nodes, err := apps[i].Nodes(t.Context())
@@ -200,8 +198,7 @@ func onPostgres(t *testing.T, url string, register func(s *postgres.Store, timer
 	a, err := app.New(s, nil, quiet, app.Options{PollingInterval: time.Hour})
 	must(t, err)
 	register(s, a.Timers())
-	running(t, "app", a.Run)
-	<-a.Running()
+	start(t, "app", a)
 	return s, a.Timers()
 }
 
@@ -270,7 +267,7 @@ func TestAPoolOfPgxCloses(t *testing.T) {
 	must(t, err)
 	db := stdlib.OpenDBFromPool(pool)
 	must(t, postgres.Migrate(t.Context(), db))
-	a, err := app.New(postgres.New(db, postgres.Options{}), nil, quiet, app.Options{DrainTimeout: time.Millisecond})
+	a, err := app.New(postgres.New(db, postgres.Options{Durability: postgres.Relaxed}), nil, quiet, app.Options{DrainTimeout: time.Millisecond})
 	must(t, err)
 	begun, end := make(chan struct{}), make(chan struct{})
 	defer close(end)
@@ -302,8 +299,7 @@ func TestNoTimerFiresBehindAHostsLock(t *testing.T) {
 	s, b := openPostgres(t, url, ""), inMemory(t)
 	a, err := app.New(s, b, quiet, app.Options{PollingInterval: 10 * time.Millisecond})
 	must(t, err)
-	running(t, "app", a.Run)
-	<-a.Running()
+	start(t, "app", a)
 	must(t, a.Pause(t.Context(), timer.Pause{By: "test"}))
 	send := func(body []byte) {
 		t.Helper()

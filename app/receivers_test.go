@@ -132,8 +132,7 @@ func TestInstancesThatBringEventsElsewhere(t *testing.T) {
 				url := pgtest.URL(t)
 				brokers := map[bool]broker.Broker{true: inMemory(t)}
 				a, b := newReceiver(t, url, "v1", brokers[first.broker], first.prefixes...), newReceiver(t, url, "v2", brokers[second.broker], second.prefixes...)
-				running(t, "the first", a.Run)
-				<-a.Running()
+				start(t, "the first", a.App)
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				ended := make(chan error, 1)
@@ -220,12 +219,10 @@ func TestRollingDeploymentOfHandlers(t *testing.T) {
 		}
 		return ""
 	}
-	running(t, "the old one", old.Run)
-	<-old.Running()
+	start(t, "the old one", old.App)
 	old.book(t, 50, "order-")
 	eventually(t, "all are received", func() bool { return old.received("order-") == 50 })
-	stop := running(t, "the new one", replacement.Run)
-	<-replacement.Running()
+	stop := start(t, "the new one", replacement.App)
 	booked := make(chan struct{})
 	go func() {
 		defer close(booked)
