@@ -39,21 +39,17 @@ type catchUp struct {
 	readAll func() (complete bool, interruptions int64) // whether the start has read all that the broker held, and how often it had been away by then
 	log     *slog.Logger
 
-	polls atomic.Int64 // polls that failed
+	own atomic.Int64 // polls that failed, and stops of the process, by a signal or its machine
 
 	caught bool      // whether anything may have fired
-	after  failures  // failures that the last catch-up followed
+	after  int64     // failures that the last catch-up followed
 	last   time.Time // end of the last await
-	stops  int64     // of the process, by a signal or its machine
 }
-
-// failures counts the events after which the backlog has to be read again.
-type failures struct{ broker, store, polls, stops int64 }
 
 // polled counts polls that failed.
 func (c *catchUp) polled(_ time.Duration, err error) {
 	if err != nil {
-		c.polls.Add(1)
+		c.own.Add(1)
 	}
 }
 
@@ -61,7 +57,7 @@ func (c *catchUp) polled(_ time.Duration, err error) {
 func (c *catchUp) await(ctx context.Context) bool {
 	began := time.Now()
 	if !c.last.IsZero() && began.Sub(c.last) > c.pause+longPause {
-		c.stops++
+		c.own.Add(1)
 	}
 	first := !c.caught
 	ok, inTime := c.wait(ctx)
@@ -84,8 +80,9 @@ func (c *catchUp) wait(ctx context.Context) (ok, inTime bool) {
 	var until time.Time // zero while the broker is away
 	var connected int64 // for which until is
 	for wait := minCatchUpPause; ; wait = min(2*wait, maxCatchUpPause) {
-		now, away := c.failures()
-		if complete, interruptions := c.readAll(); complete && !c.caught && now.broker == interruptions {
+		interruptions, away := c.broker.Interruptions()
+		now := interruptions + c.store() + c.own.Load() // failures after which the backlog has to be read again
+		if complete, before := c.readAll(); complete && !c.caught && interruptions == before {
 			c.caught, c.after = true, now
 		}
 		switch {
@@ -94,8 +91,8 @@ func (c *catchUp) wait(ctx context.Context) (ok, inTime bool) {
 		case c.caught && now == c.after:
 			return true, true
 		default:
-			if until.IsZero() || now.broker != connected {
-				until, connected = time.Now().Add(c.timeout), now.broker
+			if until.IsZero() || interruptions != connected {
+				until, connected = time.Now().Add(c.timeout), interruptions
 			}
 			err := c.read(ctx, until)
 			switch late := !time.Now().Before(until); {
@@ -123,10 +120,4 @@ func (c *catchUp) read(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	return ignore(c.broker.CatchUp(ctx, c.role), errors.ErrUnsupported)
-}
-
-// failures returns the failures so far, and why the broker is away now.
-func (c *catchUp) failures() (failures, error) {
-	n, away := c.broker.Interruptions()
-	return failures{broker: n, store: c.store(), polls: c.polls.Load(), stops: c.stops}, away
 }
