@@ -164,7 +164,7 @@ func (h *Handlers) Validate(msg *message.Message) error {
 
 // Decode returns the commands of a message that a broker has stored at a time, by the rules
 // that applied then: the commands of a ScheduleTimer or ScheduleTimers, or a CancelTimer,
-// CancelTimers or RescheduleTimers, which has an id then. None asks for a receipt. The message passes the
+// CancelTimers or RescheduleTimers, which has an id then. The message passes the
 // middleware of the host program, as it did then. An error that wraps [timer.ErrInvalid] says why the message is
 // invalid, and any other one that the middleware failed or panicked. For a message that is not a command and may be ignored, Decode returns neither
 // commands nor an error.
@@ -175,12 +175,7 @@ func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time
 		if err := h.decodeCommands(d, stored); err != nil {
 			return nil, err
 		}
-		schedules = d.schedules
-		for i := range schedules {
-			schedules[i].Receipt = false
-		}
-		selection = d.selection
-		selection.Receipt = false
+		schedules, selection = d.schedules, d.selection
 		return nil, nil
 	}
 	for _, m := range slices.Backward(h.opt.Middleware) {
