@@ -72,9 +72,7 @@ func TestWhatIsDecidedWhileTheBrokerIsAwayStands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onServer(t, func(b *server) {
 				away := b.canBeAway()
-				db := b.open(mine)
-				a := b.app(db, app.Options{})
-				stop := b.run(a)
+				a, stop := b.service(mine, app.Options{})
 				due := time.Now().Add(10 * time.Hour)
 				b.schedule("waits", due)
 				b.send(timer.ScheduleTimer{Key: keyOfOther("forgotten"), DueAt: due})
@@ -107,16 +105,13 @@ func TestWhatIsDecidedWhileTheBrokerIsAwayStands(t *testing.T) {
 				}
 				if restart {
 					stop()
-					must(b, db.Close())
 					check("before the restart")
 					away.Store(false)
-					db = b.open(mine)
-					stop = b.run(b.app(db, app.Options{}))
+					stop = b.on(mine, app.Options{})
 				}
 				away.Store(false)
 				b.wait(time.Minute)
 				stop()
-				must(b, db.Close())
 				check("after it")
 
 				b.replace("")
@@ -136,7 +131,7 @@ func TestAnOlderPauseThatIsReadAgainChangesNothing(t *testing.T) {
 		always.Store(true)
 		db := b.open(mine)
 		a := b.app(&fault.Store{Full: db, Decide: while(always, "advance")}, app.Options{})
-		stop := b.run(a)
+		stop := b.closing(b.run(a), db)
 		must(b, errors.Join(a.Pause(b.Context(), timer.Pause{By: "ann"}), a.Pause(b.Context(), timer.Pause{TenantID: "acme", By: "ann"})))
 		b.wait(time.Minute)
 		away.Store(true)
@@ -144,7 +139,6 @@ func TestAnOlderPauseThatIsReadAgainChangesNothing(t *testing.T) {
 		b.schedule("call", time.Now().Add(time.Hour))
 		b.rest()
 		stop()
-		must(b, db.Close())
 		for range 2 {
 			b.on(mine, app.Options{})()
 			if by := b.firing(); len(by) != 2 || by["acme"] != "ann" || by["beta"] != "ann" {
@@ -179,9 +173,7 @@ func TestAForgottenTenantIsForgottenInACopy(t *testing.T) {
 		must(b, db.Close())
 		b.wait(time.Minute)
 
-		db = b.open(mine)
-		a := b.app(db, app.Options{})
-		stop = b.run(a)
+		a, stop := b.service(mine, app.Options{})
 		if c, err := a.Forget(b.Context(), "other"); err != nil || c.Total() != 1 {
 			b.Errorf("forgot %+v, %v", c, err)
 		}
@@ -189,7 +181,6 @@ func TestAForgottenTenantIsForgottenInACopy(t *testing.T) {
 		b.send(timer.ScheduleTimer{Key: keyOfOther("later"), DueAt: due})
 		b.rest()
 		stop()
-		must(b, db.Close())
 
 		b.replace("copy.db")
 		for range 2 {

@@ -171,9 +171,7 @@ func TestAGapIsSaidOnce(t *testing.T) {
 		lost := func(messages string) {
 			b.Helper()
 			b.log.Take()
-			db := b.open(mine)
-			a := b.app(db, app.Options{})
-			stop := b.run(a)
+			a, stop := b.service(mine, app.Options{})
 			b.wait(30 * time.Second)
 			for _, c := range a.Checks(b.Context()) {
 				if c.Red {
@@ -181,7 +179,6 @@ func TestAGapIsSaidOnce(t *testing.T) {
 				}
 			}
 			stop()
-			must(b, db.Close())
 			if said := b.log.Take(); strings.Contains(said, "level=ERROR") != (messages != "") || !strings.Contains(said, messages) {
 				b.Errorf("want %q: %s", messages, said)
 			}

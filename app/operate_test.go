@@ -198,9 +198,7 @@ func TestStartPausedFiresNothingUntilItIsResumed(t *testing.T) {
 		b.schedule("call-1", time.Now().Add(time.Second))
 		b.fires(time.Minute, "")
 		stop()
-		db := b.open(mine)
-		a := b.app(db, opt)
-		end := b.run(a)
+		a, end := b.service(mine, opt)
 		b.fires(time.Minute, "")
 		if p := a.Status().Poller.Paused[""]; p.By != "start_paused" {
 			b.Errorf("paused: %+v", p)
@@ -208,7 +206,6 @@ func TestStartPausedFiresNothingUntilItIsResumed(t *testing.T) {
 		must(b, a.Resume(b.Context(), ""))
 		b.fires(time.Minute, "call-1")
 		end()
-		must(b, db.Close())
 		stop = b.on(mine, opt)
 		b.schedule("call-2", time.Now().Add(time.Second))
 		b.fires(2*time.Second, "call-2")

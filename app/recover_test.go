@@ -176,9 +176,7 @@ func TestAnInterruptedRecoveryGoesOnAtTheNextStart(t *testing.T) {
 // TestAStartAsksBeforeItForgetsATenant has a copy that lacks only that a tenant was forgotten.
 func TestAStartAsksBeforeItForgetsATenant(t *testing.T) {
 	onServer(t, func(b *server) {
-		db := b.open(mine)
-		a := b.app(db, app.Options{})
-		stop := b.run(a)
+		a, stop := b.service(mine, app.Options{})
 		b.schedule("stays", time.Now().Add(time.Hour))
 		b.rest()
 		b.backUp("copy.db")
@@ -187,7 +185,6 @@ func TestAStartAsksBeforeItForgetsATenant(t *testing.T) {
 		}
 		b.rest()
 		stop()
-		must(b, db.Close())
 		b.replace("copy.db")
 		if err := b.refused(mine, app.Options{AskToRecover: true}); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "acme was forgotten") {
 			b.Errorf("when it has to be asked for: %v, want ErrFatal", err)
@@ -208,9 +205,7 @@ func TestAStartAsksBeforeItForgetsATenant(t *testing.T) {
 func TestARecoveryKnowsWhatOperatorsDecided(t *testing.T) {
 	onServer(t, func(b *server) {
 		began := time.Now()
-		db := b.open(mine)
-		a := b.app(db, app.Options{Horizon: time.Hour})
-		stop := b.run(a)
+		a, stop := b.service(mine, app.Options{Horizon: time.Hour})
 		b.schedule("waits", began.Add(40*time.Minute))
 		b.schedule("discarded", began.Add(2*time.Hour)) // beyond the horizon, today
 		other := timer.Key{TenantID: "other", ServiceCallID: "forgotten"}
@@ -241,7 +236,6 @@ func TestARecoveryKnowsWhatOperatorsDecided(t *testing.T) {
 		))
 		b.rest()
 		stop()
-		must(b, db.Close())
 		b.replace("")
 		b.wait(duplicates)
 
@@ -249,7 +243,7 @@ func TestARecoveryKnowsWhatOperatorsDecided(t *testing.T) {
 		if got, want := b.states(mine, "waits", "discarded"), "waits:Scheduled discarded:"; got != want {
 			b.Errorf("states %s, want %s", got, want)
 		}
-		db = b.open(mine)
+		db := b.open(mine)
 		defer db.Close()
 		if e, err := db.Get(b.Context(), other); !errors.Is(err, timer.ErrNotFound) {
 			b.Errorf("the tenant that was forgotten has %+v, %v", e, err)

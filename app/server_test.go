@@ -70,21 +70,33 @@ func (b *server) open(name string) *sqlite.Store {
 	return db
 }
 
+// service runs a service on a database, until it is stopped.
+func (b *server) service(name string, opt app.Options) (a *app.App, stop func()) {
+	b.Helper()
+	db := b.open(name)
+	a = b.app(db, opt)
+	return a, b.closing(b.run(a), db)
+}
+
 // on runs a service on a database, until it is stopped.
 func (b *server) on(name string, opt app.Options) (stop func()) {
 	b.Helper()
-	db := b.open(name)
-	return b.until(db, db, opt)
+	_, stop = b.service(name, opt)
+	return stop
+}
+
+// closing returns a stop that closes the database, too.
+func (b *server) closing(stop func(), db *sqlite.Store) func() {
+	return func() {
+		stop()
+		must(b, db.Close())
+	}
 }
 
 // until runs a service on a store, until it is stopped and its database is closed.
 func (b *server) until(s app.Store, db *sqlite.Store, opt app.Options) (stop func()) {
 	b.Helper()
-	end := b.run(b.app(s, opt))
-	return func() {
-		end()
-		must(b, db.Close())
-	}
+	return b.closing(b.run(b.app(s, opt)), db)
 }
 
 // refused runs a service that ends by itself, and returns why.

@@ -120,9 +120,7 @@ func TestMarksThatAreDeniedHoldUpNoOther(t *testing.T) {
 		b.apart = func() broker.Broker {
 			return &denyingBroker{apart(), func(to string) bool { return strings.HasPrefix(to, denied) }}
 		}
-		db := b.open(mine)
-		a := b.app(db, app.Options{})
-		stop := b.run(a)
+		a, stop := b.service(mine, app.Options{})
 		b.send(timer.ScheduleTimer{Key: keyOfOther("forgotten"), DueAt: time.Now().Add(time.Hour)})
 		b.rest()
 		must(b, a.Pause(b.Context(), timer.Pause{TenantID: "acme", By: "ann"}))
@@ -132,7 +130,6 @@ func TestMarksThatAreDeniedHoldUpNoOther(t *testing.T) {
 		}
 		b.wait(time.Minute)
 		stop()
-		must(b, db.Close())
 		b.replace("")
 		b.wait(duplicates)
 		b.on(mine, app.Options{})()
