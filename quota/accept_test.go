@@ -64,12 +64,10 @@ func taken(k *quota.Limiter, tenant timer.TenantID) (n int) {
 }
 
 func TestAcceptRateIsKept(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := limiter(t, quota.Config{
-			Default: quota.Limits{Accept: quota.Rate{PerSecond: 10, Burst: 3}},
-			Tenants: map[timer.TenantID]quota.Limits{"slow": {Accept: quota.Rate{PerSecond: 0.5}}, "fast": {Accept: quota.Rate{PerSecond: 100}}},
-		}, quota.Options{})
+	inBubble(t, quota.Config{
+		Default: quota.Limits{Accept: quota.Rate{PerSecond: 10, Burst: 3}},
+		Tenants: map[timer.TenantID]quota.Limits{"slow": {Accept: quota.Rate{PerSecond: 0.5}}, "fast": {Accept: quota.Rate{PerSecond: 100}}},
+	}, quota.Options{}, func(t *testing.T, k *quota.Limiter, _ *fakeStore) {
 		for _, step := range []struct {
 			after             time.Duration
 			other, slow, fast int
@@ -92,11 +90,9 @@ func TestAcceptRateIsKept(t *testing.T) {
 }
 
 func TestInstancesShareRates(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var instances atomic.Int64
-		instances.Store(1)
-		k := limiter(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 30, Burst: 60}}), quota.Options{Instances: func() int { return int(instances.Load()) }})
+	var instances atomic.Int64
+	opt := quota.Options{Instances: func() int { return int(instances.Load()) }}
+	inBubble(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 30, Burst: 60}}), opt, func(t *testing.T, k *quota.Limiter, _ *fakeStore) {
 		for n, want := range map[int64]int{1: 60, 3: 20, 0: 60, 100: 1} {
 			instances.Store(n)
 			time.Sleep(time.Hour)

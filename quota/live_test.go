@@ -147,11 +147,8 @@ func TestLiveTimersAreLimited(t *testing.T) {
 
 // TestTimersOfTimesWithoutALimitCount has a limit that is lifted, and is back.
 func TestTimersOfTimesWithoutALimitCount(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := new(fakeStore)
-		limited := of(quota.Limits{Live: 3, Policy: quota.DeadLetter})
-		k := limiter(t, limited, quota.Options{})
+	limited := of(quota.Limits{Live: 3, Policy: quota.DeadLetter})
+	inBubble(t, limited, quota.Options{}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
 		send(t, k, s, call(0))
 		for i, config := range []quota.Config{of(quota.Limits{}), limited} {
 			must(t, k.Use(config))
@@ -235,11 +232,9 @@ func TestInstancesTogetherKeepTheLimit(t *testing.T) {
 // TestManyAtOnceNeitherTooManyNorTooFew has commands on their way while timers are
 // counted, again and again. Refused ones come again.
 func TestManyAtOnceNeitherTooManyNorTooFew(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const limit, commands, underWay = 50, 80, 80 / 7 * 3 // at once, during a commit
-		s := &fakeStore{commit: 3 * time.Millisecond}
-		k := limiter(t, of(quota.Limits{Live: limit}), quota.Options{})
+	const limit, commands, underWay = 50, 80, 80 / 7 * 3 // at once, during a commit
+	inBubble(t, of(quota.Limits{Live: limit}), quota.Options{}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
+		s.commit = 3 * time.Millisecond
 		for round := range 30 {
 			var work sync.WaitGroup
 			for i := range commands {
@@ -266,10 +261,8 @@ func TestManyAtOnceNeitherTooManyNorTooFew(t *testing.T) {
 // TestCommandsAreOnlyDelayedForThoseOnTheirWay has as many timers on their way as may
 // wait, which turn out to be none: no command becomes a dead letter for that.
 func TestCommandsAreOnlyDelayedForThoseOnTheirWay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &fakeStore{commit: time.Second}
-		k := limiter(t, of(quota.Limits{Live: 3, Policy: quota.DeadLetter}), quota.Options{})
+	inBubble(t, of(quota.Limits{Live: 3, Policy: quota.DeadLetter}), quota.Options{}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
+		s.commit = time.Second
 		send(t, k, s, call(0))
 		var work sync.WaitGroup
 		for range 10 {
@@ -307,10 +300,7 @@ func TestWhatFailedIsCounted(t *testing.T) {
 }
 
 func TestAllowReturnsWhatTheStoreSays(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &fakeStore{}
-		k := limiter(t, of(quota.Limits{Live: 1}), quota.Options{})
+	inBubble(t, of(quota.Limits{Live: 1}), quota.Options{}, func(t *testing.T, k *quota.Limiter, s *fakeStore) {
 		s.fails = errors.New("the disk is gone")
 		if exceeded, err := k.Allow(t.Context(), s, quota.Again, command(call(0))); !errors.Is(err, s.fails) || exceeded != nil {
 			t.Errorf("count: %v, %v", exceeded, err)
