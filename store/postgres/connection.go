@@ -217,7 +217,17 @@ func send(ctx context.Context, c *pgx.Conn, steps ...step) error {
 }
 
 // receive reads the result of a statement.
-func (s step) receive(rows pgx.Rows) error {
+func (s step) receive(rows pgx.Rows) error { return s.read(rows, rows.CommandTag) }
+
+// A resultRows has the rows of a statement, from pgx or from database/sql.
+type resultRows interface {
+	store.Scanner
+	Next() bool
+	Err() error
+}
+
+// read reads the rows of a statement, and then its tag.
+func (s step) read(rows resultRows, tag func() pgconn.CommandTag) error {
 	for rows.Next() {
 		if s.each == nil {
 			continue
@@ -230,7 +240,7 @@ func (s step) receive(rows pgx.Rows) error {
 		return err
 	}
 	if s.done != nil {
-		s.done(rows.CommandTag())
+		s.done(tag())
 	}
 	if s.check != nil {
 		return s.check()

@@ -69,14 +69,6 @@ func oneByOne(tx *sql.Tx) sendFunc {
 			if err := s.run(ctx, tx); err != nil {
 				return err
 			}
-			if s.done != nil {
-				s.done(pgconn.CommandTag{})
-			}
-			if s.check != nil {
-				if err := s.check(); err != nil {
-					return err
-				}
-			}
 		}
 		return nil
 	}
@@ -84,21 +76,12 @@ func oneByOne(tx *sql.Tx) sendFunc {
 
 // run runs a statement in a transaction of database/sql.
 func (s step) run(ctx context.Context, tx *sql.Tx) error {
-	if s.each == nil {
-		_, err := tx.ExecContext(ctx, s.text, s.args...)
-		return err
-	}
 	rows, err := tx.QueryContext(ctx, s.text, s.args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		if err := s.each(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return s.read(rows, func() (unknown pgconn.CommandTag) { return unknown })
 }
 
 // A hostTransaction applies commands in a transaction of the host.
