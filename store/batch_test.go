@@ -59,23 +59,12 @@ func (p putter) PutInbox(ctx context.Context, messages ...timer.InboxMessage) er
 	return p.batch.PutInbox(ctx, time.Now(), messages...)
 }
 
+var must = storetest.Must
+
 func open(t testing.TB, opt sqlite.Options) *sqlite.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), opt)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	return storetest.Opened(t, s, err)
 }
 
 // commitTime is the duration of a commit of a slow store.

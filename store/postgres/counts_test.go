@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/store/storetest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -147,21 +148,15 @@ func foldAny(t *testing.T, s *Store) {
 	must(t, err)
 }
 
-var relaxed = Options{Durability: Relaxed}
+var (
+	relaxed = Options{Durability: Relaxed}
+	must    = storetest.Must
+)
 
 func openAt(t *testing.T, url string, opt Options) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), url, opt)
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
-	return s
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	return storetest.Opened(t, s, err)
 }
 
 func run(t *testing.T, s *Store, text string, args ...any) {

@@ -17,6 +17,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/proxy"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/store/storetest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -49,15 +50,7 @@ func awaitAbandoned(t *testing.T, s *postgres.Store) outbox.Lease {
 
 func emit(t *testing.T, s *postgres.Store, call timer.ServiceCallID) {
 	t.Helper()
-	must(t, appendEvent(t, s, call))
-}
-
-func appendEvent(t *testing.T, s *postgres.Store, call timer.ServiceCallID) error {
-	return s.Update(t.Context(), func(tx timer.Tx) error {
-		return tx.Emit(t.Context(), timer.DueTimeReached{
-			Key: timer.Key{TenantID: "acme", ServiceCallID: call}, CommandID: "command", DueAt: noon, ReachedAt: noon,
-		})
-	})
+	must(t, storetest.Emit(t.Context(), s, call))
 }
 
 func length(t *testing.T, table outbox.Table) int {

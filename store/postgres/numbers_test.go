@@ -12,6 +12,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/store/storetest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -60,7 +61,7 @@ func TestNumbersNeverGoBack(t *testing.T) {
 		for j := range 2 {
 			busy.Go(func() {
 				for n := 0; appending.Err() == nil; n++ {
-					if err := appendEvent(t, s, timer.ServiceCallID(fmt.Sprint(i, j, n))); err != nil {
+					if err := storetest.Emit(t.Context(), s, timer.ServiceCallID(fmt.Sprint(i, j, n))); err != nil {
 						t.Error(err)
 						return
 					}

@@ -53,7 +53,13 @@ func BenchmarkPostgres(b *testing.B) {
 	storetest.Bench(b, func(t testing.TB) storetest.Store { return open(t, pgtest.URL(t), postgres.Options{}) })
 }
 
-var noon = time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
+var (
+	noon                = storetest.Noon()
+	must, run           = storetest.Must, storetest.Exec
+	schedule, scheduled = storetest.Timer, storetest.Schedule
+	cancel, canceled    = storetest.Cancellation, storetest.Cancel
+	get                 = storetest.Get
+)
 
 // relaxed is what tests need: the power is not cut.
 var relaxed = postgres.Options{Durability: postgres.Relaxed}
@@ -98,27 +104,10 @@ func refuse(table string) (refuse, allow string) {
 		CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON ` + table + ` FOR EACH STATEMENT EXECUTE FUNCTION refuse()`, `DROP TRIGGER refuse ON ` + table
 }
 
-func schedule(call timer.ServiceCallID) timer.ScheduleTimer {
-	return timer.ScheduleTimer{
-		Key:     timer.Key{TenantID: "acme", ServiceCallID: call},
-		Version: timer.Version{TimestampMS: 1, CommandID: "command"}, DueAt: noon,
-	}
-}
-
-func cancel(call timer.ServiceCallID) timer.CancelTimer {
-	return timer.CancelTimer{Key: schedule(call).Key, Version: timer.Version{TimestampMS: 2, CommandID: "cancel"}}
-}
-
 func open(t testing.TB, url string, opt postgres.Options) *postgres.Store {
 	t.Helper()
 	s, err := postgres.Open(t.Context(), url, opt)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return storetest.Opened(t, s, err)
 }
 
 // migrated returns the handle of a host.
@@ -132,75 +121,17 @@ func migrated(t testing.TB, url string) *sql.DB {
 func handle(t testing.TB, url string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("pgx", url)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
-}
-
-// run runs statements on a handle or in a transaction.
-func run(t testing.TB, on interface {
-	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
-}, statements ...string,
-) {
-	t.Helper()
-	for _, text := range statements {
-		if _, err := on.ExecContext(t.Context(), text); err != nil {
-			t.Fatalf("%v: %s", err, text)
-		}
-	}
+	return storetest.Opened(t, db, err)
 }
 
 // reach returns the service calls that a transaction reaches at noon.
-func reach(t testing.TB, s *postgres.Store, limit int) (calls []timer.ServiceCallID) {
+func reach(t testing.TB, s *postgres.Store, limit int) []timer.ServiceCallID {
 	t.Helper()
-	if err := s.Update(t.Context(), func(tx timer.Tx) error {
-		entries, err := tx.Reach(t.Context(), noon, limit, nil)
-		for _, e := range entries {
-			calls = append(calls, e.ServiceCallID)
-		}
-		return err
-	}); err != nil {
+	calls, err := storetest.Reach(t, s, noon, limit)
+	if err != nil {
 		t.Error(err)
 	}
 	return calls
-}
-
-func get(t testing.TB, s *postgres.Store, call timer.ServiceCallID) timer.Entry {
-	t.Helper()
-	e, err := s.Get(t.Context(), schedule(call).Key)
-	must(t, err)
-	return e
-}
-
-func scheduled(t testing.TB, s *postgres.Store, calls ...timer.ServiceCallID) {
-	t.Helper()
-	commands := make([]timer.ScheduleTimer, len(calls))
-	for i, call := range calls {
-		commands[i] = schedule(call)
-	}
-	_, err := s.Schedule(t.Context(), noon, commands...)
-	must(t, err)
-}
-
-func canceled(t testing.TB, s *postgres.Store, calls ...timer.ServiceCallID) {
-	t.Helper()
-	commands := make([]timer.CancelTimer, len(calls))
-	for i, call := range calls {
-		commands[i] = cancel(call)
-	}
-	_, err := s.Cancel(t.Context(), noon, commands...)
-	must(t, err)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // inSchema finds the name of a schema, which is another one in each test.

@@ -247,7 +247,7 @@ func TestAnIndexThatDiffersIsFatal(t *testing.T) {
 			s := openAt(t, damagedFile(t, inRow), sqlite.Options{})
 			var err error
 			for _, now := range []time.Time{noon, later} {
-				calls, failed := reachAt(t, s, now)
+				calls, failed := reachAt(t, s, now, 10)
 				if err = errors.Join(err, failed); slices.Contains(calls, "call-2") {
 					t.Errorf("fired %v at %v", calls, now)
 				}
@@ -257,19 +257,6 @@ func TestAnIndexThatDiffersIsFatal(t *testing.T) {
 			}
 		})
 	}
-}
-
-// reachAt returns the service calls that a transaction reaches.
-func reachAt(t *testing.T, s *sqlite.Store, now time.Time) (calls []timer.ServiceCallID, err error) {
-	t.Helper()
-	err = s.Update(t.Context(), func(tx timer.Tx) error {
-		entries, err := tx.Reach(t.Context(), now, 10, nil)
-		for _, e := range entries {
-			calls = append(calls, e.ServiceCallID)
-		}
-		return err
-	})
-	return calls, err
 }
 
 // TestADamagedFileIsRefusedWithTheWayOut: quick_check finds what no statement reads.

@@ -10,11 +10,7 @@ import (
 func TestManyDeferredEventsAreHastenedInSteps(t *testing.T) {
 	t.Parallel()
 	const many = 25_000
-	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), Options{Durability: Relaxed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openAt(t, filepath.Join(t.TempDir(), "timers.db"), Options{Durability: Relaxed})
 	now := time.Now()
 	if _, err := s.db.ExecContext(t.Context(), `
 		WITH RECURSIVE rows (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM rows WHERE n < ?1)

@@ -36,7 +36,7 @@ func TestNextDueThatIsWrongIsCorrected(t *testing.T) {
 	early := noon.Add(-time.Hour)
 	exec(t, s.DB(), fmt.Sprintf(`UPDATE timer_counts SET next_due = %d WHERE tenant_id <> ''`, early.UnixMilli()))
 	next("changed", early)
-	if calls, err := reachAt(t, s, early); err != nil || len(calls) > 0 {
+	if calls, err := reachAt(t, s, early, 10); err != nil || len(calls) > 0 {
 		t.Fatalf("fired %v, %v", calls, err)
 	}
 	next("corrected", noon)

@@ -202,11 +202,7 @@ var walks = []string{walkNumbers, "SCAN timer_outbox_deferred", walkParked, walk
 // it knows statistics, which a host may collect at any time.
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), Options{Durability: Relaxed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openAt(t, filepath.Join(t.TempDir(), "timers.db"), Options{Durability: Relaxed})
 	storetest.Populate(t, s)
 	if _, err := s.db.ExecContext(t.Context(), `CREATE TABLE service_calls (tenant_id, service_call_id, PRIMARY KEY (tenant_id, service_call_id))`); err != nil {
 		t.Fatal(err)
@@ -248,11 +244,7 @@ func TestPlans(t *testing.T) {
 // TestReadersCanNotWrite tries it on the handle that reads.
 func TestReadersCanNotWrite(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openAt(t, filepath.Join(t.TempDir(), "timers.db"), Options{})
 	if _, err := s.reads.ExecContext(t.Context(), `DELETE FROM timer_schedules`); err == nil {
 		t.Error("a reader deleted timers")
 	}
@@ -276,11 +268,7 @@ func TestNoPlanDependsOnALimit(t *testing.T) {
 // number: to prepare a statement takes longer than to write its rows.
 func TestNoNumberOfRowsPreparesAStatement(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openAt(t, filepath.Join(t.TempDir(), "timers.db"), Options{})
 	for _, n := range []int{1, 2, 49, 50, 111} {
 		commands, events := make([]timer.ScheduleTimer, n), make([]timer.DueTimeReached, n)
 		for i := range commands {
@@ -354,11 +342,7 @@ func explain(ctx context.Context, t *testing.T, s *Store, name string) (plan []s
 func TestAnIdleInboxWritesNothing(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s, err := Open(ctx, filepath.Join(t.TempDir(), "timers.db"), Options{Durability: Relaxed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openAt(t, filepath.Join(t.TempDir(), "timers.db"), Options{Durability: Relaxed})
 	noon := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
 	if err := s.inbox.PutInbox(ctx,
 		timer.InboxMessage{TenantID: "acme", ArrivedAt: noon, Reason: timer.WaitFailed, RetryAt: noon.Add(time.Second)},
@@ -377,4 +361,10 @@ func TestAnIdleInboxWritesNothing(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+}
+
+func openAt(t *testing.T, path string, opt Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), path, opt)
+	return storetest.Opened(t, s, err)
 }

@@ -55,7 +55,12 @@ func BenchmarkSQLite(b *testing.B) {
 	storetest.Bench(b, func(t testing.TB) storetest.Store { return openFile(t, sqlite.Options{}) })
 }
 
-var noon = time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
+var (
+	noon                = storetest.Noon()
+	must, exec          = storetest.Must, storetest.Exec
+	schedule, scheduled = storetest.Timer, storetest.Schedule
+	get, reachAt        = storetest.Get, storetest.Reach
+)
 
 // relaxed is enough where the power is not cut.
 var relaxed = sqlite.Options{Durability: sqlite.Relaxed}
@@ -86,29 +91,11 @@ var kind = storetest.Kind{
 	Verify: sqlite.Verify, VersionOf: sqlite.VersionOf, ReferenceServiceCalls: sqlite.ReferenceServiceCalls,
 }
 
-func schedule(call timer.ServiceCallID) timer.ScheduleTimer {
-	return timer.ScheduleTimer{
-		Key:     timer.Key{TenantID: "acme", ServiceCallID: call},
-		Version: timer.Version{TimestampMS: 1, CommandID: "command"}, DueAt: noon,
-	}
-}
-
-// scheduled schedules timers that are due at noon.
-func scheduled(t testing.TB, s *sqlite.Store, calls ...timer.ServiceCallID) {
+// openAt opens a file. The store is closed when the test ends, unless it is closed before.
+func openAt(t testing.TB, path string, opt sqlite.Options) *sqlite.Store {
 	t.Helper()
-	commands := make([]timer.ScheduleTimer, len(calls))
-	for i, call := range calls {
-		commands[i] = schedule(call)
-	}
-	_, err := s.Schedule(t.Context(), noon, commands...)
-	must(t, err)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := sqlite.Open(t.Context(), path, opt)
+	return storetest.Opened(t, s, err)
 }
 
 // openFile returns a store on a file of its own.
@@ -117,30 +104,11 @@ func openFile(t testing.TB, opt sqlite.Options) *sqlite.Store {
 	return openAt(t, filepath.Join(t.TempDir(), "timers.db"), opt)
 }
 
-// openAt opens a file. The store is closed when the test ends, unless it is closed before.
-func openAt(t testing.TB, path string, opt sqlite.Options) *sqlite.Store {
-	t.Helper()
-	s, err := sqlite.Open(t.Context(), path, opt)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
 // handle returns a handle of a host.
 func handle(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", dsn)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
+	return storetest.Opened(t, db, err)
 }
 
 // openHost returns the database of a host, migrated.
@@ -159,15 +127,6 @@ func migrated(t testing.TB, dsn string) *sql.DB {
 // relaxedDSN is [sqlite.DSN] of a handle that does not sync.
 func relaxedDSN(t testing.TB) string {
 	return strings.Replace(sqlite.DSN(filepath.Join(t.TempDir(), "host.db")), "synchronous%28full%29", "synchronous%28normal%29", 1)
-}
-
-func exec(t testing.TB, db *sql.DB, statements ...string) {
-	t.Helper()
-	for _, text := range statements {
-		if _, err := db.ExecContext(t.Context(), text); err != nil {
-			t.Fatalf("%v: %s", err, text)
-		}
-	}
 }
 
 // schemaOf returns the statements that made a database, whatever their spaces, and the settings
@@ -192,20 +151,6 @@ func schemaOf(t testing.TB, db *sql.DB) (all []string) {
 	return all
 }
 
-// emit appends the event of a timer to the outbox.
-func emit(t testing.TB, s *sqlite.Store, call timer.ServiceCallID) {
-	t.Helper()
-	event := timer.DueTimeReached{Key: schedule(call).Key, CommandID: "command", DueAt: noon, ReachedAt: noon}
-	must(t, s.Update(t.Context(), func(tx timer.Tx) error { return tx.Emit(t.Context(), event) }))
-}
-
-func get(t testing.TB, s *sqlite.Store, call timer.ServiceCallID) timer.Entry {
-	t.Helper()
-	e, err := s.Get(t.Context(), schedule(call).Key)
-	must(t, err)
-	return e
-}
-
 // calls returns n service calls.
 func calls(n int) []timer.ServiceCallID {
 	all := make([]timer.ServiceCallID, n)
@@ -213,4 +158,10 @@ func calls(n int) []timer.ServiceCallID {
 		all[i] = timer.ServiceCallID(fmt.Sprintf("call-%05d", i))
 	}
 	return all
+}
+
+// emit appends the event of a timer to the outbox.
+func emit(t testing.TB, s *sqlite.Store, call timer.ServiceCallID) {
+	t.Helper()
+	must(t, storetest.Emit(t.Context(), s, call))
 }

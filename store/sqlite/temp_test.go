@@ -10,11 +10,7 @@ import (
 func TestNoQuestionNeedsATemporaryFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "timers.db")
-	s, err := Open(t.Context(), path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openAt(t, path, Options{})
 	r, err := OpenReader(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)

@@ -19,11 +19,8 @@ func TestWatchLooksAgainAfterAnError(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		path, later := filepath.Join(dir, "timers.db"), filepath.Join(dir, "later.db")
-		s, err := Open(t.Context(), path, Options{Durability: Relaxed})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := openAt(t, path, Options{Durability: Relaxed})
+		var err error
 		for range 2 {
 			err = errors.Join(err, s.Advance(t.Context(), timer.Number{Broker: "broker", Log: "log", Kind: "commands", Number: 1}))
 		}
