@@ -112,32 +112,56 @@ type fieldError string
 // Error returns the text.
 func (e fieldError) Error() string { return string(e) }
 
-// A lineEncoder encodes lines. There is one way to encode a timer, so that equal
-// stores have equal exports.
-type lineEncoder struct {
+// A lineWriter writes lines, and adds timers and messages to a tally. There is one way to encode a
+// timer, so that equal stores have equal exports.
+type lineWriter struct {
+	out    io.Writer
+	tally  *tally
 	buffer bytes.Buffer
 	json   *jsontext.Encoder
 }
 
-func newLineEncoder() *lineEncoder {
-	e := new(lineEncoder)
-	e.json = jsontext.NewEncoder(&e.buffer, json.Deterministic(true))
-	return e
+func newLineWriter(out io.Writer, t *tally) *lineWriter {
+	w := &lineWriter{out: out, tally: t}
+	w.json = jsontext.NewEncoder(&w.buffer, json.Deterministic(true))
+	return w
 }
 
 // line returns the line of a value, with its end. It is valid until the next call.
-func (e *lineEncoder) line(v any) ([]byte, error) {
-	e.buffer.Reset()
-	err := json.MarshalEncode(e.json, v)
-	return e.buffer.Bytes(), plain(err)
+func (w *lineWriter) line(v any) ([]byte, error) {
+	w.buffer.Reset()
+	err := json.MarshalEncode(w.json, v)
+	return w.buffer.Bytes(), plain(err)
 }
 
 // write writes the line of a value.
-func (e *lineEncoder) write(w io.Writer, v any) error {
-	line, err := e.line(v)
+func (w *lineWriter) write(v any) error {
+	line, err := w.line(v)
 	if err == nil {
-		_, err = w.Write(line)
+		_, err = w.out.Write(line)
 	}
+	return err
+}
+
+// timer writes the line of a timer.
+func (w *lineWriter) timer(e *timer.Entry) error {
+	line, err := w.line(newTimerLine(e))
+	if err != nil {
+		return fmt.Errorf("timer %s: %w", timer.Quote(e.Key.String()), err)
+	}
+	w.tally.add(e.State, line)
+	_, err = w.out.Write(line)
+	return err
+}
+
+// message writes the line of a message.
+func (w *lineWriter) message(m *timer.InboxMessage) error {
+	line, err := w.line(newMessageLine(m))
+	if err != nil {
+		return fmt.Errorf("message %d: %w", m.Seq, err)
+	}
+	w.tally.addMessage(line)
+	_, err = w.out.Write(line)
 	return err
 }
 

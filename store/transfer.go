@@ -88,34 +88,18 @@ func exportAll(ctx context.Context, from Source, at time.Time, w io.Writer, t *t
 
 func writeExport(w io.Writer, at time.Time, t *tally, each func(func(*timer.Entry) error) error, eachMessage func(func(*timer.InboxMessage) error) error) (Summary, error) {
 	out := bufio.NewWriterSize(w, 1<<16)
-	encoder := newLineEncoder()
-	if err := encoder.write(out, newHeaderLine(at)); err != nil {
+	lines := newLineWriter(out, t)
+	if err := lines.write(newHeaderLine(at)); err != nil {
 		return Summary{}, err
 	}
-	if err := each(func(e *timer.Entry) error {
-		line, err := encoder.line(newTimerLine(e))
-		if err != nil {
-			return fmt.Errorf("timer %s: %w", timer.Quote(e.Key.String()), err)
-		}
-		t.add(e.State, line)
-		_, err = out.Write(line)
-		return err
-	}); err != nil {
+	if err := each(lines.timer); err != nil {
 		return Summary{}, err
 	}
-	if err := eachMessage(func(m *timer.InboxMessage) error {
-		line, err := encoder.line(newMessageLine(m))
-		if err != nil {
-			return fmt.Errorf("message %d: %w", m.Seq, err)
-		}
-		t.addMessage(line)
-		_, err = out.Write(line)
-		return err
-	}); err != nil {
+	if err := eachMessage(lines.message); err != nil {
 		return Summary{}, err
 	}
 	sum := t.summary()
-	if err := encoder.write(out, newTrailerLine(sum)); err != nil {
+	if err := lines.write(newTrailerLine(sum)); err != nil {
 		return Summary{}, err
 	}
 	return sum, out.Flush()
@@ -207,7 +191,8 @@ func (x Exported) Import(ctx context.Context, to Target, now time.Time) (Summary
 	case len(waiting) > 0:
 		return Summary{}, ErrNotEmpty
 	}
-	i := &importer{to: to, now: now, tally: newTally(StageImport, x.progress), json: newLineEncoder()}
+	tally := newTally(StageImport, x.progress)
+	i := &importer{to: to, now: now, lines: newLineWriter(io.Discard, tally)}
 	if err := i.all(ctx, x.file); err != nil {
 		return Summary{}, fmt.Errorf("%w: a part of the file may be in the database: delete it, and import again", err)
 	}
@@ -215,7 +200,7 @@ func (x Exported) Import(ctx context.Context, to Target, now time.Time) (Summary
 	if err != nil {
 		return Summary{}, fmt.Errorf("the import is in the database, but was not read back: %w", err)
 	}
-	if want := i.tally.summary(); held != want {
+	if want := tally.summary(); held != want {
 		return Summary{}, fmt.Errorf("the database does not hold the imported timers, but %s with the checksum %s, want %s with %s: do not use it", held, held.SHA256, want, want.SHA256)
 	}
 	return held, nil
@@ -228,8 +213,7 @@ const importRows = 1000
 type importer struct {
 	to    Target
 	now   time.Time
-	tally *tally // of the timers as an export of the store has them
-	json  *lineEncoder
+	lines *lineWriter // counts the timers and messages as an export of the store has them
 
 	schedules []timer.ScheduleTimer
 	reached   []timer.DueTimeReached
@@ -240,22 +224,18 @@ type importer struct {
 // all adds the timers of a file.
 func (i *importer) all(ctx context.Context, file io.Reader) error {
 	_, err := readExport(file, func(e timer.Entry) error {
-		line, err := i.json.line(newTimerLine(&e))
-		if err != nil {
+		if err := i.lines.timer(&e); err != nil {
 			return err
 		}
-		i.tally.add(e.State, line)
 		i.add(&e)
 		if len(i.schedules)+len(i.cancels) < importRows {
 			return nil
 		}
 		return i.flush(ctx)
 	}, func(m timer.InboxMessage) error {
-		line, err := i.json.line(newMessageLine(&m))
-		if err != nil {
+		if err := i.lines.message(&m); err != nil {
 			return err
 		}
-		i.tally.addMessage(line)
 		m.RetryAt = i.now
 		if i.messages = append(i.messages, m); len(i.messages) < messagePage {
 			return nil
