@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
 
 	watermillsql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -27,7 +28,7 @@ type Tx interface {
 // Insert is the statement that adds rows. Its arguments are the id, payload, headers (a JSON
 // object) and time of the append (Unix milliseconds) of each row.
 func Append(ctx context.Context, tx Tx, insert string, format envelope.Format, events ...timer.DueTimeReached) error {
-	return add(ctx, tx, insert, events, func(e timer.DueTimeReached) encodedRow {
+	return add(ctx, tx, insert, events, func(e timer.DueTimeReached) (*message.Message, time.Time) {
 		e.ID = envelope.EventID(e)
 		id, at := e.ID, e.ReachedAt
 		if !e.Again.IsZero() {
@@ -35,32 +36,31 @@ func Append(ctx context.Context, tx Tx, insert string, format envelope.Format, e
 		}
 		m := message.NewMessage(id, format.Reached(e))
 		m.Metadata = format.HeadersOf(e)
-		return encodedRow{m, envelope.EncodeHeaders(m.Metadata), at.UnixMilli()}
+		return m, at
 	})
 }
 
 // AppendReceipts encodes receipts and adds them to the outbox, as [Append] does with
 // events.
 func AppendReceipts(ctx context.Context, tx Tx, insert string, format envelope.Format, receipts ...timer.Receipt) error {
-	return add(ctx, tx, insert, receipts, func(r timer.Receipt) encodedRow {
+	return add(ctx, tx, insert, receipts, func(r timer.Receipt) (*message.Message, time.Time) {
 		r.ID = envelope.ReceiptID(r)
 		m := message.NewMessage(r.ID, format.Receipt(r))
 		m.Metadata = format.HeadersOfReceipt(r)
-		return encodedRow{m, envelope.EncodeHeaders(m.Metadata), r.At.UnixMilli()}
+		return m, r.At
 	})
 }
 
 // add encodes each of all, and adds it to the outbox.
-func add[T any](ctx context.Context, tx Tx, insert string, all []T, encode func(T) encodedRow) error {
+func add[T any](ctx context.Context, tx Tx, insert string, all []T, encode func(T) (m *message.Message, at time.Time)) error {
 	if len(all) == 0 {
 		return nil
 	}
-	rows, messages := make([]encodedRow, len(all)), make([]*message.Message, len(all))
+	messages, times := make([]*message.Message, len(all)), make([]time.Time, len(all))
 	for i, t := range all {
-		rows[i] = encode(t)
-		messages[i] = rows[i].message
+		messages[i], times[i] = encode(t)
 	}
-	pub, err := watermillsql.NewPublisher(&executor{ctx: ctx, tx: tx}, watermillsql.PublisherConfig{SchemaAdapter: &schema{insert: insert, rows: rows}}, nil)
+	pub, err := watermillsql.NewPublisher(&executor{ctx: ctx, tx: tx}, watermillsql.PublisherConfig{SchemaAdapter: &schema{insert: insert, times: times}}, nil)
 	if err == nil {
 		err = pub.Publish("outbox", messages...)
 	}
@@ -76,21 +76,14 @@ func add[T any](ctx context.Context, tx Tx, insert string, all []T, encode func(
 type schema struct {
 	watermillsql.SchemaAdapter
 	insert string
-	rows   []encodedRow // of the messages that are published
-}
-
-// An encodedRow holds the columns of a row.
-type encodedRow struct {
-	message *message.Message
-	headers []byte
-	at      int64 // of the append, in Unix milliseconds
+	times  []time.Time // when each message is appended
 }
 
 // InsertQuery returns the statement that adds messages.
 func (s *schema) InsertQuery(_ string, messages message.Messages) (watermillsql.Query, error) {
 	args := make([]any, 0, 4*len(messages))
 	for i, m := range messages {
-		args = append(args, m.UUID, []byte(m.Payload), string(s.rows[i].headers), s.rows[i].at)
+		args = append(args, m.UUID, []byte(m.Payload), string(envelope.EncodeHeaders(m.Metadata)), s.times[i].UnixMilli())
 	}
 	return watermillsql.Query{Query: s.insert, Args: args}, nil
 }

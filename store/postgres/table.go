@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
+	"database/sql/driver"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -184,13 +184,5 @@ func (a appender) ExecContext(_ context.Context, text string, args ...any) (sql.
 		ids[i], payloads[i], headers[i], times[i] = row[0].(string), row[1].([]byte), row[2].(string), row[3].(int64)
 	}
 	a.later(step{text: text, args: []any{ids, payloads, headers, times, a.store.appending.Load()}})
-	return result(n), nil
+	return driver.RowsAffected(n), nil
 }
-
-// A result is a number of changed rows.
-type result int64
-
-// LastInsertId fails, since PostgreSQL does not return one.
-func (result) LastInsertId() (int64, error) { return 0, errors.ErrUnsupported }
-
-func (r result) RowsAffected() (int64, error) { return int64(r), nil }
