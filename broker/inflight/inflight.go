@@ -99,7 +99,7 @@ type flight struct {
 	end        context.CancelFunc // ends the context of the message
 	msg        *message.Message
 	deliveries int
-	over       bool // it was acked, nacked or returned, or the window has expired
+	over       bool // it was acked or nacked, or the window has expired
 }
 
 // Open returns the window of a new subscription. The context of each message is derived
@@ -160,8 +160,8 @@ func giveBack(d Delivery) {
 	}
 }
 
-// Close ends the intake: it closes Messages, and returns the messages in it to the server.
-// Messages that a handler has can still be acked. A second call does nothing.
+// Close ends the intake: it closes Messages, and nacks the messages in it, so that they return to
+// the server. Messages that a handler has can still be acked. A second call does nothing.
 func (w *Window) Close() {
 	w.cancel()
 	w.mu.Lock()
@@ -173,13 +173,8 @@ func (w *Window) Close() {
 	close(w.out)
 	defer w.of.open.Done()
 	for msg := range w.out {
-		f := w.flights[slices.IndexFunc(w.flights, func(f *flight) bool { return f.msg == msg })]
-		f.over = true
-		f.end()
-		w.release(f.delivery)
-		giveBack(f.delivery)
+		msg.Nack()
 	}
-	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool { return f.over })
 }
 
 // Drain waits, after Close, until nothing is in flight. A message can be acked for a time
@@ -209,7 +204,7 @@ func (w *Window) Drain(afterClose, afterTerm time.Duration, gone <-chan struct{}
 }
 
 // Settled returns a function that reports whether all that is in flight when Settled
-// is called was acked, nacked or returned. The function is for one goroutine.
+// is called was acked or nacked. The function is for one goroutine.
 func (w *Window) Settled() func() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
