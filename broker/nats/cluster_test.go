@@ -66,21 +66,17 @@ func (c *cluster) kill(i int) {
 // does, and returns a client.
 func (c *cluster) stream() jetstream.JetStream {
 	c.Helper()
-	conn, err := natsgo.Connect(c.URL(), unhurried, natsgo.MaxReconnects(-1), natsgo.ReconnectWait(50*time.Millisecond))
-	must(c, err)
-	c.Cleanup(conn.Close)
-	js, err := jetstream.New(conn, answers)
-	must(c, err)
+	_, js := dial(c, c.URL(), natsgo.MaxReconnects(-1), natsgo.ReconnectWait(50*time.Millisecond))
 	until(c, "a stream", func() bool { // there may be no leader yet, and then nobody answers
 		ctx, cancel := context.WithTimeout(c.Context(), 2*time.Second)
 		defer cancel()
-		_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 			Name: "svc", Subjects: []string{"svc.>", commands}, Replicas: 3, Discard: jetstream.DiscardNew, MaxBytes: 64 << 20,
 		})
 		return err == nil
 	})
 	until(c, "a consumer", func() bool {
-		_, err = nats.New(nats.Options{URL: c.URL()}, quiet).Provision(c.Context(), false)
+		_, err := nats.New(nats.Options{URL: c.URL()}, quiet).Provision(c.Context(), false)
 		return err == nil
 	})
 	return js
@@ -126,18 +122,14 @@ func openReplicated(t testing.TB, c *cluster) brokertest.Server {
 	t.Helper()
 	opt := ownNames(c.URL())
 	for i, url := range c.URLs() {
-		conn, err := natsgo.Connect(url, unhurried)
-		must(t, err)
-		defer conn.Close()
-		js, err := jetstream.New(conn, answers)
-		if err == nil && i == 0 {
-			_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{
+		_, js := dial(t, url)
+		if i == 0 {
+			makeStream(t, js, jetstream.StreamConfig{
 				Name: opt.Stream, Subjects: []string{opt.Stream + ".>"}, Replicas: natsd.Size, Discard: jetstream.DiscardNew, MaxBytes: opt.MaxBytes,
 			})
 		}
-		must(t, err)
 		until(t, "an answer of the stream", func() bool {
-			_, err = js.Publish(t.Context(), opt.Stream+".probe", nil, jetstream.WithExpectLastSequence(1)) // it is empty
+			_, err := js.Publish(t.Context(), opt.Stream+".probe", nil, jetstream.WithExpectLastSequence(1)) // it is empty
 			api, is := errors.AsType[*jetstream.APIError](err)
 			return is && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
 		})

@@ -57,9 +57,7 @@ func TestReadingTakesFewRequests(t *testing.T) {
 	conn, js := connected(t, s)
 	send := func(header natsgo.Header, body []byte) {
 		t.Helper()
-		if _, err := js.PublishMsg(t.Context(), &natsgo.Msg{Subject: topic, Header: header, Data: body}); err != nil {
-			t.Fatal(err)
-		}
+		put(t, js, &natsgo.Msg{Subject: topic, Header: header, Data: body})
 	}
 	for i := range 3 {
 		for _, e := range [][]string{
@@ -106,9 +104,7 @@ func TestEmptyMessageThatLooksLikeNoServerIsRead(t *testing.T) {
 	b := ready(t, nats.Options{URL: s.ClientURL()})
 	_, js := connected(t, s)
 	publish(t, b, "before")
-	if _, err := js.PublishMsg(t.Context(), &natsgo.Msg{Subject: topic, Header: natsgo.Header{"Status": {"503"}}}); err != nil {
-		t.Fatal(err)
-	}
+	put(t, js, &natsgo.Msg{Subject: topic, Header: natsgo.Header{"Status": {"503"}}})
 	publish(t, b, "after")
 	if n := replayed(t, b, broker.Events); n != 3 {
 		t.Errorf("%d of 3 messages", n)
@@ -123,10 +119,9 @@ func TestMirrorThatAnswersHidesNothing(t *testing.T) {
 	b := ready(t, nats.Options{URL: s.ClientURL()})
 	_, js := connected(t, s)
 	publish(t, b, "1", "2", "3", "4", "5", "6")
-	mirror, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+	mirror := makeStream(t, js, jetstream.StreamConfig{
 		Name: "mirror", Mirror: &jetstream.StreamSource{Name: "svc", OptStartSeq: 4}, MirrorDirect: true, AllowDirect: true,
 	})
-	must(t, err)
 	until(t, "a mirror that has messages", func() bool {
 		info, err := mirror.Info(t.Context())
 		return err == nil && info.State.Msgs == 3
@@ -191,9 +186,7 @@ func TestAnswerThatLacksMessagesIsNotTheLast(t *testing.T) {
 // TestReadingWithoutThePermissionForDirectGets reads one by one.
 func TestReadingWithoutThePermissionForDirectGets(t *testing.T) {
 	t.Parallel()
-	opt := user(provisioned(t, 0, `"$JS.API.DIRECT.GET.svc"`), "service")
-	opt.Verify = true
-	b := ready(t, opt)
+	b := ready(t, user(provisioned(t, 0, `"$JS.API.DIRECT.GET.svc"`), "service"))
 	publish(t, b, "1", "2", "3")
 	if n := replayed(t, b, broker.Events); n != 3 {
 		t.Errorf("%d of 3 messages", n)

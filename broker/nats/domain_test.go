@@ -9,7 +9,6 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats-server/v2/server"
-	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -65,18 +64,14 @@ func TestAcksThatNameADomain(t *testing.T) {
 	}
 	msg.Ack()
 
-	conn, err := natsgo.Connect(leafURL, unhurried)
-	must(t, err)
-	defer conn.Close()
+	conn, _ := dial(t, leafURL)
 	js, err := jetstream.NewWithDomain(conn, "hub", answers)
 	must(t, err)
 	until(t, "the ack", func() bool {
 		c, err := js.Consumer(t.Context(), "svc", "reader_svc-acme-serviceCall")
 		return err == nil && c.CachedInfo().NumAckPending == 0 && c.CachedInfo().AckFloor.Stream == 1
 	})
-	c, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
-	must(t, err)
-	raw, err := c.Next()
+	raw, err := makeConsumer(t, js, jetstream.ConsumerConfig{}).Next()
 	if err != nil || !strings.HasPrefix(raw.Reply(), "$JS.ACK.hub.") {
 		t.Errorf("the server wants an ack on %v (%v)", raw, err)
 	}

@@ -23,7 +23,7 @@ func TestForeignProducersAreDelivered(t *testing.T) {
 		b := ready(t, nats.Options{Server: e})
 		messages := subscribe(t, b, "reader", topic)
 		_, js := client(t, e)
-		for i, header := range []natsgo.Header{
+		for _, header := range []natsgo.Header{
 			nil,
 			{"tenantId": {"a", "b"}, "serviceCallId": {"", "c"}},
 			{"Status": {"409"}, "Description": {"Consumer Deleted"}}, // what the server says when all is over
@@ -35,9 +35,7 @@ func TestForeignProducersAreDelivered(t *testing.T) {
 		} {
 			for _, body := range []string{"", "x", strings.Repeat("\xff", 900_000)} {
 				m := &natsgo.Msg{Subject: topic, Header: header, Data: []byte(body)}
-				if _, err := js.PublishMsg(t.Context(), m); err != nil {
-					t.Fatalf("header %d: %v", i, err)
-				}
+				put(t, js, m)
 				expect(t, messages, body)
 			}
 		}
@@ -118,9 +116,7 @@ func TestForeignMessageWithOurIDHidesNothing(t *testing.T) {
 			}
 			// One has the id of an event and its body, on another subject; the other one the subject.
 			for j, taken := range []*natsgo.Msg{{Subject: "timer.commands", Data: batch[0].Payload}, {Subject: topic, Data: []byte("evil")}} {
-				if _, err := js.PublishMsg(t.Context(), taken, jetstream.WithMsgID(batch[j*n/2].UUID)); err != nil {
-					t.Fatal(err)
-				}
+				put(t, js, taken, jetstream.WithMsgID(batch[j*n/2].UUID))
 			}
 			must(t, try(b, topic, batch...))
 			for len(missing) > 0 {

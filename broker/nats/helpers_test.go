@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,10 +130,48 @@ func dial(t testing.TB, url string, opt ...natsgo.Option) (*natsgo.Conn, jetstre
 
 // streamOf returns the stream of the service.
 func streamOf(t testing.TB, js jetstream.JetStream) jetstream.Stream {
+	return streamNamed(t, js, "svc")
+}
+
+func streamNamed(t testing.TB, js jetstream.JetStream, name string) jetstream.Stream {
 	t.Helper()
-	stream, err := js.Stream(t.Context(), "svc")
+	stream, err := js.Stream(t.Context(), name)
 	must(t, err)
 	return stream
+}
+
+// makeStream makes a stream, as an administrator does.
+func makeStream(t testing.TB, js jetstream.JetStream, config jetstream.StreamConfig) jetstream.Stream {
+	t.Helper()
+	stream, err := js.CreateStream(t.Context(), config)
+	must(t, err)
+	return stream
+}
+
+// makeConsumer makes a consumer of the stream of the service with explicit acks.
+func makeConsumer(t testing.TB, js jetstream.JetStream, config jetstream.ConsumerConfig) jetstream.Consumer {
+	t.Helper()
+	config.AckPolicy = jetstream.AckExplicitPolicy
+	c, err := js.CreateConsumer(t.Context(), "svc", config)
+	must(t, err)
+	return c
+}
+
+// put stores a message as any producer may.
+func put(t testing.TB, js jetstream.JetStream, m *natsgo.Msg, opt ...jetstream.PublishOpt) {
+	t.Helper()
+	_, err := js.PublishMsg(t.Context(), m, opt...)
+	must(t, err)
+}
+
+// fails fails the test unless there is an error that says all this.
+func fails(t testing.TB, err error, says ...string) {
+	t.Helper()
+	for _, text := range says {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v, want %q", err, text)
+		}
+	}
 }
 
 // running runs a broker until ctx is done, and returns what Run returns.

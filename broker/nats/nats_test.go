@@ -50,14 +50,8 @@ func inProcess(t testing.TB, e *embedded.Server) brokertest.Server {
 func destructible(t testing.TB, s brokertest.Server, stream, url string, options ...natsgo.Option) brokertest.Server {
 	do := func(what func(jetstream.JetStream) error) {
 		t.Helper()
-		conn, err := natsgo.Connect(url, append(options, unhurried)...)
-		must(t, err)
-		defer conn.Close()
-		js, err := jetstream.New(conn, answers)
-		if err == nil {
-			err = what(js)
-		}
-		must(t, err)
+		_, js := dial(t, url, options...)
+		must(t, what(js))
 	}
 	s.Purge = func(_ string, below int64) {
 		do(func(js jetstream.JetStream) error {

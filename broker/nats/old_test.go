@@ -10,9 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	natsgo "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/nats"
@@ -58,16 +55,8 @@ func openAt(t testing.TB, opt nats.Options) brokertest.Server {
 	t.Helper()
 	prefix, address := opt.Stream, opt.URL
 	t.Cleanup(func() {
-		conn, err := natsgo.Connect(address, unhurried)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		js, err := jetstream.New(conn, answers)
-		if err == nil {
-			err = js.DeleteStream(context.Background(), prefix)
-		}
+		_, js := dial(t, address)
+		err := js.DeleteStream(context.Background(), prefix)
 		_ = js.DeleteStream(context.Background(), prefix+"-owner") // if there is one
 		if err != nil {
 			t.Errorf("remove the stream %s: %v", prefix, err)
@@ -81,12 +70,9 @@ func TestContractOnAnotherServer(t *testing.T) {
 	if os.Getenv("TIMER_TEST_REQUIRE") != "" && longtest.Wanted() {
 		t.Skip("TestContractOnAnotherProcess, which has to run then, does this and more")
 	}
-	conn, err := natsgo.Connect(external(t), unhurried)
-	must(t, err)
-	version := conn.ConnectedServerVersion()
-	conn.Close()
+	conn, _ := dial(t, external(t))
 	f := features
-	f.FakeTime, f.Repeats = false, repeats(t, version)
+	f.FakeTime, f.Repeats = false, repeats(t, conn.ConnectedServerVersion())
 	brokertest.Run(t, f, openExternal)
 }
 

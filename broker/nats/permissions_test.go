@@ -68,32 +68,36 @@ func provisioned(t testing.TB, maxBytes int64, without ...string) (url string) {
 
 func makeObjects(t testing.TB, admin nats.Options, maxBytes int64) {
 	t.Helper()
-	admin.Name, admin.MaxBytes = "timer-provision", maxBytes
+	admin.MaxBytes = maxBytes
 	if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// user returns the options of one who is in the documentation.
+// user returns the options of one who is in the documentation: the administrator, the service,
+// which makes nothing, or a client.
 func user(url, name string) nats.Options {
-	return nats.Options{URL: url, Security: nats.Security{Username: name, Password: "change-me-" + name}}
+	opt := nats.Options{URL: url, Security: nats.Security{Username: name, Password: "change-me-" + name}}
+	switch name {
+	case "service":
+		opt.Verify = true
+	case "admin":
+		opt.Name = "timer-provision"
+	default:
+		opt.Client, opt.Inbox = true, "_INBOX_"+name
+	}
+	return opt
 }
 
 func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	t.Parallel()
 	url := documented(t)
-	admin := user(url, "admin")
-	admin.Name = "timer-provision"
 	for i, want := range []int{3, 0} {
-		if changes, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil || len(changes) != want {
+		if changes, err := nats.New(user(url, "admin"), quiet).Provision(t.Context(), false); err != nil || len(changes) != want {
 			t.Fatalf("call %d: %v, %v", i, changes, err)
 		}
 	}
-	service, tenant, operator := user(url, "service"), user(url, "acme"), user(url, "operator")
-	service.Verify = true
-	tenant.Client, tenant.Inbox = true, "_INBOX_acme"
-	operator.Client, operator.Inbox = true, "_INBOX_operator"
-	s, c, o := ready(t, service), ready(t, tenant), ready(t, operator)
+	s, c, o := ready(t, user(url, "service")), ready(t, user(url, "acme")), ready(t, user(url, "operator"))
 	if _, err := s.Now(t.Context()); err != nil {
 		t.Errorf("the time of the server: %v", err)
 	}
@@ -226,19 +230,11 @@ func TestDocumentedPermissionsDenyAbuse(t *testing.T) {
 	t.Parallel()
 	longtest.NotShort(t)
 	url := provisioned(t, 0, `"$JS.API.STREAM.PURGE.svc"`, `"$JS.API.DIRECT.GET.svc"`, `"$JS.API.INFO"`) // which are optional
-	root, err := natsgo.Connect(url, unhurried, natsgo.UserInfo("root", "root"))
-	must(t, err)
-	defer root.Close()
-	js, _ := jetstream.New(root, answers)
-	other, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "other", Subjects: []string{"other.>"}, AllowDirect: true})
-	must(t, err)
-	if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
-		t.Fatal(err)
-	}
+	js := asRoot(t, url)
+	other := makeStream(t, js, jetstream.StreamConfig{Name: "other", Subjects: []string{"other.>"}, AllowDirect: true})
+	makeConsumer(t, js, jetstream.ConsumerConfig{Durable: "billing"})
 	for _, subject := range []string{"other.a", "svc.beta.serviceCall", commands} {
-		if _, err := js.Publish(t.Context(), subject, []byte("precious")); err != nil {
-			t.Fatal(err)
-		}
+		put(t, js, &natsgo.Msg{Subject: subject, Data: []byte("precious")})
 	}
 	for _, consumer := range []string{"billing", durable} { // waiting messages are counted a moment later
 		until(t, "the count of "+consumer, func() bool {
@@ -319,9 +315,7 @@ func picture(t testing.TB, js jetstream.JetStream) string {
 	streams := js.ListStreams(t.Context())
 	for s := range streams.Info() {
 		all = append(all, s.Config, s.State.Msgs, s.State.FirstSeq, s.State.Consumers)
-		stream, err := js.Stream(t.Context(), s.Config.Name)
-		must(t, err)
-		for c := range stream.ListConsumers(t.Context()).Info() {
+		for c := range streamNamed(t, js, s.Config.Name).ListConsumers(t.Context()).Info() {
 			all = append(all, c.Config, c.NumPending, c.NumAckPending)
 		}
 	}
@@ -336,10 +330,11 @@ func picture(t testing.TB, js jetstream.JetStream) string {
 func TestWhatIsDeniedIsAnErrorAtOnce(t *testing.T) {
 	t.Parallel()
 	url := provisioned(t, 0)
-	b := run(t, user(url, "acme")) // not as a client: it looks up the stream
-	awaitNotReady(t, b, "$JS.API.STREAM.INFO.svc")
 	tenant := user(url, "acme")
-	tenant.Client, tenant.Inbox = true, "_INBOX_acme"
+	tenant.Client = false // it looks up the stream
+	b := run(t, tenant)
+	awaitNotReady(t, b, "$JS.API.STREAM.INFO.svc")
+	tenant.Client = true
 	c := ready(t, tenant)
 	for _, n := range []int{1, 100} {
 		batch := make([]*message.Message, n)
@@ -393,8 +388,7 @@ func TestRemovalNeedsWhatIsDocumented(t *testing.T) {
 			t.Parallel()
 			url := provisioned(t, 1<<20, without)
 			service, tenant := user(url, "service"), user(url, "acme")
-			service.Verify, service.MaxBytes = true, 1<<20
-			tenant.Client, tenant.Inbox = true, "_INBOX_acme"
+			service.MaxBytes = 1 << 20
 			b, lines := logging(t, service)
 			keeping(t, b)
 			go acking(subscribe(t, b, role, commands))

@@ -76,9 +76,7 @@ func TestProvisionRefusesWhatDoesNotFit(t *testing.T) {
 		e := serve(t)
 		_, js := client(t, e)
 		stream := jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>", commands}, MaxAge: 12 * time.Hour}
-		if _, err := js.CreateStream(t.Context(), stream); err != nil {
-			t.Fatal(err)
-		}
+		makeStream(t, js, stream)
 		for _, dry := range []bool{true, false} {
 			changes, err := nats.New(nats.Options{Server: e}, quiet).Provision(t.Context(), dry)
 			if err == nil || !strings.Contains(err.Error(), "max_age is 12h0m0s") || len(changes) > 0 {
@@ -89,14 +87,9 @@ func TestProvisionRefusesWhatDoesNotFit(t *testing.T) {
 		if _, err := nats.New(lower, quiet).Provision(t.Context(), true); err != nil {
 			t.Errorf("with a lower floor: %v", err)
 		}
-		if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{
-			Durable: durable, FilterSubject: commands, AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: 5,
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := nats.New(lower, quiet).Provision(t.Context(), false); err == nil || !strings.Contains(err.Error(), "max_deliver is 5") {
-			t.Errorf("with a limited consumer: %v", err)
-		}
+		makeConsumer(t, js, jetstream.ConsumerConfig{Durable: durable, FilterSubject: commands, MaxDeliver: 5})
+		_, err := nats.New(lower, quiet).Provision(t.Context(), false)
+		fails(t, err, "max_deliver is 5")
 	})
 }
 
@@ -109,9 +102,8 @@ func TestProvisionSaysWhyItMakesNoStream(t *testing.T) {
 		"STREAM.CREATE.svc":          user(documented(t), "service"),
 		"set nats_max_bytes to less": {URL: small.ClientURL()},
 	} {
-		if changes, err := nats.New(opt, quiet).Provision(t.Context(), false); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, %v, want %q", changes, err, says)
-		}
+		_, err := nats.New(opt, quiet).Provision(t.Context(), false)
+		fails(t, err, says)
 	}
 }
 
@@ -129,20 +121,12 @@ func TestVerifyMakesNothingAndTellsWhatIsMissing(t *testing.T) {
 		missing("stream svc")
 		time.Sleep(time.Minute)
 		missing("stream svc")
-		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>", commands}}); err != nil {
-			t.Fatal(err)
-		}
+		makeStream(t, js, jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>", commands}})
 		missing("consumer " + durable)
 		send(t, b, commands, "one") // what is there can be used
-		limited := jetstream.ConsumerConfig{Durable: durable, FilterSubject: commands, AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: 5}
-		if _, err := js.CreateConsumer(t.Context(), "svc", limited); err != nil {
-			t.Fatal(err)
-		}
+		makeConsumer(t, js, jetstream.ConsumerConfig{Durable: durable, FilterSubject: commands, MaxDeliver: 5})
 		awaitNotReady(t, b, "max_deliver is 5")
-		limited.MaxDeliver = -1
-		if _, err := js.UpdateConsumer(t.Context(), "svc", limited); err != nil {
-			t.Fatal(err)
-		}
+		edit(t, js, func(c *jetstream.ConsumerConfig) { c.MaxDeliver = -1 })
 		expect(t, messages, "one")
 		awaitReady(t, b)
 
@@ -153,9 +137,7 @@ func TestVerifyMakesNothingAndTellsWhatIsMissing(t *testing.T) {
 			t.Error("the stream was made again")
 		}
 		provision(t, e)
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), "made again") {
-			t.Errorf("Run: %v", err)
-		}
+		fails(t, <-ended, "made again")
 	})
 }
 

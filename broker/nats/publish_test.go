@@ -135,9 +135,7 @@ func TestDuplicateThatCannotBeReadNowIsNotStoredTwice(t *testing.T) {
 	b := ready(t, nats.Options{URL: s.ClientURL()})
 	m := message.NewMessage(uuid.NewString(), []byte("once"))
 	must(t, try(b, topic, m))
-	conn, err := natsgo.Connect(s.ClientURL(), unhurried)
-	must(t, err)
-	defer conn.Close()
+	conn, js := connected(t, s)
 	const gets, busy = "$JS.API.STREAM.MSG.GET.svc", `{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`
 	if _, err := conn.Subscribe("busy", func(m *natsgo.Msg) { _ = m.Respond([]byte(busy)) }); err != nil {
 		t.Fatal(err)
@@ -151,8 +149,6 @@ func TestDuplicateThatCannotBeReadNowIsNotStoredTwice(t *testing.T) {
 	if err := try(b, topic, m); err != nil {
 		t.Error(err)
 	}
-	js, err := jetstream.New(conn, answers)
-	must(t, err)
 	if n := streamOf(t, js).CachedInfo().State.Msgs; n != 1 {
 		t.Errorf("the stream has %d copies of the message", n)
 	}
@@ -172,10 +168,9 @@ func TestLargeCallsGoOutInBatches(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := syncing(t)
 				_, js := client(t, e)
-				stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+				stream := makeStream(t, js, jetstream.StreamConfig{
 					Name: "svc", Subjects: []string{"svc.>", "timer.commands"}, Discard: jetstream.DiscardNew, MaxBytes: 1 << 30, AllowAtomicPublish: tt.allow,
 				})
-				must(t, err)
 				b := ready(t, nats.Options{Server: e, Client: tt.client})
 				all := make([]broker.Message, tt.messages)
 				for i := range all {

@@ -71,9 +71,7 @@ func TestOneRefusedMessageFailsAlone(t *testing.T) {
 // TestOneDeniedSubjectFailsAlone has the server deny one tenant's subject.
 func TestOneDeniedSubjectFailsAlone(t *testing.T) {
 	t.Parallel()
-	service := user(provisioned(t, 0), "service")
-	service.Verify = true
-	b := ready(t, service)
+	b := ready(t, user(provisioned(t, 0), "service"))
 	for _, n := range []int{1, 10, 300} {
 		var all []broker.Message
 		for i := range n {

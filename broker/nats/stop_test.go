@@ -92,9 +92,7 @@ func stopAfter(t *testing.T, url string, messages int) {
 // unacked returns how many messages the only consumer has not got an ack for.
 func unacked(t *testing.T, js jetstream.JetStream) (n int) {
 	t.Helper()
-	stream, err := js.Stream(t.Context(), "svc")
-	must(t, err)
-	consumers := stream.ListConsumers(t.Context())
+	consumers := streamOf(t, js).ListConsumers(t.Context())
 	for c := range consumers.Info() {
 		n += c.NumAckPending + int(c.NumPending)
 	}

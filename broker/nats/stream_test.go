@@ -27,13 +27,9 @@ func TestUnfitStreamIsRefused(t *testing.T) {
 		} {
 			e := serve(t)
 			_, js := client(t, e)
-			if _, err := js.CreateStream(t.Context(), tt.config); err != nil {
-				t.Fatal(err)
-			}
+			makeStream(t, js, tt.config)
 			b := nats.New(nats.Options{Server: e}, quiet)
-			if err := b.Run(t.Context()); err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("Run: %v, want %q", err, tt.says)
-			}
+			fails(t, b.Run(t.Context()), tt.says)
 			if b.Ready(t.Context()) == nil {
 				t.Error("ready")
 			}
@@ -45,15 +41,13 @@ func TestFitStreamOfOthersStaysAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := serve(t)
 		_, js := client(t, e)
-		before, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		before := makeStream(t, js, jetstream.StreamConfig{
 			Name: "ours", Subjects: []string{"svc.*.*", "timer.*"}, Discard: jetstream.DiscardNew, MaxBytes: 1 << 20,
 			MaxAge: 48 * time.Hour, Duplicates: time.Hour,
 		})
-		must(t, err)
 		b := ready(t, nats.Options{Server: e, Stream: "ours"})
 		publish(t, b, "one")
-		after, err := js.Stream(t.Context(), "ours")
-		must(t, err)
+		after := streamNamed(t, js, "ours")
 		if was, is := fmt.Sprintf("%+v", before.CachedInfo().Config), fmt.Sprintf("%+v", after.CachedInfo().Config); was != is {
 			t.Errorf("was %s\nis  %s", was, is)
 		}

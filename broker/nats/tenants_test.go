@@ -43,9 +43,7 @@ func asRoot(t testing.TB, url string) jetstream.JetStream {
 // last returns the last message on a subject of a stream, or nil.
 func last(t testing.TB, js jetstream.JetStream, stream, subject string) *jetstream.RawStreamMsg {
 	t.Helper()
-	s, err := js.Stream(t.Context(), stream)
-	must(t, err)
-	m, _ := s.GetLastMsgForSubject(t.Context(), subject)
+	m, _ := streamNamed(t, js, stream).GetLastMsgForSubject(t.Context(), subject)
 	return m
 }
 
@@ -54,9 +52,7 @@ func last(t testing.TB, js jetstream.JetStream, stream, subject string) *jetstre
 func TestReplyOfATenantIsNoOwner(t *testing.T) {
 	t.Parallel()
 	url := provisioned(t, 0)
-	service := user(url, "service")
-	service.Verify = true
-	b := ready(t, service)
+	b := ready(t, user(url, "service"))
 	names := func(subject string) {
 		t.Helper()
 		found, err := b.Inspect(t.Context(), role)
@@ -78,9 +74,8 @@ func TestReplyOfATenantIsNoOwner(t *testing.T) {
 	claims(t, b, mine, false, other)
 	replyTo(t, url, 1, func(int) string { return "svc.globex.serviceCall" })
 	names("svc.globex.serviceCall (stream svc, sequence ")
-	s, err := asRoot(t, url).Stream(t.Context(), "svc-owner")
-	if err != nil || s.CachedInfo().State.Msgs != 1 {
-		t.Errorf("the stream of owners: %v, %v", s, err)
+	if n := streamNamed(t, asRoot(t, url), "svc-owner").CachedInfo().State.Msgs; n != 1 {
+		t.Errorf("the stream of owners has %d messages", n)
 	}
 }
 
@@ -96,12 +91,8 @@ func TestDeliveryToATenantIsNoOwner(t *testing.T) {
 	})
 	makeObjects(t, user(url, "admin"), 0)
 	js := asRoot(t, url)
-	if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{Durable: "acme-letters", FilterSubject: "svc.acme.dlq"}); err != nil {
-		t.Fatal(err)
-	}
-	service := user(url, "service")
-	service.Verify = true
-	b := ready(t, service)
+	makeConsumer(t, js, jetstream.ConsumerConfig{Durable: "acme-letters", FilterSubject: "svc.acme.dlq"})
+	b := ready(t, user(url, "service"))
 	acme, _ := dial(t, url, asAcme...)
 	for i, subject := range []string{ownerSubject, "svc.globex.serviceCall"} {
 		send(t, b, "svc.acme.dlq", "evil here sqlite evil.db")
@@ -138,14 +129,10 @@ func TestStreamOfOwnersOfAnEarlierVersion(t *testing.T) {
 			return nats.Options{URL: url, Security: nats.Security{Username: "root", Password: "root"}}
 		},
 		"provision": func(t *testing.T, url string) nats.Options {
-			admin := user(url, "admin")
-			admin.Name = "timer-provision"
-			if changes, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil || len(changes) != 1 {
+			if changes, err := nats.New(user(url, "admin"), quiet).Provision(t.Context(), false); err != nil || len(changes) != 1 {
 				t.Errorf("changes %v, %v", changes, err)
 			}
-			service := user(url, "service")
-			service.Verify = true
-			return service
+			return user(url, "service")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,12 +141,8 @@ func TestStreamOfOwnersOfAnEarlierVersion(t *testing.T) {
 			js := asRoot(t, url)
 			before := jetstream.StreamConfig{Name: "svc-owner", Subjects: []string{"svc-owner.*"}, Discard: jetstream.DiscardNew, MaxMsgsPerSubject: 1, MaxBytes: 1 << 20}
 			must(t, js.DeleteStream(t.Context(), "svc-owner"))
-			if _, err := js.CreateStream(t.Context(), before); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := js.Publish(t.Context(), ownerSubject, []byte(mine.String()), jetstream.WithExpectLastSequencePerSubject(0)); err != nil {
-				t.Fatal(err)
-			}
+			makeStream(t, js, before)
+			put(t, js, &natsgo.Msg{Subject: ownerSubject, Data: []byte(mine.String())}, jetstream.WithExpectLastSequencePerSubject(0))
 			replyTo(t, url, 20_000, func(i int) string { return fmt.Sprint("svc-owner.", i) })
 			b := ready(t, change(t, url))
 			other := broker.Owner{Database: "other", Broker: mine.Broker, Name: "another one with a longer name"}
@@ -184,7 +167,6 @@ func separate(url, name string) nats.Options {
 	opt := user(url, name)
 	opt.Routing = broker.NATSRouting()
 	opt.Routing.Commands = "svc.{tenant}.timer"
-	opt.Verify = name == "service"
 	return opt
 }
 
@@ -217,8 +199,7 @@ func TestTenantInAnAccountOfItsOwn(t *testing.T) {
 	for i := range batch {
 		batch[i] = message.NewMessage(fmt.Sprint("command-", i), []byte("{}"))
 	}
-	client := nats.Options{URL: url, Security: nats.Security{Username: "acme", Password: "change-me-acme"}, Client: true}
-	if err := try(ready(t, client), commands, batch...); err != nil {
+	if err := try(ready(t, user(url, "acme")), commands, batch...); err != nil {
 		t.Errorf("a hundred commands: %v", err)
 	}
 
@@ -229,11 +210,7 @@ func TestTenantInAnAccountOfItsOwn(t *testing.T) {
 			t.Errorf("%s: %v, %v", subject, m, err)
 		}
 	}
-	if _, err := asRoot(t, url).CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{
-		Durable: "acme-events", FilterSubject: "svc.acme.serviceCall", AckPolicy: jetstream.AckExplicitPolicy,
-	}); err != nil {
-		t.Fatal(err)
-	}
+	makeConsumer(t, asRoot(t, url), jetstream.ConsumerConfig{Durable: "acme-events", FilterSubject: "svc.acme.serviceCall"})
 	timers, err := jetstream.NewWithDomain(conn, "timers", answers)
 	must(t, err)
 	c, err := timers.Consumer(t.Context(), "svc", "acme-events")
@@ -252,11 +229,7 @@ func TestTenantInAnAccountOfItsOwnHasNoReach(t *testing.T) {
 	root := asRoot(t, url)
 	s := ready(t, separate(url, "service"))
 	claims(t, s, mine, false, mine)
-	if _, err := root.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{
-		Durable: "acme-events", FilterSubject: "svc.acme.serviceCall", AckPolicy: jetstream.AckExplicitPolicy,
-	}); err != nil {
-		t.Fatal(err)
-	}
+	makeConsumer(t, root, jetstream.ConsumerConfig{Durable: "acme-events", FilterSubject: "svc.acme.serviceCall"})
 	send(t, s, "svc.acme.serviceCall", "event")
 	durable := "timer-service_svc-any-timer-5c46daa3"
 	conn, _ := dial(t, url, asAcme...)
@@ -293,9 +266,7 @@ func TestTenantInAnAccountOfItsOwnHasNoReach(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, stream := range []string{"svc", "svc-owner"} {
-		st, err := root.Stream(t.Context(), stream)
-		must(t, err)
-		info, err := st.Info(t.Context(), jetstream.WithSubjectFilter(">"))
+		info, err := streamNamed(t, root, stream).Info(t.Context(), jetstream.WithSubjectFilter(">"))
 		must(t, err)
 		for subject, n := range info.State.Subjects {
 			known := map[string]uint64{"svc.globex.serviceCall": 1, "svc.acme.serviceCall": 1, "svc-owner." + durable: 1}

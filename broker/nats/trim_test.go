@@ -73,9 +73,7 @@ func acking(messages <-chan *message.Message) {
 // reader makes a durable consumer of events, and returns it.
 func reader(t *testing.T, js jetstream.JetStream, name, filter string) jetstream.Consumer {
 	t.Helper()
-	c, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{Durable: name, FilterSubject: filter, AckPolicy: jetstream.AckExplicitPolicy})
-	must(t, err)
-	return c
+	return makeConsumer(t, js, jetstream.ConsumerConfig{Durable: name, FilterSubject: filter})
 }
 
 // ack has a consumer ack all that it is delivered, until the test ends.
@@ -205,10 +203,9 @@ func TestOtherStreamsAreNotTrimmed(t *testing.T) {
 	t.Parallel()
 	e := syncing(t)
 	_, js := client(t, e)
-	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+	stream := makeStream(t, js, jetstream.StreamConfig{
 		Name: "svc", Subjects: []string{commands, "svc.>"}, MaxBytes: 1 << 20, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
 	})
-	must(t, err)
 	b := ready(t, nats.Options{Server: e, MaxBytes: 1 << 20})
 	go acking(subscribe(t, b, "timer-service", commands))
 	ack(t, reader(t, js, "reader", "svc.*.serviceCall"))
