@@ -21,16 +21,16 @@ type Digest struct {
 	line func(attrs ...any) // logs a line
 
 	mu    sync.Mutex
-	kinds map[string]*eventCount
-	order []*eventCount
-	more  int         // things of kinds that are not in the map, which is full
-	name  any         // name of the first attribute of these kinds
-	end   *time.Timer // of the minute; nil while there is nothing to log in the end
+	kinds []*eventCount // at most maxKinds
+	more  int           // things of further kinds
+	name  any           // name of the first attribute of these kinds
+	end   *time.Timer   // of the minute; nil while there is nothing to log in the end
 }
 
 // An eventCount counts the events of a kind, this minute.
 type eventCount struct {
-	kind   []any // attributes that all have in common
+	kind   []any  // attributes that all have in common
+	text   string // of these
 	count  int
 	logged int   // of these at once
 	attrs  []any // of the first one
@@ -38,7 +38,7 @@ type eventCount struct {
 
 // New returns a Digest that logs lines with a function, which gets their attributes.
 func New(line func(attrs ...any)) *Digest {
-	return &Digest{line: line, kinds: make(map[string]*eventCount)}
+	return &Digest{line: line}
 }
 
 // Note logs some of a kind, or counts them. A kind is the names and values of the attributes
@@ -49,20 +49,18 @@ func (d *Digest) Note(count int, kind []any, attrs ...any) {
 	if d.end == nil {
 		d.end = time.AfterFunc(interval, d.Flush)
 	}
-	key := fmt.Sprint(kind...)
-	n := d.kinds[key]
-	if n == nil && len(d.kinds) == maxKinds {
+	text := fmt.Sprint(kind...)
+	if i := slices.IndexFunc(d.kinds, func(n *eventCount) bool { return n.text == text }); i >= 0 {
+		d.kinds[i].count += count
+		return
+	}
+	if len(d.kinds) == maxKinds {
 		d.name = kind[0]
 		d.more += count
 		return
 	}
-	if n != nil {
-		n.count += count
-		return
-	}
-	n = &eventCount{kind: kind, count: count, logged: count, attrs: attrs}
-	d.kinds[key] = n
-	d.order = append(d.order, n)
+	n := &eventCount{kind: kind, text: text, count: count, logged: count, attrs: attrs}
+	d.kinds = append(d.kinds, n)
 	d.log(n)
 }
 
@@ -79,7 +77,7 @@ func (d *Digest) Flush() {
 	}
 	d.end.Stop()
 	d.end = nil
-	for _, n := range d.order {
+	for _, n := range d.kinds {
 		if n.count > n.logged {
 			d.log(n)
 		}
@@ -87,6 +85,5 @@ func (d *Digest) Flush() {
 	if d.more > 0 {
 		d.line(d.name, others, "count", d.more)
 	}
-	clear(d.kinds)
-	d.order, d.more = nil, 0
+	d.kinds, d.more = nil, 0
 }
