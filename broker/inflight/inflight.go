@@ -74,17 +74,15 @@ type Options struct {
 // A Window has the messages that one subscription has in flight. Make it with
 // [Subscriptions.Open].
 type Window struct {
-	of       *Subscriptions
-	ctx      context.Context // ends with the intake
-	cancel   context.CancelFunc
-	out      chan *message.Message // it is never full, since each message in it has a slot
-	slots    *semaphore.Weighted   // a slot for each message in flight
-	bytes    *semaphore.Weighted   // bytes of the messages in flight
-	maxBytes int
-	maxHold  time.Duration // see [Options.Hold]
-	later    func(Delivery, time.Duration)
-	expired  chan struct{}  // closed when acks have no effect any more
-	work     sync.WaitGroup // goroutines that settle or hold messages
+	of      *Subscriptions
+	opt     Options
+	ctx     context.Context // ends with the intake
+	cancel  context.CancelFunc
+	out     chan *message.Message // it is never full, since each message in it has a slot
+	slots   *semaphore.Weighted   // a slot for each message in flight
+	bytes   *semaphore.Weighted   // bytes of the messages in flight
+	expired chan struct{}         // closed when acks have no effect any more
+	work    sync.WaitGroup        // goroutines that settle or hold messages
 
 	mu       sync.Mutex
 	closed   bool
@@ -113,14 +111,12 @@ func (s *Subscriptions) Open(ctx context.Context, opt Options) (*Window, error) 
 	opt.Messages = option.Positive(opt.Messages, 4096)
 	opt.Bytes = option.Positive(opt.Bytes, 64<<20)
 	w := &Window{
-		of:       s,
-		out:      make(chan *message.Message, opt.Messages),
-		slots:    semaphore.NewWeighted(int64(opt.Messages)),
-		bytes:    semaphore.NewWeighted(int64(opt.Bytes)),
-		maxBytes: opt.Bytes,
-		maxHold:  opt.Hold,
-		later:    opt.Later,
-		expired:  make(chan struct{}),
+		of:      s,
+		opt:     opt,
+		out:     make(chan *message.Message, opt.Messages),
+		slots:   semaphore.NewWeighted(int64(opt.Messages)),
+		bytes:   semaphore.NewWeighted(int64(opt.Bytes)),
+		expired: make(chan struct{}),
 	}
 	w.ctx, w.cancel = pause.WhileBoth(ctx, s.ctx)
 	return w, nil
@@ -311,11 +307,11 @@ func (w *Window) finish(f *flight) {
 		f.delivery.Ack()
 	case isClosed(f.msg.Nacked()):
 		after, err := time.ParseDuration(f.msg.Metadata[delay.DelayedForKey])
-		if err != nil || w.later == nil {
+		if err != nil || w.opt.Later == nil {
 			w.work.Go(func() { w.hold(f) })
 			return
 		}
-		w.later(f.delivery, after)
+		w.opt.Later(f.delivery, after)
 	default:
 		w.mu.Lock()
 		w.left = append(w.left, f.delivery)
@@ -339,12 +335,12 @@ func isClosed(c <-chan struct{}) bool {
 // that gets stale meanwhile is dropped within a second, since its slot is needed.
 func (w *Window) hold(f *flight) {
 	wait := broker.RedeliveryDelay(f.deliveries)
-	if w.maxHold > 0 {
-		wait = min(wait, w.maxHold)
+	if w.opt.Hold > 0 {
+		wait = min(wait, w.opt.Hold)
 	}
 	for ; wait > 0 && !f.delivery.Stale() && pause.For(w.ctx, min(wait, time.Second)); wait -= time.Second {
 	}
-	if w.maxHold > 0 || !w.deliver(f.delivery, f.deliveries+1) {
+	if w.opt.Hold > 0 || !w.deliver(f.delivery, f.deliveries+1) {
 		w.release(f.delivery)
 		giveBack(f.delivery)
 	}
@@ -371,4 +367,4 @@ func (w *Window) release(d Delivery) {
 
 // weight returns how many bytes a message counts for. A message that is larger than the
 // bound is alone in the window.
-func (w *Window) weight(d Delivery) int64 { return int64(min(d.Bytes(), w.maxBytes)) }
+func (w *Window) weight(d Delivery) int64 { return int64(min(d.Bytes(), w.opt.Bytes)) }
