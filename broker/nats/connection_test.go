@@ -1,6 +1,9 @@
 package nats_test
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,6 +49,19 @@ func TestHalfOpenConnectionIsFound(t *testing.T) {
 		began := time.Now()
 		if b.Ready(t.Context()) == nil || time.Since(began) > time.Second {
 			t.Errorf("ready, or silent for %v", time.Since(began))
+		}
+		for _, n := range []int{99, 1500} { // one by one, and in batches
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			asked := time.Now()
+			for i, err := range b.Publisher().Publish(ctx, slices.Repeat([]broker.Message{event("acme", nil)}, n)...) {
+				if errors.Is(err, broker.ErrRefused) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("message %d of %d: %v", i, n, err)
+				}
+			}
+			cancel()
+			if took := time.Since(asked); took > 2*time.Second {
+				t.Errorf("%d messages took %v, longer than their context", n, took)
+			}
 		}
 		err := try(b, topic, events(3000)...) // each batch waits for its ack
 		if took := time.Since(began); err == nil || took > 30*time.Second {

@@ -96,37 +96,6 @@ func TestOneDeniedSubjectFailsAlone(t *testing.T) {
 	}
 }
 
-// TestPublishIsSettledWhenItsContextEnds publishes to a server that does not
-// answer.
-func TestPublishIsSettledWhenItsContextEnds(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		p := between(t, syncing(t))
-		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})
-		cut(p)
-		for _, n := range []int{1, 1500} {
-			all := make([]broker.Message, n)
-			for i := range all {
-				all[i] = event("acme", nil)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			began := time.Now()
-			for i, err := range b.Publisher().Publish(ctx, all...) {
-				if err == nil || errors.Is(err, broker.ErrRefused) || !errors.Is(err, context.DeadlineExceeded) {
-					t.Fatalf("message %d of %d: %v", i, n, err)
-				}
-			}
-			cancel()
-			if took := time.Since(began); took > 2*time.Second {
-				t.Errorf("%d messages took %v", n, took)
-			}
-		}
-		awaitNotReady(t, b)
-		p.Pass()
-		awaitReady(t, b)
-		publish(t, b, "again")
-	})
-}
-
 func denying(t *testing.T, subject string) nats.Options {
 	t.Helper()
 	s := guarded(t, &server.Options{Users: []*server.User{{
