@@ -129,6 +129,7 @@ func coordinated(ctx context.Context, f func() error) error {
 // An extent is the range of offsets that a partition holds.
 type extent struct {
 	partition
+	id    kadm.TopicID
 	log   string // as in [timer.Number]
 	start int64  // the first offset
 	end   int64  // the offset after the last
@@ -167,7 +168,7 @@ func extentsOf(ctx context.Context, admin *kadm.Client, filter string) (extents 
 			id := partition{topic.Topic, p.Partition}
 			start, _ := starts.Lookup(id.topic, id.number)
 			end, _ := ends.Lookup(id.topic, id.number)
-			extents = append(extents, extent{id, logName(id, topic.ID), start.Offset, end.Offset})
+			extents = append(extents, extent{id, topic.ID, logName(id, topic.ID), start.Offset, end.Offset})
 		}
 	}
 	return extents, nil

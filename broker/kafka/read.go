@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -19,8 +18,7 @@ import (
 
 const (
 	readAtOnce  = 2000             // records of a batch
-	readTimeout = 5 * time.Second  // longest wait for a record before the leaders are asked
-	readAgain   = 2 * time.Second  // longest wait for a record after they have answered
+	readTimeout = 2 * time.Second  // longest wait for a record before its leader is asked
 	readStall   = 30 * time.Second // longest time without a record that should exist
 )
 
@@ -51,7 +49,6 @@ func (b *Broker) read(ctx context.Context, kind broker.Kind, extents []extent, v
 		unread[e.partition] = &e
 		starts.AddOffset(e.topic, e.number, e.start, -1)
 	}
-	answered := &fetchCount{of: make(map[int32]int)}
 	client, err := b.dial( // it fetches while visit works, one fetch for each server
 		kgo.ConsumePartitions(starts.KOffsets()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // continues if the log is cut meanwhile
@@ -59,16 +56,13 @@ func (b *Broker) read(ctx context.Context, kind broker.Kind, extents []extent, v
 		kgo.FetchMaxBytes(8<<20),
 		kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.MaxDecompressBatchBytes(maxBatch),
-		kgo.WithHooks(answered),
 	)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	stalled, wait := time.Duration(0), readTimeout
-	for len(unread) > 0 {
-		answered.reset()
-		polling, cancel := context.WithTimeout(ctx, wait)
+	for stalled := time.Duration(0); len(unread) > 0; {
+		polling, cancel := context.WithTimeout(ctx, readTimeout)
 		fetches := client.PollRecords(polling, readAtOnce)
 		cancel()
 		if err := ctx.Err(); err != nil {
@@ -85,60 +79,58 @@ func (b *Broker) read(ctx context.Context, kind broker.Kind, extents []extent, v
 			return failed
 		}
 		if progress || follows {
-			stalled, wait = 0, readTimeout
+			stalled = 0
 			continue
 		}
-		// The last dead letters may have been compacted away. A server that is slow, or has paused,
-		// looks the same until it has answered fetches.
-		if kind == broker.DeadLetter && failed == nil && wait == readAgain && answered.byLeaders(client, unread) {
-			return nil
+		if stalled += readTimeout; stalled >= readStall {
+			return cmp.Or(failed, errNoRecord)
 		}
-		if err := leads(ctx, client, unread); err != nil {
-			return unanswered(ctx, err)
-		}
-		stalled, wait = stalled+wait, readAgain
-		if stalled >= readStall {
-			return fmt.Errorf("%d partitions have no record for %v, where one should be: %w", len(unread), stalled, cmp.Or(failed, errNoRecord))
+		for id, e := range unread {
+			switch ended, err := e.ended(ctx, client); {
+			case err != nil:
+				return unanswered(ctx, err)
+			case ended && kind != broker.DeadLetter:
+				return fmt.Errorf("topic %s, partition %d, offset %d: %w", id.topic, id.number, e.start, errNoRecord)
+			case ended:
+				delete(unread, id)
+			}
 		}
 	}
 	return nil
 }
 
-var errNoRecord = errors.New("the servers answer without it")
+var errNoRecord = errors.New("there is no record where one should be")
 
-// A fetchCount counts the fetches that each server has answered.
-type fetchCount struct {
-	mu sync.Mutex
-	of map[int32]int
-}
-
-// OnBrokerE2E is called by the client library after each request.
-func (f *fetchCount) OnBrokerE2E(server kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
-	if key == int16(kmsg.Fetch) && e2e.Err() == nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.of[server.NodeID]++
+// ended asks the leader of a partition whether it has no record any more from the start of the
+// extent on: the last dead letters may have been compacted away. A server that is slow, or has
+// paused, looks the same to a client that only polls.
+func (e *extent) ended(ctx context.Context, client *kgo.Client) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	leader, _, err := client.PartitionLeader(e.topic, e.number)
+	if err != nil { // the client has not learnt it yet
+		return false, answers(ctx, client)
 	}
-}
-
-func (f *fetchCount) reset() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	clear(f.of)
-}
-
-// byLeaders reports whether the leaders of all unread partitions have answered two fetches. If no
-// record was polled, the first answer had none: the library asks again when all were polled.
-func (f *fetchCount) byLeaders(client *kgo.Client, unread map[partition]*extent) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for id := range unread {
-		if leader, _, err := client.PartitionLeader(id.topic, id.number); err != nil || f.of[leader] < 2 {
-			return false
-		}
+	part := kmsg.NewFetchRequestTopicPartition()
+	part.Partition, part.FetchOffset, part.PartitionMaxBytes = e.number, e.start, 1 // a whole batch comes nevertheless
+	topic := kmsg.NewFetchRequestTopic()
+	topic.Topic, topic.TopicID, topic.Partitions = e.topic, e.id, []kmsg.FetchRequestTopicPartition{part}
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxBytes, req.IsolationLevel, req.Topics = 1, readCommitted, []kmsg.FetchRequestTopic{topic}
+	resp, err := client.Broker(int(leader)).RetriableRequest(ctx, req)
+	if err != nil {
+		return false, err
 	}
-	return true
+	topics := resp.(*kmsg.FetchResponse).Topics
+	if len(topics) != 1 || len(topics[0].Partitions) != 1 {
+		return false, nil
+	}
+	p := topics[0].Partitions[0]
+	return p.ErrorCode == 0 && len(p.RecordBatches) == 0, nil
 }
+
+// readCommitted has a fetch end before the first transaction that is open.
+const readCommitted = 1
 
 // receive returns the fetched records that are unread, and whether the position in any
 // partition has advanced. It skips a batch that is too large when it is decompressed. It
@@ -168,18 +160,6 @@ func receive(client *kgo.Client, fetches kgo.Fetches, unread map[partition]*exte
 		}
 	})
 	return batch, progress
-}
-
-// leads returns nil if the leaders of all partitions answer.
-func leads(ctx context.Context, client *kgo.Client, unread map[partition]*extent) error {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	var topics []string
-	for id := range unread {
-		topics = append(topics, id.topic)
-	}
-	starts, err := kadm.NewClient(client).ListStartOffsets(ctx, topics...)
-	return cmp.Or(err, starts.Error())
 }
 
 // Read reads the partitions of a kind, see [broker.History].
