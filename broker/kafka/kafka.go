@@ -129,7 +129,7 @@ type Broker struct {
 	named    sync.Map          // names of logs, by topic and partition, as they were found or fetched last
 
 	mu     sync.Mutex
-	topics map[string]topicState // topics that were found or made
+	topics map[string]topicState // topics that were found or made; the cluster needs far more memory for each
 	disk   disk                  // the fullest one, when it was last asked for
 	asked  time.Time             // when that was
 	groups map[groupID]*group    // consumers, by role and topic

@@ -276,9 +276,6 @@ type topicState struct {
 	failed time.Time    // when publishing to it failed last
 }
 
-// maxKnown is the most topics that are remembered. Hostile tenants may make many.
-const maxKnown = 10_000
-
 // ensure makes sure that a topic exists. It makes the topic if it may.
 func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) (topicState, error) {
 	b.mu.Lock()
@@ -309,9 +306,6 @@ func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) (
 	state.id, state.fresh = id, true
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.topics) >= maxKnown {
-		clear(b.topics)
-	}
 	b.topics[topic] = state
 	return state, nil
 }

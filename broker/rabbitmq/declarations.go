@@ -14,7 +14,6 @@ import (
 const (
 	maxDeclaring   = 32         // queues declared at the same time
 	declareTimeout = apiTimeout // longest wait of a call for its declarations
-	maxDeclared    = 10_000     // topics that are remembered, since tenants may name any number; others are declared again
 )
 
 // errNotDeclared says that a queue is being declared, or will be.
@@ -33,7 +32,7 @@ func (b *Broker) declareTopic(ctx context.Context, topic string) (wait func() er
 		defer func() { <-b.declaring }() // ensureQueues has a timeout, so the slot is freed in time
 		err := b.ensureQueues(context.Background(), b.queueOf(b.opt.Role, topic))
 		if err == nil {
-			b.declared(topic)
+			b.declaredTopics.Store(topic, true)
 		}
 		return err
 	})
@@ -44,13 +43,4 @@ func (b *Broker) declareTopic(ctx context.Context, topic string) (wait func() er
 		}
 		return err
 	})
-}
-
-// declared remembers that the queue of a topic exists.
-func (b *Broker) declared(topic string) {
-	if b.declaredCount.Add(1) > maxDeclared {
-		b.declaredTopics.Clear()
-		b.declaredCount.Store(1)
-	}
-	b.declaredTopics.Store(topic, true)
 }

@@ -14,21 +14,10 @@ func (b *Broker) OnQueue(f func(queue string)) {
 // waits.
 func Answered(b *Broker) { b.requests.Wait() }
 
-// Remembered returns how many queues the broker remembers since it publishes to them: queues that
-// it has declared, and queues whose confirms it waits for.
-func Remembered(b *Broker) (declared, awaited int) {
-	b.declaredTopics.Range(func(any, any) bool {
-		declared++
-		return true
-	})
+// Awaited returns of how many queues the broker awaits confirms.
+func Awaited(b *Broker) int {
 	c := b.channel.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return declared, len(c.queues)
+	return len(c.queues)
 }
-
-// Declared has the broker remember a queue.
-func (b *Broker) Declared(topic string) { b.declared(topic) }
-
-// MaxDeclared is the most queues that it remembers.
-const MaxDeclared = maxDeclared

@@ -127,8 +127,7 @@ type Broker struct {
 	out            *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
 	asked          singleflight.Group              // requests without an answer yet, by subject
 	channel        atomic.Pointer[confirmChannel]  // the channel of out
-	declaredTopics sync.Map                        // topics whose queue exists
-	declaredCount  atomic.Int64                    // of them; may be too high
+	declaredTopics sync.Map                        // topics whose queue exists; the server needs far more memory for each
 	declaring      chan struct{}                   // slots for topics whose queue is being declared
 	onDeclare      func(queue string)              // called with each queue that is declared; for tests
 	owners         sync.Map                        // text of our owner, by the queue that keeps it
