@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,11 +30,7 @@ func TestStopSendsAcksToAServerThatAnswersLate(t *testing.T) {
 	b, stop := r.start(r.opt)
 	messages := subscribe(t, b, "reader", topic)
 	const n = 50
-	var bodies []string
-	for i := range n {
-		bodies = append(bodies, strconv.Itoa(i))
-	}
-	publish(t, b, topic, bodies...)
+	publish(t, b, topic, make([]string, n)...)
 	var taken []*message.Message
 	for range n {
 		taken = append(taken, next(t, messages))
@@ -125,11 +120,7 @@ func TestVisitEndsWithTheConnection(t *testing.T) {
 	awaitReady(t, b)
 	var all []string
 	until(t, "the dead letters that the server requeues", func() bool {
-		all = nil
-		_ = b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(m *message.Message) (bool, error) {
-			all = append(all, string(m.Payload))
-			return false, nil
-		}))
+		all, _ = letters(b)
 		return len(all) == 3
 	})
 	if strings.Join(all, "") != "123" {

@@ -9,8 +9,6 @@ import (
 	"github.com/event-service-agent/timer-service/internal/longtest"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/event-service-agent/timer-service/broker"
 )
 
 func TestLargeMessagesThatWaitInMemoryAreBounded(t *testing.T) {
@@ -73,7 +71,7 @@ func TestQueueThatHangsWhileItIsDeclaredTakesOneChannel(t *testing.T) {
 	publish(t, b, r.topic(), "event")
 	before := o.channels()
 	for range 4 {
-		if err := b.Publisher().Publish(t.Context(), broker.Message{Topic: hangs, Message: text("event")})[0]; err == nil {
+		if err := publishes(b, hangs, "event"); err == nil {
 			t.Fatal("published to a queue that hangs")
 		}
 		publish(t, b, r.topic(), "event")
@@ -83,7 +81,7 @@ func TestQueueThatHangsWhileItIsDeclaredTakesOneChannel(t *testing.T) {
 	}
 	resume()
 	until(t, "a queue that works", func() bool {
-		return b.Publisher().Publish(t.Context(), broker.Message{Topic: hangs, Message: text("event")})[0] == nil
+		return publishes(b, hangs, "event") == nil
 	})
 }
 

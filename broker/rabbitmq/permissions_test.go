@@ -44,37 +44,32 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	t.Parallel()
 	o := serve(t)
 	r := o.rabbit()
-	of := func(who string) rabbitmq.Options { return o.documented(who) }
-	service := r.ready(of("service, `provision: create`"))
+	service := r.ready(o.documented("service, `provision: create`"))
 	commands := subscribe(t, service, "timer-service", "timer.commands")
 	mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
 	if got, err := service.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
 		t.Errorf("the owner is %v, %v", got, err)
 	}
 
-	opt := of("an operator who listens to all tenants")
-	opt.Client = true
-	client := r.ready(opt)
-	events, err := client.Tail().Subscribe(t.Context(), "svc.acme.q")
+	client := func(who string) *rabbitmq.Broker {
+		opt := o.documented(who)
+		opt.Client = true
+		return r.ready(opt)
+	}
+	events, err := client("an operator who listens to all tenants").Tail().Subscribe(t.Context(), "svc.acme.q")
 	must(t, err)
 	publish(t, service, "timer.commands", "command")
 	expect(t, commands, "command")
 	publish(t, service, "svc.acme.q", "event")
 	expect(t, events, "event")
 
-	opt = of("a producer")
-	opt.Client = true
-	publish(t, r.ready(opt), "timer.commands", "another")
+	publish(t, client("a producer"), "timer.commands", "another")
 	expect(t, commands, "another")
-	opt = of("a consumer of a tenant")
-	opt.Client = true
-	expect(t, subscribe(t, r.ready(opt), "timer-service", "svc.acme.q"), "event")
+	expect(t, subscribe(t, client("a consumer of a tenant"), "timer-service", "svc.acme.q"), "event")
 	publish(t, service, "svc.acme.receipts", "receipt")
-	opt = of("a consumer of its receipts")
-	opt.Client = true
-	expect(t, subscribe(t, r.ready(opt), "timer-service", "svc.acme.receipts"), "receipt")
+	expect(t, subscribe(t, client("a consumer of its receipts"), "timer-service", "svc.acme.receipts"), "receipt")
 
-	opt = of("service, `provision: verify`")
+	opt := o.documented("service, `provision: verify`")
 	opt.Verify = true
 	verified := r.ready(opt)
 	if got, err := verified.Claim(t.Context(), "timer-service", broker.Owner{Database: "other"}, false); err != nil || got != mine {
@@ -88,36 +83,30 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	}
 	publish(t, verified, "svc.acme.q", "event of the other")
 	subscribe(t, verified, "timer-service", "timer.commands")
-	none := broker.NewWatermillPublisher(verified.Publisher()).Publish("svc.new.q", text("lost"))
+	none := publishes(verified, "svc.new.q", "lost")
 	if none == nil || !strings.Contains(none.Error(), "svc.new.q") {
 		t.Errorf("a tenant without a queue: %v, want an error that names it", none)
 	}
 
 	publish(t, service, "svc.acme.dlq", "dead letter")
-	visits := func(b *rabbitmq.Broker) (n int, err error) {
-		err = b.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) { n++; return false, nil }))
-		return n, err
-	}
-	if _, err := visits(verified); !errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), "svc.acme.dlq") {
+	if _, err := letters(verified); !errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), "svc.acme.dlq") {
 		t.Errorf("dead letters without the optional permissions: %v", err)
 	}
 	if _, err := verified.Tail().Subscribe(t.Context(), "svc.acme.q"); !errors.Is(err, broker.ErrDenied) {
 		t.Errorf("a tail without the optional permissions: %v", err)
 	}
 	for _, who := range []string{"the same, optional: the API, the page and `dlq` read, replay and discard dead letters", "the same, optional: `timer-service tail`, and `?wait` of the API, too"} {
-		opt = of(who)
+		opt = o.documented(who)
 		opt.Verify = true
 		b := r.ready(opt)
-		if n, err := visits(b); n != 1 || err != nil {
-			t.Errorf("%s: %d dead letters, %v", who, n, err)
+		if all, err := letters(b); len(all) != 1 || err != nil {
+			t.Errorf("%s: dead letters %q, %v", who, all, err)
 		}
 		if _, err := b.Tail().Subscribe(t.Context(), "svc.acme.q"); err != nil != strings.Contains(who, "dlq") {
 			t.Errorf("%s: a tail: %v", who, err)
 		}
 	}
-	opt = of("a consumer of a tenant")
-	opt.Client = true
-	if err := broker.NewWatermillPublisher(r.ready(opt).Publisher()).Publish("timer.commands", text("forged")); !errors.Is(err, broker.ErrDenied) {
+	if err := publishes(client("a consumer of a tenant"), "timer.commands", "forged"); !errors.Is(err, broker.ErrDenied) {
 		t.Errorf("a consumer publishes: %v", err)
 	}
 }
@@ -144,7 +133,7 @@ func TestProducersCommandTheirTenantAlone(t *testing.T) {
 	producer := r.ready(opt)
 	publish(t, producer, "svc.acme.timer", "command")
 	expectOn(t, commands, "svc.acme.timer", "command")
-	if err := broker.NewWatermillPublisher(producer.Publisher()).Publish("svc.globex.timer", text("forged")); !errors.Is(err, broker.ErrDenied) {
+	if err := publishes(producer, "svc.globex.timer", "forged"); !errors.Is(err, broker.ErrDenied) {
 		t.Errorf("a command of another tenant: %v", err)
 	}
 	h := o.hostile(opt.URL)

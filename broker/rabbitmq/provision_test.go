@@ -77,7 +77,7 @@ func TestVerifiedBrokerMakesNoQueue(t *testing.T) {
 	opt := r.opt
 	opt.Verify = true
 	b := r.ready(opt)
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("event")); err == nil || !strings.Contains(err.Error(), r.topic()) {
+	if err := publishes(b, r.topic(), "event"); err == nil || !strings.Contains(err.Error(), r.topic()) {
 		t.Errorf("publish without a queue: %v, want an error that names it", err)
 	}
 	messages := subscribe(t, b, "timer-service", r.topic())

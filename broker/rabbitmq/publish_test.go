@@ -34,7 +34,7 @@ func TestMessageThatNoQueueTakesIsAnErrorThatNamesTheQueue(t *testing.T) {
 		}
 	}
 	messages := subscribe(t, b, "reader", r.topic())
-	if err := broker.NewWatermillPublisher(c.Publisher()).Publish(r.topic(), text("routed")); err != nil {
+	if err := publishes(c, r.topic(), "routed"); err != nil {
 		t.Errorf("with a queue: %v", err)
 	}
 	expect(t, messages, "routed")
@@ -51,7 +51,7 @@ func TestQueueThatIsDeletedIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "a queue that takes messages", func() bool {
-		return broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("after")) == nil
+		return publishes(b, r.topic(), "after") == nil
 	})
 	expect(t, messages, "after")
 }
@@ -65,7 +65,7 @@ func TestServerThatDiesWithoutAWordIsFound(t *testing.T) {
 	publish(t, b, r.topic(), "before")
 	expect(t, messages, "before")
 	r.proxy.Drop(proxy.ToServer, proxy.ToClient)
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("lost")); err == nil {
+	if err := publishes(b, r.topic(), "lost"); err == nil {
 		t.Error("Publish works without a server")
 	}
 	r.proxy.Pass()
@@ -98,7 +98,7 @@ func TestTailWhoseCallerIsGoneLeavesNoQueue(t *testing.T) {
 	must(t, tail.Close())
 	rabbitmq.Answered(b)
 	until(t, "no queue that takes messages", func() bool {
-		return broker.NewWatermillPublisher(c.Publisher()).Publish(r.topic(), text("for no queue")) != nil
+		return publishes(c, r.topic(), "for no queue") != nil
 	})
 }
 

@@ -1,6 +1,7 @@
 package rabbitmq_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -244,5 +245,21 @@ func subscribe(t testing.TB, b *rabbitmq.Broker, role, topic string) <-chan *mes
 }
 
 func tenant(i int) timer.TenantID { return timer.TenantID(fmt.Sprint("tenant-", i)) }
+
+// publishes publishes a message, and returns its result.
+func publishes(b *rabbitmq.Broker, topic, body string) error {
+	return b.Publisher().Publish(context.Background(), broker.Message{Topic: topic, Message: text(body)})[0]
+}
+
+// letters visits the dead letters of the tenant acme, and returns their bodies. It removes none.
+func letters(b *rabbitmq.Broker) (bodies []string, err error) {
+	err = b.VisitDeadLetters(context.Background(), "acme", "", func(batch []*message.Message) ([]*message.Message, error) {
+		for _, m := range batch {
+			bodies = append(bodies, string(m.Payload))
+		}
+		return nil, nil
+	})
+	return bodies, err
+}
 
 func text(body string) *message.Message { return message.NewMessage(uuid.NewString(), []byte(body)) }

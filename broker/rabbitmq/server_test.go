@@ -107,14 +107,14 @@ func (o *own) reportsAlarm(t *testing.T, resource string, begin, end func()) {
 	held := next(t, messages)
 	begin()
 	began := time.Now()
-	err := broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", text("during"))
+	err := publishes(b, "timer.commands", "during")
 	if took := time.Since(began); !errors.Is(err, rabbitmq.ErrBlocked) || !errors.Is(err, broker.ErrUnavailable) || took > 30*time.Second {
 		t.Errorf("the first message meanwhile: %v after %v, want ErrBlocked within 30 s", err, took)
 	}
 	if err := b.Ready(t.Context()); !errors.Is(err, rabbitmq.ErrBlocked) || !strings.Contains(err.Error(), resource) {
 		t.Errorf("Ready: %v, want ErrBlocked with the reason %s", err, resource)
 	}
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", text("during too")); !errors.Is(err, rabbitmq.ErrBlocked) {
+	if err := publishes(b, "timer.commands", "during too"); !errors.Is(err, rabbitmq.ErrBlocked) {
 		t.Errorf("the next message: %v, want ErrBlocked", err)
 	}
 	// The server says nothing of an alarm to a connection that publishes nothing.
