@@ -2,52 +2,32 @@ package kafka_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
-	"github.com/event-service-agent/timer-service/broker/kafka"
 )
 
-// A transactionalProducer is a producer that sends its records in transactions.
-type transactionalProducer struct {
-	*kgo.Client
-	t *testing.T
-}
-
-func newTransactional(t *testing.T, c *cluster, id string) *transactionalProducer {
-	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.url(), ",")...), kgo.TransactionalID(id))
-	must(t, err)
-	t.Cleanup(client.Close)
-	return &transactionalProducer{client, t}
-}
-
 // begin begins a transaction with records.
-func (p *transactionalProducer) begin(topic string, bodies ...string) {
-	p.t.Helper()
-	must(p.t, p.BeginTransaction())
+func begin(t *testing.T, producer *kgo.Client, topic string, bodies ...string) {
+	t.Helper()
+	must(t, producer.BeginTransaction())
 	for _, body := range bodies {
-		must(p.t, p.ProduceSync(p.t.Context(), &kgo.Record{Topic: topic, Value: []byte(body)}).FirstErr())
+		must(t, producer.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte(body)}).FirstErr())
 	}
-}
-
-// end commits the transaction or aborts it.
-func (p *transactionalProducer) end(commit kgo.TransactionEndTry) {
-	p.t.Helper()
-	must(p.t, p.EndTransaction(p.t.Context(), commit))
 }
 
 // TestOnlyWhatIsCommittedCounts aborts a transaction, and leaves one open while messages of
 // others are delivered, caught up with and replayed.
 func TestOnlyWhatIsCommittedCounts(t *testing.T) {
 	t.Parallel()
-	c, r := serve(t), routing()
-	commands := r.Commands
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Partitions: 1})
+	c := serve(t)
+	opt := c.options()
+	opt.Partitions = 1
+	commands := opt.Routing.Commands
+	b := ready(t, opt)
 	messages, err := b.Subscriber("timer-service").Subscribe(t.Context(), commands)
 	must(t, err)
 	tailed, err := b.Tail().Subscribe(t.Context(), commands)
@@ -62,18 +42,18 @@ func TestOnlyWhatIsCommittedCounts(t *testing.T) {
 			return err == nil && len(logs) > 0 && logs[0].Floor == logs[0].Last
 		})
 	}
-	p, q := newTransactional(t, c, commands+"-first"), newTransactional(t, c, commands+"-second")
-	p.begin(commands, "aborted-1", "aborted-2")
-	p.end(kgo.TryAbort)
-	q.begin(commands, "committed")
-	q.end(kgo.TryCommit)
+	p, q := client(t, c, kgo.TransactionalID(commands+"-first")), client(t, c, kgo.TransactionalID(commands+"-second"))
+	begin(t, p, commands, "aborted-1", "aborted-2")
+	must(t, p.EndTransaction(t.Context(), kgo.TryAbort))
+	begin(t, q, commands, "committed")
+	must(t, q.EndTransaction(t.Context(), kgo.TryCommit))
 	expect(t, messages, "committed")
 	expect(t, tailed, "committed")
-	p.begin(commands, "aborted-3")
-	p.end(kgo.TryAbort)
+	begin(t, p, commands, "aborted-3")
+	must(t, p.EndTransaction(t.Context(), kgo.TryAbort))
 	caughtUp("behind aborted records")
 
-	p.begin(commands, "open")
+	begin(t, p, commands, "open")
 	publish(t, b, commands, "behind it")
 	caughtUp("while a transaction is open")
 	var got []string
@@ -85,7 +65,7 @@ func TestOnlyWhatIsCommittedCounts(t *testing.T) {
 	}); err != nil || !slices.Equal(got, []string{"committed"}) {
 		t.Errorf("replayed %v, %v, want only committed ones", got, err)
 	}
-	p.end(kgo.TryCommit)
+	must(t, p.EndTransaction(t.Context(), kgo.TryCommit))
 	for _, body := range []string{"open", "behind it"} {
 		expect(t, messages, body)
 		expect(t, tailed, body)

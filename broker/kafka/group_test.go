@@ -237,23 +237,12 @@ func TestTheSameInstanceIsTheSameMember(t *testing.T) {
 // limits of the session are others, or who may not read as the group any more.
 func TestGroupThatCanNotBeJoinedIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
+		refusal := kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.GroupAuthorizationFailed, Count: -1}
 		b, stop := start(t, opt)
 		defer stop()
-		refusal := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.GroupAuthorizationFailed, Count: -1})
-		topic := b.Routing().Commands
-		messages, _ := subscribe(t, b, topic)
-		publish(t, b, topic, "waits")
-		time.Sleep(2 * time.Second)
-		for range 10 {
-			if err := b.Ready(t.Context()); !errors.Is(err, kerr.GroupAuthorizationFailed) || !strings.Contains(err.Error(), "reader."+topic) {
-				t.Fatalf("ready without a message: %v", err)
-			}
-			time.Sleep(500 * time.Millisecond)
-		}
-		refusal.Remove()
-		(<-messages).Ack()
-		time.Sleep(2 * time.Second)
-		must(t, b.Ready(t.Context()))
+		restore := c.Fault(refusal).Remove
+		messages, _ := subscribe(t, b, b.Routing().Commands)
+		reported(t, b, messages, refusal.Err, "reader."+b.Routing().Commands, restore)
 	})
 }
 
@@ -261,25 +250,30 @@ func TestGroupThatCanNotBeJoinedIsReported(t *testing.T) {
 // server is not asked again and again without a pause, for which time would not pass here.
 func TestTopicThatMayNotBeReadAnyMoreIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, c *cluster, opt kafka.Options) {
+		denial := kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.TopicAuthorizationFailed, Count: -1}
 		b, stop := start(t, opt)
 		defer stop()
-		topic := b.Routing().Commands
-		messages, _ := subscribe(t, b, topic)
-		publish(t, b, topic, "before")
+		messages, _ := subscribe(t, b, b.Routing().Commands)
+		publish(t, b, b.Routing().Commands, "before")
 		(<-messages).Ack()
 		must(t, b.Ready(t.Context()))
-		denial := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.TopicAuthorizationFailed, Count: -1})
-		time.Sleep(2 * time.Second)
-		for range 10 {
-			if err := b.Ready(t.Context()); !errors.Is(err, kerr.TopicAuthorizationFailed) {
-				t.Fatalf("ready without messages: %v", err)
-			}
-			time.Sleep(500 * time.Millisecond)
-		}
-		denial.Remove()
-		publish(t, b, topic, "after")
-		(<-messages).Ack()
-		time.Sleep(2 * time.Second)
-		must(t, b.Ready(t.Context()))
+		reported(t, b, messages, denial.Err, "", c.Fault(denial).Remove)
 	})
+}
+
+// reported fails the test unless the broker is not ready, for a reason, until messages come.
+func reported(t *testing.T, b *kafka.Broker, messages <-chan *message.Message, why error, says string, restore func()) {
+	t.Helper()
+	publish(t, b, b.Routing().Commands, "waits")
+	time.Sleep(2 * time.Second)
+	for range 10 {
+		if err := b.Ready(t.Context()); !errors.Is(err, why) || !strings.Contains(err.Error(), says) {
+			t.Fatalf("ready without a message: %v", err)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	restore()
+	(<-messages).Ack()
+	time.Sleep(2 * time.Second)
+	must(t, b.Ready(t.Context()))
 }

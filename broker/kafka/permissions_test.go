@@ -192,7 +192,7 @@ func TestTopicsByTenantKeepTenantsApart(t *testing.T) {
 		return kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: name, Password: password, Client: name != "service", Routing: byTenant}
 	}
 	for _, tenant := range []string{"acme", "globex"} {
-		must(t, c.CreateTopic("svc."+tenant+".timer", 1, nil))
+		must(t, c.Cluster.CreateTopic("svc."+tenant+".timer", 1, nil))
 	}
 	service := ready(t, as("service"))
 	owns(t, service)
