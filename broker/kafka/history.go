@@ -57,9 +57,9 @@ func (b *Broker) Logs(ctx context.Context, role string) (logs []broker.Log, err 
 				logs = append(logs, broker.Log{Name: e.log, Kind: kind, First: e.start + 1, Last: e.end, Floor: e.end})
 			}
 		}
-		disk := b.fullestDisk(ctx, admin)
+		fullest := b.disk.Load().(disk)
 		for i := range logs {
-			logs[i].Bytes, logs[i].MaxBytes, logs[i].Limit = disk.used, disk.size, "disk of a server"
+			logs[i].Bytes, logs[i].MaxBytes, logs[i].Limit = fullest.used, fullest.size, "disk of a server"
 		}
 		return nil
 	})

@@ -63,6 +63,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -126,12 +127,11 @@ type Broker struct {
 	failures inflight.Failures // why subscriptions get no messages
 	outages  outages           // outages of all consumers, and of the cluster
 	warned   sync.Once         // logs unfit topics of tenants
+	disk     atomic.Value      // the fullest disk, when the topics were last verified
 	named    sync.Map          // names of logs, by topic and partition, as they were found or fetched last
 
 	mu     sync.Mutex
 	topics map[string]topicState // topics that were found or made; the cluster needs far more memory for each
-	disk   disk                  // the fullest one, when it was last asked for
-	asked  time.Time             // when that was
 	groups map[groupID]*group    // consumers, by role and topic
 	owned  map[string]time.Time  // when an owner was written, by role
 }
@@ -150,6 +150,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		groups:  make(map[groupID]*group),
 		owned:   make(map[string]time.Time),
 	}
+	b.disk.Store(disk{})
 	b.keeper = newKeeper(b)
 	return b
 }

@@ -148,6 +148,7 @@ func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 		return fmt.Errorf("%w: %s does not exist; make it with timer-service provision", errMissing, strings.Join(names, ", "))
 	}
 	b.warned.Do(func() { b.warn(ctx, client) })
+	b.disk.Store(b.fullestDisk(ctx, client))
 	return nil
 }
 
