@@ -1,4 +1,4 @@
-# Functions that .ci/run and .ci/nightly share. Sourced by bash, at the root of the repository.
+# Functions that .ci/run, .ci/nightly and the rehearsals in verify share. Sourced by bash, at the root of the repository.
 set -euo pipefail
 
 tmp=$(mktemp -d)
@@ -23,6 +23,11 @@ die() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
 # -modfile is refused in a workspace; the tools and what they start need none.
 root=$PWD
 tool() { GOWORK=off go tool -modfile="$root/tools/go.mod" "$@"; }
+
+# block FILE MARK: prints the fenced block of a page after <!-- MARK -->.
+block() {
+  awk -v mark="<!-- $2 -->" 'index($0, mark) { found = 1; next } found && /^```/ { if (inside) exit; inside = 1; next } inside' "$1"
+}
 
 # answers HOST PORT: something listens there.
 answers() { (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null; }

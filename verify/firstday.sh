@@ -7,18 +7,15 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-tmp=$(mktemp -d) groups=() failed=0
 . verify/steps.sh
 base=$(free_ports 3)
-trap finish EXIT
-for name in "${!TIMER_@}"; do unset "$name"; done # settings of the caller do not apply
 
 # serve NAME ARGUMENTS...: starts a service and waits until it is ready.
 serve() {
   local name=$1
   shift
   printf '$ timer-service serve %s   # %s\n' "${*//$tmp/…}" "$name"
-  begin "$name" ./timer-service serve "$@"
+  launch "$name" ./timer-service serve "$@"
   eventually 60 says "$name" '^ready' || { show "$tmp/$name.log"; die "$name is not ready"; }
 }
 
@@ -33,7 +30,7 @@ stop() {
 
 # broker PORT: starts the NATS server; its data outlives it.
 broker() {
-  begin nats "$tmp/nats-server" -a 127.0.0.1 -p "$1" -js -sd "$tmp/jetstream"
+  launch nats "$tmp/nats-server" -a 127.0.0.1 -p "$1" -js -sd "$tmp/jetstream"
   eventually 20 says nats 'Server is ready' || { show "$tmp/nats.log"; die "the NATS server is not ready"; }
 }
 
@@ -60,9 +57,9 @@ check "it builds, with nothing printed" [ "$code$(cat "$tmp/out")" = 0 ]
 go build -o "$tmp/nats-server" github.com/nats-io/nats-server/v2 && go build -o "$tmp/timer-events" ./verify/cmd/timer-events || exit 1
 
 title "The README's commands"
-readme() { awk -v mark="<!-- ci:$1 -->" 'index($0, mark) { found = 1; next } found && /^```/ { if (inside) exit; inside = 1; next } inside' README.md; }
+readme() { block README.md "ci:$1"; }
 printf '$ %s\n' "$(readme serve)"
-begin readme bash -c "$(readme serve)"
+launch readme bash -c "$(readme serve)"
 check "it says ready" eventually 120 says readme '^ready'
 show "$tmp/readme.log"
 for time in first second; do
@@ -206,7 +203,7 @@ run ./timer-service schedule acme --in 1s --until-fired "${client[@]}"
 check "a good command works" eval 'exits 0 && prints ^reached'
 
 title "The broker is away for ten seconds"
-begin tail "$tmp/timer-events" -url "$url"
+launch tail "$tmp/timer-events" -url "$url"
 eventually 20 says tail 'listening' || die "tail does not listen"
 due=$(after 8)
 for ((i = 1; i <= 40; i++)); do message ScheduleTimer "outage-$i" "$due"; done | ./timer-service publish - "${client[@]}"

@@ -10,20 +10,14 @@ cd "$(dirname "$0")/.." || exit 1
 
 [ $# = 2 ] || { echo "usage: $0 OLD.deb NEW.deb" >&2; exit 2; }
 old=$(realpath "$1") new=$(realpath "$2") page=$PWD/docs/production.md
-tmp=$(mktemp -d) groups=() failed=0
 . verify/steps.sh
-for name in "${!TIMER_@}"; do unset "$name"; done # settings of the caller do not apply
-clean() {
-  finish
-  dpkg --purge timer-service >/dev/null 2>&1
-}
 pgbin=$(dirname "$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | sort -V | tail -1)")
 for tool in "$pgbin/initdb" prometheus promtool openssl curl dpkg; do
   command -v "$tool" >/dev/null || die "$tool is not here"
 done
 [ "$(id -u)" = 0 ] || die "not root"
 [ ! -e /etc/timer-service ] || die "timer-service is installed here already"
-trap clean EXIT
+trap 'clean; dpkg --purge timer-service >/dev/null 2>&1' EXIT
 
 base=$(free_ports 6) # NATS, PostgreSQL, Prometheus, three instances
 go build -o "$tmp/nats-server" github.com/nats-io/nats-server/v2 && go build -o "$tmp/timer-events" ./verify/cmd/timer-events || exit 1
@@ -31,9 +25,9 @@ mkdir -p "$tmp"/{nats/jetstream,prometheus,ops}
 cp "$old" "$tmp/ops/timer-service.deb" && cp "$new" "$tmp/ops/timer-service-new.deb"
 chmod a+x "$tmp"
 
-# block NAME: the commands of a step, with the names of this machine.
-block() {
-  awk -v mark="<!-- run:$1 -->" 'index($0, mark) { found = 1; next } found && /^```/ { if (inside) exit; inside = 1; next } inside' "$page" |
+# commands NAME: the commands of a step, with the names of this machine.
+commands() {
+  block "$page" "run:$1" |
     sed -e "s|nats.example:4222|localhost:$base|g; s|^port: 4222|port: $base|; s|db.example:5432|localhost:$((base + 1))|g" \
       -e "s|timer-1.example:8080|localhost:$((base + 3))|g; s|timer-2.example:8080|localhost:$((base + 4))|g; s|timer-3.example:8080|localhost:$((base + 5))|g" \
       -e 's|DNS:$name|DNS:localhost|' -e "s|/etc/nats|$tmp/nats|g; s|/var/lib/nats|$tmp/nats/jetstream|g; s|/etc/prometheus|$tmp/prometheus|g"
@@ -43,7 +37,7 @@ block() {
 # one of them fails.
 step() {
   local text
-  text=$(block "$1")
+  text=$(commands "$1")
   [ -n "$text" ] || die "docs/production.md has no step $1"
   sed 's/^/$ /' <<<"$text" | cut -c1-170
   code=0
@@ -72,10 +66,10 @@ systemctl() { # VERB [--now] UNIT
   if [ "$1" = stop ]; then return 0; fi
   log=$tmp/$name.log
   case $name in
-    nats-server) begin "$name" "$tmp/nats-server" -c "$tmp/nats/nats-server.conf" ;;
-    prometheus) begin "$name" prometheus --config.file="$tmp/prometheus/prometheus.yml" --storage.tsdb.path="$tmp/prometheus/data" --web.listen-address="127.0.0.1:$((base + 2))" ;;
+    nats-server) launch "$name" "$tmp/nats-server" -c "$tmp/nats/nats-server.conf" ;;
+    prometheus) launch "$name" prometheus --config.file="$tmp/prometheus/prometheus.yml" --storage.tsdb.path="$tmp/prometheus/data" --web.listen-address="127.0.0.1:$((base + 2))" ;;
     timer-*) # an instance: its address is what differs on one machine
-      begin "$name" env -C /var/lib/timer-service TIMER_HTTP_ADDR="127.0.0.1:$((base + 2 + instance))" \
+      launch "$name" env -C /var/lib/timer-service TIMER_HTTP_ADDR="127.0.0.1:$((base + 2 + instance))" \
         setpriv --reuid timer-service --regid timer-service --clear-groups \
         /usr/bin/timer-service serve --config /etc/timer-service/timer-service.yaml ;;
     *) return 1 ;;
@@ -122,7 +116,7 @@ chown -R nobody "$tmp/postgres" && chmod 600 "$tmp/postgres/db.example.key"
 as_nobody=(setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups)
 "${as_nobody[@]}" "$pgbin/initdb" -D "$tmp/postgres/data" -U postgres -A trust >"$tmp/out" 2>&1 || die "initdb: $(tail -1 "$tmp/out")"
 printf '%s\n' 'local all postgres trust' 'hostssl timers timers,timers_owner all scram-sha-256' >"$tmp/postgres/data/pg_hba.conf"
-begin postgres "${as_nobody[@]}" "$pgbin/postgres" -D "$tmp/postgres/data" -p $((base + 1)) -k "$tmp/postgres" -c listen_addresses=127.0.0.1 \
+launch postgres "${as_nobody[@]}" "$pgbin/postgres" -D "$tmp/postgres/data" -p $((base + 1)) -k "$tmp/postgres" -c listen_addresses=127.0.0.1 \
   -c ssl=on -c ssl_cert_file="$tmp/postgres/db.example.crt" -c ssl_key_file="$tmp/postgres/db.example.key"
 eventually 60 sudo -u postgres psql -c 'SELECT 1' || die "PostgreSQL does not answer"
 step roles
@@ -148,7 +142,7 @@ title "The first timer"
 step client
 check "it fires" prints 'DueTimeReached  acme  order-1'
 as_acme=(-url "tls://localhost:$base" -user acme -password change-me-acme -ca "$tmp/ops/ca.crt" -inbox _INBOX_acme)
-begin tail "$tmp/timer-events" "${as_acme[@]}" -subject svc.acme.serviceCall
+launch tail "$tmp/timer-events" "${as_acme[@]}" -subject svc.acme.serviceCall
 check "a consumer listens" eventually 20 says tail listening
 
 title "Prometheus, dashboards, and an alert that fires"

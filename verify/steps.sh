@@ -1,26 +1,21 @@
-# What the rehearsals share: titles, commands that are shown, and checks that count. The
-# caller has made $tmp and set groups=() and failed=0.
-
-answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+# What the rehearsals share, in addition to .ci/lib.sh: titles, commands that are shown, and checks
+# that count in $failed. Sourced at the root of the repository.
+. .ci/lib.sh
+set +e # a check that fails is counted, and the next ones still run
+failed=0
+for name in "${!TIMER_@}"; do unset "$name"; done # settings of tests do not apply either
 
 # free_ports COUNT: prints the first of as many ports that are free.
 free_ports() {
   local base=0 port free=
   until [ -n "$free" ]; do
     base=$((21000 + RANDOM % 9000)) free=yes
-    for ((port = base; port < base + $1; port++)); do if answers "$port"; then free=; fi; done
+    for ((port = base; port < base + $1; port++)); do if answers 127.0.0.1 "$port"; then free=; fi; done
   done
   echo "$base"
 }
 
-# finish: ends what was begun, and removes $tmp.
-finish() {
-  for g in "${groups[@]}"; do { kill -KILL -- "-$g" && wait "$g"; } 2>/dev/null; done
-  chmod -R u+w "$tmp" && rm -rf "$tmp"
-}
-
 title() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
-die() { printf 'FAILED  %s\n' "$*"; exit 1; }
 
 # check WHAT COMMAND...: whether the command succeeds.
 check() {
@@ -52,16 +47,10 @@ eventually() {
   done
 }
 
-# begin NAME COMMAND...: starts a process group; its log is NAME.log, its id $group.
-begin() {
-  local log=$tmp/$1.log
-  rm -f "$log" # of a process before, which may have said what this one is to say
-  shift
-  set -m
-  "$@" >"$log" 2>&1 &
-  group=$!
-  set +m
-  groups+=("$group")
+# launch NAME COMMAND...: begins a process, whose log is NAME.log.
+launch() {
+  rm -f "$tmp/$1.log" # of a process before, which may have said what this one is to say
+  begin "$tmp/$1.log" "${@:2}"
 }
 says() { grep -Eq -- "$2" "$tmp/$1.log"; }
 ended() { ! kill -0 "$1" 2>/dev/null; }
