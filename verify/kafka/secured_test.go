@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/event-service-agent/timer-service/internal/testcert"
 	"github.com/event-service-agent/timer-service/verify/crash"
@@ -36,25 +35,9 @@ func secured(t *testing.T, certs string, users ...string) *kafkanode.Cluster {
 	harness.Must(t, err)
 	key, err := os.ReadFile(filepath.Join(certs, "key.pem"))
 	harness.Must(t, err)
-	store := filepath.Join(certs, "store.pem")
-	harness.Must(t, os.WriteFile(store, slices.Concat(key, certificate), 0o600))
-	opt := kafkanode.Options{Nodes: 3, Settings: map[string]string{
-		"listeners":                                             "SASL_SSL://127.0.0.1:{port},CONTROLLER://{controller}",
-		"listener.security.protocol.map":                        "SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
-		"inter.broker.listener.name":                            "SASL_SSL",
-		"sasl.mechanism.inter.broker.protocol":                  "SCRAM-SHA-512",
-		"sasl.enabled.mechanisms":                               "SCRAM-SHA-512",
-		"ssl.keystore.type":                                     "PEM",
-		"ssl.keystore.location":                                 store,
-		"ssl.truststore.type":                                   "PEM",
-		"ssl.truststore.location":                               filepath.Join(certs, "cert.pem"),
-		"authorizer.class.name":                                 "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-		"super.users":                                           "User:admin;User:ANONYMOUS", // controllers log in nowhere
-		"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": `org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="` + password + `";`,
-	}}
-	for _, user := range append(users, "admin") {
-		opt.Format = append(opt.Format, "--add-scram", "SCRAM-SHA-512=[name="+user+",password="+password+"]")
-	}
+	harness.Must(t, os.WriteFile(filepath.Join(certs, "store.pem"), slices.Concat(key, certificate), 0o600))
+	opt := kafkanode.Guarded(certs, users...)
+	opt.Nodes = 3
 	c, err := kafkanode.Start(t.Context(), t.ArtifactDir(), opt)
 	harness.Must(t, err)
 	t.Cleanup(c.Kill)
@@ -62,13 +45,9 @@ func secured(t *testing.T, certs string, users ...string) *kafkanode.Cluster {
 }
 
 // as returns a client of a user.
-func as(t *testing.T, c *kafkanode.Cluster, certs, user string) *kgo.Client {
+func as(t *testing.T, c *kafkanode.Cluster, user string, more ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	config, err := testcert.Read(certs)
-	harness.Must(t, err)
-	config.Certificates = nil
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.URL(), ",")...), kgo.DialTLSConfig(config),
-		kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
+	client, err := kgo.NewClient(append(c.As(user), more...)...)
 	harness.Must(t, err)
 	t.Cleanup(client.Close)
 	return client
@@ -94,7 +73,11 @@ func TestSecuredClusterOfThePage(t *testing.T) {
 	needsKafka(t)
 	certs := t.TempDir()
 	c := secured(t, certs, "service", "provision", "client", "stranger")
-	admin := kadm.NewClient(as(t, c, certs, "admin"))
+	config, err := testcert.Read(certs)
+	harness.Must(t, err)
+	config.Certificates = nil
+	tls := kgo.DialTLSConfig(config)
+	admin := kadm.NewClient(as(t, c, "admin", tls))
 	permit(t, admin, "service", "service")
 	permit(t, admin, "provision", "timer-service provision")
 	permit(t, admin, "client", "a producer", "a consumer")
@@ -105,13 +88,13 @@ func TestSecuredClusterOfThePage(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("docs/brokers/kafka.md has no command for the topic")
 	}
-	config := filepath.Join(certs, "client.properties")
-	harness.Must(t, os.WriteFile(config, []byte(strings.Join([]string{
+	properties := filepath.Join(certs, "client.properties")
+	harness.Must(t, os.WriteFile(properties, []byte(strings.Join([]string{
 		"security.protocol=SASL_SSL", "sasl.mechanism=SCRAM-SHA-512", "ssl.truststore.type=PEM", "ssl.truststore.location=" + filepath.Join(certs, "cert.pem"),
-		`sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="provision" password="` + password + `";`,
+		"sasl.jaas.config=" + kafkanode.Login("provision"),
 	}, "\n")), 0o600))
 	out, err := kafkanode.Tool(t.Context(), certs, "org.apache.kafka.tools.TopicCommand",
-		append([]string{"--bootstrap-server", c.URL(), "--command-config", config}, strings.Fields(line)...)...)
+		append([]string{"--bootstrap-server", c.URL(), "--command-config", properties}, strings.Fields(line)...)...)
 	if err != nil || !strings.Contains(out, "Created topic timer.commands") {
 		t.Fatalf("kafka-topics.sh %s: %v\n%s", line, err, out)
 	}
@@ -133,10 +116,10 @@ func TestSecuredClusterOfThePage(t *testing.T) {
 	command := fmt.Sprintf(`{"id":"1c9a5f0e-0000-7000-8000-000000000001","type":"ScheduleTimer","tenantId":"acme","timestampMs":%d,"payload":{"tenantId":"acme","serviceCallId":"call-1","dueAt":%q}}`,
 		time.Now().UnixMilli(), due.Format("2006-01-02T15:04:05.000Z"))
 	record := kgo.Record{Topic: commands, Key: []byte("acme.call-1"), Value: []byte(command)}
-	if err := as(t, c, certs, "stranger").ProduceSync(t.Context(), &record).FirstErr(); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+	if err := as(t, c, "stranger", tls).ProduceSync(t.Context(), &record).FirstErr(); !errors.Is(err, kerr.TopicAuthorizationFailed) {
 		t.Errorf("a user without permissions publishes: %v", err)
 	}
-	client := as(t, c, certs, "client")
+	client := as(t, c, "client", tls)
 	client.AddConsumeTopics(events)
 	harness.Must(t, client.ProduceSync(t.Context(), &record).FirstErr())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

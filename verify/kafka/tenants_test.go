@@ -22,16 +22,10 @@ import (
 func TestTopicsByTenantOfThePage(t *testing.T) {
 	needsKafka(t)
 	tenants := []string{"acme", "globex"}
-	c, err := kafkanode.Start(t.Context(), t.ArtifactDir(), kafkanode.Guarded(append(tenants, "service")...))
+	c, err := kafkanode.Start(t.Context(), t.ArtifactDir(), kafkanode.Guarded("", append(tenants, "service")...))
 	harness.Must(t, err)
 	t.Cleanup(c.Kill)
-	as := func(user string, more ...kgo.Opt) *kgo.Client {
-		client, err := kgo.NewClient(append(c.As(user), append(more, kgo.MetadataMinAge(100*time.Millisecond))...)...)
-		harness.Must(t, err)
-		t.Cleanup(client.Close)
-		return client
-	}
-	admin := kadm.NewClient(as("admin"))
+	admin := kadm.NewClient(as(t, c, "admin"))
 	permit(t, admin, "service", "service, by tenant", "service, by tenant, optional")
 	events := make(map[string]*kgo.Client)
 	stamped := "LogAppendTime"
@@ -39,13 +33,13 @@ func TestTopicsByTenantOfThePage(t *testing.T) {
 		harness.Must(t, kafkanode.Permit(t.Context(), admin, "../../docs/brokers/kafka.md", tenant, tenant, "a producer of acme", "a consumer of acme"))
 		_, err := admin.CreateTopic(t.Context(), 3, 1, map[string]*string{"message.timestamp.type": &stamped}, "svc."+tenant+".timer")
 		harness.Must(t, err)
-		events[tenant] = as(tenant, kgo.ConsumerGroup(tenant+".billing"), kgo.ConsumeTopics("svc."+tenant+".events"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		events[tenant] = as(t, c, tenant, kgo.ConsumerGroup(tenant+".billing"), kgo.ConsumeTopics("svc."+tenant+".events"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	}
 	schedule := func(tenant, call string, due time.Time) {
 		t.Helper()
 		body := fmt.Sprintf(`{"id":"%s-%s","type":"ScheduleTimer","tenantId":%q,"timestampMs":%d,"payload":{"tenantId":%q,"serviceCallId":%q,"dueAt":%q}}`,
 			tenant, call, tenant, time.Now().UnixMilli(), tenant, call, due.UTC().Format(time.RFC3339Nano))
-		harness.Must(t, as(tenant).ProduceSync(t.Context(), &kgo.Record{Topic: "svc." + tenant + ".timer", Key: []byte(tenant + "." + call), Value: []byte(body)}).FirstErr())
+		harness.Must(t, as(t, c, tenant).ProduceSync(t.Context(), &kgo.Record{Topic: "svc." + tenant + ".timer", Key: []byte(tenant + "." + call), Value: []byte(body)}).FirstErr())
 	}
 	next := func(tenant, call string) {
 		t.Helper()

@@ -33,7 +33,7 @@ type kafkaAttack struct {
 // docs/brokers/kafka.md for topics by tenant.
 func TestHostileTenantOnKafka(t *testing.T) {
 	longtest.Skip(t, "starts Apache Kafka")
-	c, err := kafkanode.Start(t.Context(), t.TempDir(), kafkanode.Guarded("service", attacker, victims))
+	c, err := kafkanode.Start(t.Context(), t.TempDir(), kafkanode.Guarded("", "service", attacker, victims))
 	harness.Need(t, err)
 	t.Cleanup(c.Kill)
 	admin := kadm.NewClient(client(t, c, "admin"))
@@ -86,7 +86,7 @@ func limit(t *testing.T, admin *kadm.Client) error {
 // client returns a client of a user.
 func client(t testing.TB, c *kafkanode.Cluster, user string, more ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append(append(c.As(user), kgo.MetadataMinAge(100*time.Millisecond)), more...)...)
+	cl, err := kgo.NewClient(append(c.As(user), more...)...)
 	harness.Must(t, err)
 	t.Cleanup(cl.Close)
 	return cl

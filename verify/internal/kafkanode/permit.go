@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -17,28 +19,43 @@ import (
 // Password is that of all users of [Guarded].
 const Password = "hunter2-is-secret"
 
-// Guarded returns the options of a node that knows users by SCRAM-SHA-512, and permits what ACLs allow. The
-// user admin may do everything.
-func Guarded(users ...string) Options {
+// Guarded returns the options of nodes that know users by SCRAM-SHA-512, and permit what ACLs allow. The
+// user admin may do everything. With a folder that has cert.pem and store.pem, the certificate with its key, they
+// speak TLS alone.
+func Guarded(certs string, users ...string) Options {
+	protocol := "SASL_PLAINTEXT"
 	opt := Options{Settings: map[string]string{
-		"listeners":                            "SASL_PLAINTEXT://127.0.0.1:{port},CONTROLLER://{controller}",
-		"listener.security.protocol.map":       "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-		"inter.broker.listener.name":           "SASL_PLAINTEXT",
 		"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
 		"sasl.enabled.mechanisms":              "SCRAM-SHA-512",
 		"authorizer.class.name":                "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users":                          "User:admin;User:ANONYMOUS", // controllers log in nowhere
-		"listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": `org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="` + Password + `";`,
 	}}
+	if certs != "" {
+		protocol = "SASL_SSL"
+		opt.Settings["ssl.keystore.type"], opt.Settings["ssl.keystore.location"] = "PEM", filepath.Join(certs, "store.pem")
+		opt.Settings["ssl.truststore.type"], opt.Settings["ssl.truststore.location"] = "PEM", filepath.Join(certs, "cert.pem")
+	}
+	opt.Settings["listeners"] = protocol + "://127.0.0.1:{port},CONTROLLER://{controller}"
+	opt.Settings["listener.security.protocol.map"] = protocol + ":" + protocol + ",CONTROLLER:PLAINTEXT"
+	opt.Settings["inter.broker.listener.name"] = protocol
+	opt.Settings["listener.name."+strings.ToLower(protocol)+".scram-sha-512.sasl.jaas.config"] = Login("admin")
 	for _, user := range append(users, "admin") {
 		opt.Format = append(opt.Format, "--add-scram", "SCRAM-SHA-512=[name="+user+",password="+Password+"]")
 	}
 	return opt
 }
 
+// Login is the setting sasl.jaas.config of a user.
+func Login(user string) string {
+	return `org.apache.kafka.common.security.scram.ScramLoginModule required username="` + user + `" password="` + Password + `";`
+}
+
 // As returns the options of a client that is a user of a guarded cluster.
 func (c *Cluster) As(user string) []kgo.Opt {
-	return []kgo.Opt{kgo.SeedBrokers(strings.Split(c.URL(), ",")...), kgo.SASL(scram.Auth{User: user, Pass: Password}.AsSha512Mechanism())}
+	return []kgo.Opt{
+		kgo.SeedBrokers(strings.Split(c.URL(), ",")...), kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.SASL(scram.Auth{User: user, Pass: Password}.AsSha512Mechanism()),
+	}
 }
 
 // Permit gives a user the permissions that docs/brokers/kafka.md, which is the file page, lists for some, row by
