@@ -22,41 +22,49 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// fireOne runs an app in a program until a handler has taken the event of a timer.
+func fireOne(ctx context.Context, t *testing.T, metrics *telemetry.Telemetry, opt app.Options, handle func(context.Context) error) {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	opt.Hooks = []app.Hooks{metrics.Hooks()}
+	a, err := app.New(s, nil, slog.New(slog.DiscardHandler), opt)
+	must(t, err)
+	must(t, metrics.Observe(telemetry.SourcesOf(a, s)))
+	handled := make(chan struct{})
+	a.Timers().OnDue("", func(ctx context.Context, _ timer.DueTimeReached) error {
+		err := handle(ctx)
+		if err == nil {
+			close(handled)
+		}
+		return err
+	}, app.OnDueOptions{})
+	running, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(running) }()
+	<-a.Running()
+	must(t, a.Timers().Schedule(ctx, client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: time.Millisecond}))
+	<-handled
+	stop()
+	must(t, <-ended) // all is counted then
+}
+
 // TestMetricsAndSpansOfAnEmbeddedAppAreTheHosts runs an app without a broker in a
 // program that has providers of its own.
 func TestMetricsAndSpansOfAnEmbeddedAppAreTheHosts(t *testing.T) {
 	t.Parallel()
-	reader := sdkmetric.NewManualReader()
-	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-	spans := tracetest.NewInMemoryExporter()
+	reader, spans, counters := sdkmetric.NewManualReader(), tracetest.NewInMemoryExporter(), new(app.Counters)
 	tracers := sdk.NewTracerProvider(sdk.WithSyncer(spans))
-
-	quiet, counters := slog.New(slog.DiscardHandler), new(app.Counters)
-	metrics, err := telemetry.MetricsOf(meters, counters)
+	metrics, err := telemetry.MetricsOf(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), counters)
 	must(t, err)
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
-	must(t, err)
-	defer s.Close()
-	a, err := app.New(s, nil, quiet, app.Options{Counters: counters, Hooks: []app.Hooks{metrics.Hooks()}, Tracing: telemetry.TracesOf(tracers).Tracing("none")})
-	must(t, err)
-	must(t, metrics.Observe(telemetry.SourcesOf(a, s)))
-	handled := make(chan trace.SpanContext, 1)
-	a.Timers().OnDue("", func(ctx context.Context, _ timer.DueTimeReached) error {
-		handled <- trace.SpanContextFromContext(ctx)
+	request, span := tracers.Tracer("host").Start(t.Context(), "request")
+	var inHandler trace.SpanContext
+	fireOne(request, t, metrics, app.Options{Counters: counters, Tracing: telemetry.TracesOf(tracers).Tracing("none")}, func(ctx context.Context) error {
+		inHandler = trace.SpanContextFromContext(ctx)
 		return nil
-	}, app.OnDueOptions{})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	<-a.Running()
-	request, span := tracers.Tracer("host").Start(ctx, "request")
-	must(t, a.Timers().Schedule(request, client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: time.Millisecond}))
+	})
 	span.End()
-	inHandler := <-handled
-	stop()
-	if err := <-ended; err != nil { // all is counted then
-		t.Fatal(err)
-	}
 	got := collect(t, reader)
 
 	for _, name := range []string{"timer.lateness.reached", "timer.polling.duration", "timer.timers", "timer.ready", "timer.schedules.processed", "timer.commit.size"} {
@@ -89,27 +97,13 @@ func TestAnEventThatItsHandlerWantsLaterIsNotLate(t *testing.T) {
 	reader, counters := sdkmetric.NewManualReader(), new(app.Counters)
 	metrics, err := telemetry.MetricsOf(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), counters)
 	must(t, err)
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
-	must(t, err)
-	defer s.Close()
-	a, err := app.New(s, nil, slog.New(slog.DiscardHandler), app.Options{Counters: counters, Hooks: []app.Hooks{metrics.Hooks()}})
-	must(t, err)
-	calls, handled := 0, make(chan struct{})
-	a.Timers().OnDue("", func(context.Context, timer.DueTimeReached) error {
+	calls := 0
+	fireOne(t.Context(), t, metrics, app.Options{Counters: counters}, func(context.Context) error {
 		if calls++; calls == 1 {
 			return timer.Later(time.Millisecond)
 		}
-		close(handled)
 		return nil
-	}, app.OnDueOptions{})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	<-a.Running()
-	must(t, a.Timers().Schedule(ctx, client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: time.Millisecond}))
-	<-handled
-	stop()
-	must(t, <-ended)
+	})
 	got := collect(t, reader)
 	if h, is := got["timer.lateness.published"]; is || counters.Forwarded() != 1 {
 		t.Errorf("%+v, %d delivered", h.Data, counters.Forwarded())
