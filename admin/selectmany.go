@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -135,10 +134,11 @@ func (a *actions) many(ctx context.Context, c timer.SelectionCommand, after stri
 	target := string(c.TenantID) + " " + describe(c.Of)
 	if c.By != 0 && !dry {
 		answer.Result = "published"
-		return answer, a.do(ctx, "reschedule timers", c.TenantID, target+" by "+c.By.String(), func() (string, error) {
+		err = a.do(ctx, "reschedule timers", c.TenantID, target+" by "+c.By.String(), func() (string, error) {
 			err := a.moveBy(ctx, c, after, &answer)
-			return fmt.Sprintf("%d timers", answer.Timers), err
+			return count(int64(answer.Timers), "timer"), err
 		})
+		return answer, err
 	}
 	newest, err := a.selected(ctx, c, &answer)
 	if err != nil {
@@ -160,7 +160,7 @@ func (a *actions) many(ctx context.Context, c timer.SelectionCommand, after stri
 	}
 	answer.ID, answer.Result = c.CommandID, "published"
 	return answer, a.do(ctx, doing, c.TenantID, target, func() (string, error) {
-		return fmt.Sprintf("command %s, %d timers", c.CommandID, answer.Timers), a.command(ctx, m)
+		return "command " + c.CommandID + ", " + count(int64(answer.Timers), "timer"), a.command(ctx, m)
 	})
 }
 
