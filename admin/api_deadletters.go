@@ -114,8 +114,16 @@ func (a *api) deadLetters(ctx context.Context, in *deadLettersInput) (*reply[Dea
 	return &reply[DeadLetters]{DeadLetters{all(page, func(m deadletter.Message) DeadLetter { return showDeadLetter(m, in.Bodies) }), next}}, err
 }
 
-// answer removes a page of the selected dead letters, and returns the result of each.
-func (how removal) answer(a *api, ctx context.Context, in *removalInput) (*reply[RemovedDeadLetters], error) {
+func (a *api) replay(ctx context.Context, in *removalInput) (*reply[RemovedDeadLetters], error) {
+	return a.remove(ctx, replay, in)
+}
+
+func (a *api) discard(ctx context.Context, in *removalInput) (*reply[RemovedDeadLetters], error) {
+	return a.remove(ctx, discard, in)
+}
+
+// remove removes a page of the selected dead letters, and returns the result of each.
+func (a *api) remove(ctx context.Context, how removal, in *removalInput) (*reply[RemovedDeadLetters], error) {
 	now := a.now()
 	s := in.selection(now)
 	if err := selects(s, in.All); err != nil {
@@ -140,7 +148,7 @@ func (how removal) answer(a *api, ctx context.Context, in *removalInput) (*reply
 		return out, err
 	}
 	f.After, f.Limit = in.After, in.Limit
-	sum, err := a.remove(ctx, how, s, f, tell)
+	sum, err := a.actions.remove(ctx, how, s, f, tell)
 	if out.Body.Next = sum.Next; sum.Done > 0 && err != nil { // the next call has the error, if it lasts
 		out.Body.Next, err = cmp.Or(in.After, "@"), nil
 	}

@@ -123,7 +123,7 @@ func (r *LineResult) refuse(err error) {
 	if r.Result, r.Detail = Refused, problem.Error(); problem.GetStatus() == http.StatusServiceUnavailable {
 		r.Result = Failed
 	}
-	if invalid, ok := problem.(*Conflict); ok { //nolint:errorlint // explain returns it as it is
+	if invalid, ok := problem.(*Conflict); ok {
 		r.Reason = timer.Reason(invalid.Reason)
 	}
 }

@@ -93,8 +93,16 @@ func (a *api) parkedEvents(ctx context.Context, in *parkedInput) (*reply[ParkedE
 	return &reply[ParkedEvents]{ParkedEvents{all(page, func(e timer.ParkedEvent) ParkedEvent { return showParked(e, in.Bodies) }), next}}, err
 }
 
-// answer changes a page of the selected events, and names the changed ones.
-func (how parkedChange) answer(a *api, ctx context.Context, in *parkedChangeInput) (*reply[ChangedEvents], error) {
+func (a *api) retryParked(ctx context.Context, in *parkedChangeInput) (*reply[ChangedEvents], error) {
+	return a.changeParked(ctx, retryParked, in)
+}
+
+func (a *api) discardParked(ctx context.Context, in *parkedChangeInput) (*reply[ChangedEvents], error) {
+	return a.changeParked(ctx, discardParked, in)
+}
+
+// changeParked changes a page of the selected events, and names the changed ones.
+func (a *api) changeParked(ctx context.Context, how parkedChange, in *parkedChangeInput) (*reply[ChangedEvents], error) {
 	now := a.now()
 	if err := selects(in.selection(now), in.All); err != nil {
 		return nil, err

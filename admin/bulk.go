@@ -49,11 +49,11 @@ func (r removal) did(sum deadletter.Summary) string {
 
 // apply removes the selected dead letters, as far as there is time, and says how many.
 // There is a line for each that was refused and stays.
-func (how removal) apply(a *actions, ctx context.Context, s selection) (text string, err error) {
+func (r removal) apply(ctx context.Context, a *actions, s selection) (text string, err error) {
 	var refused []string
-	sum, err := a.remove(ctx, how, s, s.letters(), func(r deadletter.Result) {
-		if r.Why != nil && len(refused) < shownRefused {
-			refused = append(refused, string(r.Message.Tenant)+" "+timer.Quote(r.Message.ID)+" stays: "+r.Why.Error())
+	sum, err := a.remove(ctx, r, s, s.letters(), func(of deadletter.Result) {
+		if of.Why != nil && len(refused) < shownRefused {
+			refused = append(refused, string(of.Message.Tenant)+" "+timer.Quote(of.Message.ID)+" stays: "+of.Why.Error())
 		}
 	})
 	switch {
@@ -62,11 +62,11 @@ func (how removal) apply(a *actions, ctx context.Context, s selection) (text str
 	case err == nil && sum.Next != "":
 		err = errMore
 	}
-	return strings.Join(append([]string{how.did(sum)}, refused...), "\n"), err
+	return strings.Join(append([]string{r.did(sum)}, refused...), "\n"), err
 }
 
 // countLetters counts the selected dead letters for people.
-func (a *actions) countLetters(ctx context.Context, s selection) (text string, err error) {
+func countLetters(ctx context.Context, a *actions, s selection) (text string, err error) {
 	err = a.visit(ctx, func(ctx context.Context, letters *deadletter.Service) error {
 		sum, err := letters.List(ctx, s.letters(), func(deadletter.Message) error { return nil })
 		if text = count(int64(sum.Done), "dead letter") + " " + s.String() + "."; err != nil && sum.Done > 0 {
@@ -95,8 +95,8 @@ var (
 
 // apply changes the selected parked events, and says how many. The numbers are read before
 // any event is changed, since an event that is refused again is parked again.
-func (how parkedChange) apply(a *actions, ctx context.Context, s selection) (text string, err error) {
-	text, _, err = a.changeEvents(ctx, how, s, func(ctx context.Context) ([]int64, error) { return a.seqs(ctx, s) })
+func (p parkedChange) apply(ctx context.Context, a *actions, s selection) (text string, err error) {
+	text, _, err = a.changeEvents(ctx, p, s, func(ctx context.Context) ([]int64, error) { return a.seqs(ctx, s) })
 	return text, err
 }
 
@@ -126,7 +126,7 @@ func (a *actions) changeEvents(ctx context.Context, how parkedChange, s selectio
 }
 
 // countParked counts the selected parked events for people.
-func (a *actions) countParked(ctx context.Context, s selection) (string, error) {
+func countParked(ctx context.Context, a *actions, s selection) (string, error) {
 	seqs, err := a.seqs(ctx, s)
 	return count(int64(len(seqs)), "parked event") + " " + s.String() + ".", err
 }

@@ -183,7 +183,7 @@ func TestSlowHeadersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bounded(t, admin.Options{})
 		slow, other, began := l.dial(t), l.dial(t), time.Now()
-		go io.Copy(io.Discard, slow.conn) //nolint:errcheck // until it is closed
+		go io.Copy(io.Discard, slow.conn)
 		for err := error(nil); err == nil && time.Since(began) < time.Minute; time.Sleep(time.Second) {
 			_, err = slow.conn.Write([]byte("G"))
 			if code := other.get("/livez", ""); code != 200 {

@@ -40,12 +40,12 @@ var Operations = []Operation{
 	}, (*api).publishLines),
 
 	live(row(Operation{ID: "list-dead-letters", Method: http.MethodGet, Path: "/v1/dead-letters", Summary: "Dead letters, oldest first", rule: filtered}, (*api).deadLetters)),
-	row(Operation{ID: "replay-dead-letters", Method: http.MethodPost, Path: "/v1/dead-letters:replay", Summary: "Publish the originals of dead letters once more, the oldest first, and remove the dead letters", rule: filtered}, replay.answer),
-	row(Operation{ID: "discard-dead-letters", Method: http.MethodPost, Path: "/v1/dead-letters:discard", Summary: "Remove dead letters for good, the oldest first", rule: filtered}, discard.answer),
+	row(Operation{ID: "replay-dead-letters", Method: http.MethodPost, Path: "/v1/dead-letters:replay", Summary: "Publish the originals of dead letters once more, the oldest first, and remove the dead letters", rule: filtered}, (*api).replay),
+	row(Operation{ID: "discard-dead-letters", Method: http.MethodPost, Path: "/v1/dead-letters:discard", Summary: "Remove dead letters for good, the oldest first", rule: filtered}, (*api).discard),
 
 	read("list-parked-events", "/v1/parked", filtered, "Events that the broker refused for good, newest first", (*api).parkedEvents),
-	row(Operation{ID: "retry-parked-events", Method: http.MethodPost, Path: "/v1/parked:retry", Summary: "Put parked events back into the outbox, as if they were new", rule: filtered}, retryParked.answer),
-	row(Operation{ID: "discard-parked-events", Method: http.MethodPost, Path: "/v1/parked:discard", Summary: "Delete parked events for good: their timers stay Reached or Expired", rule: filtered}, discardParked.answer),
+	row(Operation{ID: "retry-parked-events", Method: http.MethodPost, Path: "/v1/parked:retry", Summary: "Put parked events back into the outbox, as if they were new", rule: filtered}, (*api).retryParked),
+	row(Operation{ID: "discard-parked-events", Method: http.MethodPost, Path: "/v1/parked:discard", Summary: "Delete parked events for good: their timers stay Reached or Expired", rule: filtered}, (*api).discardParked),
 
 	live(read("get-clock", "/v1/clock", filtered, "The time by which timers fire", (*api).clock)),
 	row(Operation{

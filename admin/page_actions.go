@@ -55,19 +55,19 @@ var deeds = map[string]deed{
 	"postpone":            byCall.deed(postponeMany),
 	"postpone-prefix":     byPrefix.deed(postponeMany),
 	"postpone-correlated": byCorrelation.deed(postponeMany),
-	"replay": bulkDeed((*actions).countLetters, replay.apply, deed{
+	"replay": bulkDeed(countLetters, replay.apply, deed{
 		Title: "Replay dead letters", Button: "Replay the selection", Back: "/dead-letters",
 		Means: "The original commands go to the broker once more, and their dead letters are removed. A command that fails again becomes a new dead letter.",
 	}),
-	"discard": bulkDeed((*actions).countLetters, discard.apply, deed{
+	"discard": bulkDeed(countLetters, discard.apply, deed{
 		Title: "Discard dead letters", Button: "Discard the selection", Danger: true, Back: "/dead-letters",
 		Means: "The dead letters are removed for good. What their commands asked for will not happen.",
 	}),
-	"retry-parked": bulkDeed((*actions).countParked, retryParked.apply, deed{
+	"retry-parked": bulkDeed(countParked, retryParked.apply, deed{
 		Title: "Retry parked events", Button: "Retry the selection", Back: "/parked",
 		Means: "The events go back into the outbox and are published as if they were new. An event that the broker refuses again is parked again, with the reason.",
 	}),
-	"discard-parked": bulkDeed((*actions).countParked, discardParked.apply, deed{
+	"discard-parked": bulkDeed(countParked, discardParked.apply, deed{
 		Title: "Discard parked events", Button: "Discard the selection", Danger: true, Back: "/parked",
 		Means: "The events are deleted for good: their consumers never learn that these timers have fired, or expired.",
 	}),
@@ -132,14 +132,14 @@ var deeds = map[string]deed{
 }
 
 // bulkDeed returns a deed that changes all of a selection.
-func bulkDeed(found, do func(*actions, context.Context, selection) (string, error), d deed) deed {
-	on := func(work func(*actions, context.Context, selection) (string, error)) deedFunc {
+func bulkDeed(found, do func(context.Context, *actions, selection) (string, error), d deed) deed {
+	on := func(work func(context.Context, *actions, selection) (string, error)) deedFunc {
 		return func(ctx context.Context, a *actions, on target) (string, error) {
 			s, err := selected(ctx, on.What)
 			if err != nil {
 				return "", err
 			}
-			text, err := work(a, ctx, s)
+			text, err := work(ctx, a, s)
 			if errors.Is(err, errMore) {
 				text += "\nNot all: ask again."
 			}
