@@ -1,50 +1,19 @@
 package timertest
 
 import (
-	"context"
-	"fmt"
 	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// observer is the role of the recorder.
-const observer = "timertest"
-
 // A recorder keeps all events that were published.
 type recorder struct {
-	stop func()
-
 	mu   sync.Mutex
 	all  []timer.DueTimeReached
 	more chan struct{} // closed when there are more
-}
-
-// record begins with events that are published from now on. To the recorder the broker is
-// never down: otherwise it would get events again whose acks were lost.
-func record(b broker.Broker) (*recorder, error) {
-	sub := b.Subscriber(observer)
-	messages, err := sub.Subscribe(context.Background(), b.Routing().EventsOf("*"))
-	if err != nil {
-		return nil, fmt.Errorf("subscribe to the events: %w", err)
-	}
-	r := &recorder{more: make(chan struct{})}
-	var work sync.WaitGroup
-	work.Go(func() {
-		for m := range messages {
-			r.keep(m)
-			m.Ack()
-		}
-	})
-	r.stop = func() {
-		_ = sub.Close()
-		work.Wait()
-	}
-	return r, nil
 }
 
 // keep keeps an event, if a message is one.

@@ -22,7 +22,6 @@ type link struct {
 	outage *outage
 	open   *unackedCommands
 	work   sync.WaitGroup
-	sent   sync.Map // messages that were published
 
 	mu     sync.Mutex
 	over   chan struct{} // closed by close
@@ -114,9 +113,6 @@ type linkPublisher struct{ link *link }
 func (p linkPublisher) Publish(ctx context.Context, messages ...broker.Message) []error {
 	if err := p.link.away(); err != nil {
 		return broker.All(len(messages), err)
-	}
-	for _, m := range messages {
-		p.link.sent.Store(m.Message, true)
 	}
 	return p.link.Broker.Publisher().Publish(ctx, messages...)
 }

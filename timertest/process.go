@@ -50,7 +50,7 @@ func (s *Service) launch() (*process, error) {
 	opt := s.opt.app
 	opt.Hooks = append(slices.Clone(opt.Hooks), app.Hooks{Published: func(_ time.Time, events []*message.Message) {
 		for _, m := range events {
-			if _, sent := p.link.sent.LoadAndDelete(m); !sent && !isClosed(p.killed) { // a handler has it
+			if !isClosed(p.killed) {
 				s.events.keep(m)
 			}
 		}

@@ -54,7 +54,7 @@ func Start(t testing.TB, options ...Option) *Service {
 		t.Fatal("timertest.Start is for bubbles: call it inside of synctest.Test, with the t of that")
 	}
 	time.Sleep(time.Until(year2000.Add(past - time.Minute)))
-	s := &Service{t: t, opt: newOptions(t, options), dir: t.TempDir(), outage: newOutage()}
+	s := &Service{t: t, opt: newOptions(t, options), dir: t.TempDir(), outage: newOutage(), events: &recorder{more: make(chan struct{})}}
 	var err error
 	if s.server, err = s.opt.serve(filepath.Join(s.dir, "broker"), s.opt); err != nil {
 		t.Fatal(err)
@@ -69,10 +69,6 @@ func Start(t testing.TB, options ...Option) *Service {
 			t.Fatal("the broker does not start: ", b.Ready(t.Context()))
 		}
 	}
-	if s.events, err = record(b); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.events.stop)
 	t.Cleanup(s.end)
 	if !s.opt.stopped {
 		s.start()
