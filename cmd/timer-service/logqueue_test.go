@@ -68,22 +68,6 @@ func TestServeDoesNotWaitForItsLog(t *testing.T) {
 	}
 }
 
-// TestServeSaysWhyItEndsToAReaderThatIsLate has a log that is read once the service ends.
-func TestServeSaysWhyItEndsToAReaderThatIsLate(t *testing.T) {
-	t.Parallel()
-	r, w := pipe(t)
-	fill(t, w)
-	p := prepare(t, nil, "main", "serve", "--nats-port", "0", "--db-path", "no/such/folder.db")
-	p.Cmd.Stderr = w
-	must(t, p.Start())
-	defer time.AfterFunc(time.Minute, func() { _ = p.Process.Kill() }).Stop()
-	_ = w.Close()
-	said, err := io.ReadAll(r)
-	if p.ends(t).wants(t, exitFailure); err != nil || !strings.HasSuffix(string(said), "there is no folder no/such\n") {
-		t.Errorf("want why it ends: %v", err)
-	}
-}
-
 // A valve is a writer that takes nothing until it is opened, and may fail.
 type valve struct {
 	logbuf.Buffer
@@ -97,6 +81,17 @@ func (v *valve) Write(p []byte) (int, error) {
 		return 0, v.err
 	}
 	return v.Buffer.Write(p)
+}
+
+// TestServeSaysWhyItEndsToAReaderThatIsLate has a log that takes nothing at first.
+func TestServeSaysWhyItEndsToAReaderThatIsLate(t *testing.T) {
+	t.Parallel()
+	v := &valve{open: make(chan struct{})}
+	defer time.AfterFunc(flushTimeout/5, func() { close(v.open) }).Stop()
+	code := run(t.Context(), []string{"serve", "--nats-port", "0", "--db-path", "no/such/folder.db"}, nil, io.Discard, v)
+	if said := v.String(); code != exitFailure || !strings.HasSuffix(said, "there is no folder no/such\n") {
+		t.Errorf("exit code %d, it says %q", code, said)
+	}
 }
 
 // TestQueueSaysHowManyLinesAreMissing, where they are missing.
