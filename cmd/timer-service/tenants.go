@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
@@ -77,4 +80,10 @@ func confirm(in io.Reader, out io.Writer, tenant string, timers int64) error {
 		return errors.New("nothing was deleted: that is not its name; --yes does not ask")
 	}
 	return nil
+}
+
+// isTerminal reports whether a reader is a terminal.
+func isTerminal(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // descriptors are small
 }
