@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -51,10 +52,7 @@ func keepUnprotected(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s clos
 
 // Last returns the last count, whose time is zero if there is none yet.
 func (u *unprotectedCounter) Last() timer.Unprotected {
-	if last := u.last.Load(); last != nil {
-		return *last
-	}
-	return timer.Unprotected{}
+	return *cmp.Or(u.last.Load(), new(timer.Unprotected))
 }
 
 // Run counts until ctx is done, and returns nil. While the broker or the database is
@@ -111,10 +109,7 @@ func (u *unprotectedCounter) noteFull(ctx context.Context, logs []broker.Log) {
 
 // Full returns the limit of the broker that is closest, which has no name if none is known.
 func (u *unprotectedCounter) Full() telemetry.Limit {
-	if full := u.full.Load(); full != nil {
-		return *full
-	}
-	return telemetry.Limit{}
+	return *cmp.Or(u.full.Load(), new(telemetry.Limit))
 }
 
 // A countedStore is a store whose timers are counted.

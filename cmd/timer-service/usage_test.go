@@ -34,7 +34,7 @@ func TestUsageMistakes(t *testing.T) {
 		{"list without a tenant", []string{"list"}, []string{"tenant", "--correlation"}},
 		{"counts of one and of all", []string{"stats", "acme", "--tenants"}, []string{"exclude each other"}},
 		{"replay of nothing named", []string{"dlq", "replay"}, []string{"ids, --tenant, --reason, --correlation or --since, or all with --all", "dlq replay --help"}},
-		{"replay of all and one", []string{"dlq", "replay", "x", "--all"}, []string{"ids and --all exclude each other"}},
+		{"replay of all and one", []string{"dlq", "replay", "x", "--all"}, []string{"<id> and --all exclude each other"}},
 		{"dead letters for no reason", []string{"dlq", "list", "--reason", "none"}, []string{"--reason", `"beyond_horizon"`, `"none"`}},
 		{"tail of no tenant", []string{"tail", "dlq", "--tenant", "*"}, []string{"--tenant", `"*"`}},
 		{"publish a file that is absent", []string{"publish", "/nowhere/commands.jsonl"}, []string{"/nowhere/commands.jsonl", "no such file"}},

@@ -172,12 +172,8 @@ func (v *verb) which() admin.Case {
 
 // shown returns how a flag or an argument is written.
 func (v *verb) shown(flag string) string {
-	for _, a := range v.row.Args {
-		if name := strings.TrimRight(a, "?*+"); name == flag && name != a && !strings.HasSuffix(a, "?") {
-			return name + "s"
-		} else if name == flag {
-			return "a " + name
-		}
+	if slices.ContainsFunc(v.row.Args, func(a string) bool { return strings.TrimRight(a, "?*+") == flag }) {
+		return "<" + flag + ">"
 	}
 	return "--" + flag
 }
