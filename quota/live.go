@@ -47,10 +47,10 @@ func (l *Limiter) fit(ctx context.Context, store timer.Reader, limits Limits, tu
 	if fits {
 		return true, n, nil
 	}
-	if !l.mayWait(limits.Policy) { // the next try finds out whether they add any
+	defer l.waiting.Add(-1)
+	if l.waiting.Add(1) > maxWaiting && limits.Policy != DeadLetter { // the next try finds out whether they add any
 		return false, n, nil
 	}
-	defer l.waiting.Add(-1)
 	if added, err = l.adds(ctx, store, commands); err != nil || added == n || added > 0 && turn == Behind {
 		return false, added, err
 	}
@@ -109,15 +109,6 @@ const (
 	maxLookups = 2  // at once
 	maxWaiting = 16 // commands that wait for a look-up, if they can come again later
 )
-
-// mayWait reports whether a command may wait for a look-up, and counts it if so.
-func (l *Limiter) mayWait(p Policy) bool {
-	if n := l.waiting.Add(1); n > maxWaiting && p != DeadLetter {
-		l.waiting.Add(-1)
-		return false
-	}
-	return true
-}
 
 // adds returns how many of the commands add a timer, because no timer of their key waits.
 func (l *Limiter) adds(ctx context.Context, store timer.Reader, commands []timer.ScheduleTimer) (n int64, err error) {
