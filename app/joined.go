@@ -26,6 +26,7 @@ type Joined struct {
 	putInbox func(context.Context, ...timer.InboxMessage) error      // in the transaction
 	open     *pendingEffects                                         // of a transaction of [Tx]; nil outside of one
 	joins    bool                                                    // the transaction belongs to the caller, and stays open
+	err      error                                                   // why nothing can be done in it; nil otherwise
 }
 
 // pendingEffects are the effects of commands in a transaction of [Tx], which are reported after its
@@ -38,6 +39,9 @@ type pendingEffects struct {
 
 // Schedule schedules timers, as [Timers.ScheduleTx].
 func (j Joined) Schedule(ctx context.Context, timers ...client.Timer) error {
+	if j.err != nil {
+		return j.err
+	}
 	now := j.timers.app.opt.Clock.Now()
 	commands, wrong := make([]timer.ScheduleTimer, len(timers)), make([]error, len(timers))
 	for i, t := range timers {
@@ -74,6 +78,9 @@ func (j Joined) Schedule(ctx context.Context, timers ...client.Timer) error {
 
 // Cancel cancels timers, as [Timers.CancelTx].
 func (j Joined) Cancel(ctx context.Context, keys ...timer.Key) error {
+	if j.err != nil {
+		return j.err
+	}
 	a := j.timers.app
 	now := a.opt.Clock.Now()
 	commands, wrong := make([]timer.CancelTimer, len(keys)), make([]error, len(keys))
@@ -96,12 +103,18 @@ const maxSelected = 10_000
 
 // CancelWhere cancels timers, as [Timers.CancelWhereTx].
 func (j Joined) CancelWhere(ctx context.Context, tenant timer.TenantID, of timer.Selection) (timer.CancelCounts, error) {
+	if j.err != nil {
+		return timer.CancelCounts{}, j.err
+	}
 	n, err := j.where(ctx, "cancel", timer.CancelTimers{TenantID: tenant, Of: of}.Command())
 	return n.Canceled(), err
 }
 
 // RescheduleWhere moves timers, as [Timers.RescheduleWhereTx].
 func (j Joined) RescheduleWhere(ctx context.Context, tenant timer.TenantID, of timer.Selection, move timer.Move) (timer.SelectionCounts, error) {
+	if j.err != nil {
+		return timer.SelectionCounts{}, j.err
+	}
 	a := j.timers.app
 	now, horizon := a.opt.Clock.Now(), a.opt.Quotas.HorizonOr(tenant, a.opt.Horizon)
 	if err := cmp.Or(move.Validate(), timer.ValidateHorizon("to", move.To, now, horizon)); err != nil {

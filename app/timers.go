@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"sync"
 
 	"github.com/event-service-agent/timer-service/client"
@@ -45,19 +44,13 @@ func (a *App) Timers() *Timers { return a.timers }
 // found before anything is written; then each is applied by
 // itself, and the error joins the errors of commands that had no effect.
 func (t *Timers) Schedule(ctx context.Context, timers ...client.Timer) error {
-	if err := t.checkOutsideHandler(ctx); err != nil {
-		return fmt.Errorf("schedule timers: %w", err)
-	}
-	return t.direct().Schedule(ctx, timers...)
+	return t.direct(ctx).Schedule(ctx, timers...)
 }
 
 // Cancel cancels timers, with a version that follows the stored one. To cancel a timer that is
 // canceled, or was never scheduled, is no error.
 func (t *Timers) Cancel(ctx context.Context, keys ...timer.Key) error {
-	if err := t.checkOutsideHandler(ctx); err != nil {
-		return fmt.Errorf("cancel timers: %w", err)
-	}
-	return t.direct().Cancel(ctx, keys...)
+	return t.direct(ctx).Cancel(ctx, keys...)
 }
 
 // CancelWhere cancels many timers of a tenant that wait, whatever their versions, and the timers of
@@ -66,10 +59,7 @@ func (t *Timers) Cancel(ctx context.Context, keys ...timer.Key) error {
 // which each without a timer leaves a tombstone, as Cancel does. It cancels
 // thousands in steps, each durable by itself, and may be called again after an error.
 func (t *Timers) CancelWhere(ctx context.Context, tenant timer.TenantID, of timer.Selection) (timer.CancelCounts, error) {
-	if err := t.checkOutsideHandler(ctx); err != nil {
-		return timer.CancelCounts{}, fmt.Errorf("cancel timers: %w", err)
-	}
-	return t.direct().CancelWhere(ctx, tenant, of)
+	return t.direct(ctx).CancelWhere(ctx, tenant, of)
 }
 
 // RescheduleWhere moves many timers of a tenant that wait, whatever their versions, to a time or
@@ -79,10 +69,7 @@ func (t *Timers) CancelWhere(ctx context.Context, tenant timer.TenantID, of time
 // thousands in steps, each durable by itself: after an error the counts say how many were
 // moved, and to move to a time again changes nothing.
 func (t *Timers) RescheduleWhere(ctx context.Context, tenant timer.TenantID, of timer.Selection, move timer.Move) (timer.SelectionCounts, error) {
-	if err := t.checkOutsideHandler(ctx); err != nil {
-		return timer.SelectionCounts{}, fmt.Errorf("reschedule timers: %w", err)
-	}
-	return t.direct().RescheduleWhere(ctx, tenant, of, move)
+	return t.direct(ctx).RescheduleWhere(ctx, tenant, of, move)
 }
 
 // ScheduleTx schedules timers in a transaction of the caller on the same database:
@@ -92,37 +79,25 @@ func (t *Timers) RescheduleWhere(ctx context.Context, tenant timer.TenantID, of 
 // 10 ms from the due time on, or from the call on if that is later, for up to five seconds, and
 // otherwise at each poll. So the transaction should commit within five seconds.
 func (t *Timers) ScheduleTx(ctx context.Context, tx *sql.Tx, timers ...client.Timer) error {
-	if err := option.Missing("Timers.ScheduleTx", "*sql.Tx", tx); err != nil {
-		return err
-	}
-	return t.in(tx).Schedule(ctx, timers...)
+	return t.in("Timers.ScheduleTx", tx).Schedule(ctx, timers...)
 }
 
 // CancelTx cancels timers in a transaction of the caller, as ScheduleTx schedules
 // them.
 func (t *Timers) CancelTx(ctx context.Context, tx *sql.Tx, keys ...timer.Key) error {
-	if err := option.Missing("Timers.CancelTx", "*sql.Tx", tx); err != nil {
-		return err
-	}
-	return t.in(tx).Cancel(ctx, keys...)
+	return t.in("Timers.CancelTx", tx).Cancel(ctx, keys...)
 }
 
 // CancelWhereTx cancels many timers in a transaction of the caller, as CancelWhere does: at
 // most 10,000, including timers that the transaction has scheduled.
 func (t *Timers) CancelWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.TenantID, of timer.Selection) (timer.CancelCounts, error) {
-	if err := option.Missing("Timers.CancelWhereTx", "*sql.Tx", tx); err != nil {
-		return timer.CancelCounts{}, err
-	}
-	return t.in(tx).CancelWhere(ctx, tenant, of)
+	return t.in("Timers.CancelWhereTx", tx).CancelWhere(ctx, tenant, of)
 }
 
 // RescheduleWhereTx moves many timers in a transaction of the caller, as RescheduleWhere does: at
 // most 10,000, including timers that the transaction has scheduled.
 func (t *Timers) RescheduleWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.TenantID, of timer.Selection, move timer.Move) (timer.SelectionCounts, error) {
-	if err := option.Missing("Timers.RescheduleWhereTx", "*sql.Tx", tx); err != nil {
-		return timer.SelectionCounts{}, err
-	}
-	return t.in(tx).RescheduleWhere(ctx, tenant, of, move)
+	return t.in("Timers.RescheduleWhereTx", tx).RescheduleWhere(ctx, tenant, of, move)
 }
 
 // In returns a [Joined] that schedules and cancels in a transaction that a store has joined,
@@ -180,12 +155,16 @@ func (t *Timers) Retry(ctx context.Context, seqs ...int64) (retried int, err err
 	return t.app.Retry(ctx, seqs...)
 }
 
-func (t *Timers) direct() Joined {
-	return Joined{timers: t, commands: t.commands, list: t.List, putInbox: t.app.store.Inbox().PutInbox}
+// direct returns a Joined without a transaction, for a call that does not come from a handler of OnDueTx.
+func (t *Timers) direct(ctx context.Context) Joined {
+	return Joined{timers: t, commands: t.commands, list: t.List, putInbox: t.app.store.Inbox().PutInbox, err: t.checkOutsideHandler(ctx)}
 }
 
-// in returns a Joined on a transaction of the caller.
-func (t *Timers) in(tx *sql.Tx) Joined {
+// in returns a Joined on a transaction of the caller, which a method got.
+func (t *Timers) in(method string, tx *sql.Tx) Joined {
+	if err := option.Missing(method, "*sql.Tx", tx); err != nil {
+		return Joined{err: err}
+	}
 	j := t.In(t.app.store.Join(tx))
 	if b, ok := t.open.Load(tx); ok {
 		j.open = b.(*pendingEffects)
@@ -196,7 +175,7 @@ func (t *Timers) in(tx *sql.Tx) Joined {
 // ended is called when a transaction of Tx was committed or rolled back.
 func (t *Timers) ended(b *pendingEffects, committed bool) {
 	if committed {
-		t.direct().applied(b.due, b.decided)
+		Joined{timers: t}.applied(b.due, b.decided)
 		return
 	}
 	for _, d := range b.decided { // its timers do not wait, since it was rolled back
