@@ -3,6 +3,7 @@ package quota_test
 import (
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/event-service-agent/timer-service/quota"
@@ -37,10 +38,12 @@ func round(k *quota.Limiter, due map[timer.TenantID]int) (map[timer.TenantID]int
 }
 
 func TestFireRateIsKept(t *testing.T) {
-	inBubble(t, quota.Config{
-		Default: quota.Limits{Fire: quota.Rate{PerSecond: 1000}},
-		Tenants: map[timer.TenantID]quota.Limits{"slow": {Fire: quota.Rate{PerSecond: 0.2}}, "free": {}},
-	}, quota.Options{}, func(t *testing.T, k *quota.Limiter, _ *fakeStore) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := limiter(t, quota.Config{
+			Default: quota.Limits{Fire: quota.Rate{PerSecond: 1000}},
+			Tenants: map[timer.TenantID]quota.Limits{"slow": {Fire: quota.Rate{PerSecond: 0.2}}, "free": {}},
+		}, quota.Options{})
 		due := map[timer.TenantID]int{"other": 3000, "slow": 3, "free": 5000}
 		for i, step := range []struct {
 			other, slow, free int
