@@ -6,6 +6,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -32,13 +33,9 @@ type Tracing struct {
 
 // withDefaults returns a Tracing of which Context and Due may be called.
 func (t Tracing) withDefaults() Tracing {
-	if t.Context == nil {
-		t.Context = client.TraceOf
-	}
-	if t.Due == nil {
-		t.Due = func(ctx context.Context, e timer.DueTimeReached) (context.Context, func(error)) {
-			return client.WithTrace(ctx, e.Trace), func(error) {}
-		}
-	}
+	t.Context = option.Func(t.Context, client.TraceOf)
+	t.Due = option.Func(t.Due, func(ctx context.Context, e timer.DueTimeReached) (context.Context, func(error)) {
+		return client.WithTrace(ctx, e.Trace), func(error) {}
+	})
 	return t
 }

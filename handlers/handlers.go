@@ -168,18 +168,11 @@ func New(
 	opt.MaxAhead = option.Positive(opt.MaxAhead, 24*time.Hour)
 	opt.DrainTimeout = option.Positive(opt.DrainTimeout, 10*time.Second)
 	opt.Unbatched = cmp.Or(opt.Unbatched, store)
-	if opt.Scheduled == nil {
-		opt.Scheduled = func(time.Time) {}
-	}
-	if opt.Watch == nil {
-		opt.Watch = func() func(Decision) { return nil }
-	}
-	if opt.Handled == nil {
-		opt.Handled = func(Result) {}
-	}
-	if opt.DeadLettered == nil {
-		opt.DeadLettered = func(string) {}
-	}
+	opt.Scheduled = option.Func(opt.Scheduled, func(time.Time) {})
+	opt.Watch = option.Func(opt.Watch, func() func(Decision) { return nil })
+	opt.Handled = option.Func(opt.Handled, func(Result) {})
+	opt.DeadLettered = option.Func(opt.DeadLettered, func(string) {})
+	opt.Place = option.Func(opt.Place, func(string, string) (string, int64, bool) { return "", 0, false })
 	opt.DeadLetters.Bytes = option.Positive(opt.DeadLetters.Bytes, 64<<20)
 	opt.DeadLetters.TotalBytes = option.Positive(opt.DeadLetters.TotalBytes, 1<<30)
 	if opt.Quotas != nil && opt.Timers == nil {
@@ -194,9 +187,6 @@ func New(
 	}
 	waits := func(attrs ...any) {
 		log.WarnContext(context.Background(), "messages could not be handled, they wait in the inbox", attrs...)
-	}
-	if opt.Place == nil {
-		opt.Place = func(string, string) (string, int64, bool) { return "", 0, false }
 	}
 	h := &Handlers{
 		store: store, routing: routing, sub: sub, clock: clock, log: log, opt: opt,

@@ -85,24 +85,12 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 	option.Require("poller.New", "store", store, "clock", clock, "*slog.Logger", log)
 	opt.Interval = option.Positive(opt.Interval, 5*time.Second)
 	opt.Batch = option.Positive(opt.Batch, 1000)
-	if opt.Reached == nil {
-		opt.Reached = func([]timer.DueTimeReached) {}
-	}
-	if opt.Trace == nil {
-		opt.Trace = func(context.Context, []timer.DueTimeReached) func() { return func() {} }
-	}
-	if opt.Polled == nil {
-		opt.Polled = func(time.Duration, error) {}
-	}
-	if opt.Await == nil {
-		opt.Await = func(ctx context.Context) bool { return ctx.Err() == nil }
-	}
-	if opt.Full == nil {
-		opt.Full = func() bool { return false }
-	}
-	if opt.Paused == nil {
-		opt.Paused = func(context.Context, time.Time) (timer.Pauses, error) { return nil, nil }
-	}
+	opt.Reached = option.Func(opt.Reached, func([]timer.DueTimeReached) {})
+	opt.Trace = option.Func(opt.Trace, func(context.Context, []timer.DueTimeReached) func() { return func() {} })
+	opt.Polled = option.Func(opt.Polled, func(time.Duration, error) {})
+	opt.Await = option.Func(opt.Await, func(ctx context.Context) bool { return ctx.Err() == nil })
+	opt.Full = option.Func(opt.Full, func() bool { return false })
+	opt.Paused = option.Func(opt.Paused, func(context.Context, time.Time) (timer.Pauses, error) { return nil, nil })
 	if opt.Elapsed == nil {
 		began := clock.Now()
 		opt.Elapsed = func() time.Duration { return clock.Now().Sub(began) }

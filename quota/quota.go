@@ -37,6 +37,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -80,9 +81,7 @@ const minSweep = 1024
 
 // New returns a Limiter with a Config, or an error if the Config has mistakes.
 func New(config Config, clock timer.Clock, opt Options) (*Limiter, error) {
-	if opt.Instances == nil {
-		opt.Instances = func() int { return 1 }
-	}
+	opt.Instances = option.Func(opt.Instances, func() int { return 1 })
 	l := &Limiter{clock: clock, opt: opt, lookups: make(chan struct{}, maxLookups), usages: make(map[timer.TenantID]*usage), held: make(map[timer.TenantID]time.Time), sweepAt: minSweep}
 	if err := l.Use(config); err != nil {
 		return nil, err

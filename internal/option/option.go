@@ -16,6 +16,14 @@ func Positive[T cmp.Ordered](value, otherwise T) T {
 	return otherwise
 }
 
+// Func returns a function that is not nil, and otherwise the default.
+func Func[F any](function, otherwise F) F {
+	if reflect.ValueOf(function).IsNil() {
+		return otherwise
+	}
+	return function
+}
+
 // Missing returns an error that names the first argument of a function that is nil, or a nil
 // pointer or function. Arguments are names and values in turn.
 func Missing(function string, arguments ...any) error {

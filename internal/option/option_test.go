@@ -29,3 +29,11 @@ func TestMissingNamesTheFirstThatIsNil(t *testing.T) {
 		}
 	}
 }
+
+func TestAFunctionThatIsNilIsTheDefault(t *testing.T) {
+	t.Parallel()
+	one, two := func() int { return 1 }, func() int { return 2 }
+	if got, otherwise := option.Func(one, two)(), option.Func(nil, two)(); got != 1 || otherwise != 2 {
+		t.Errorf("%d and %d, want the function and the default", got, otherwise)
+	}
+}
