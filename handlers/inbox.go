@@ -354,13 +354,8 @@ func (b *inbox) back(r *row) {
 
 // write writes the outcomes of rows. Failed writes are repeated later.
 func (b *inbox) write(ctx context.Context) {
-	for settled := true; settled; {
-		select {
-		case o := <-b.outcomes:
-			b.settle(o)
-		default:
-			settled = false
-		}
+	for len(b.outcomes) > 0 { // no other goroutine receives
+		b.settle(<-b.outcomes)
 	}
 	if len(b.deleted) > 0 && !b.failed(b.inbox.DeleteInbox(ctx, b.deleted...)) {
 		b.deleted = nil

@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -28,11 +29,7 @@ func (a *skippedTenants) has(tenant timer.TenantID, elapsed time.Duration) bool 
 
 // why returns the error of the skipped tenants, or nil if there are none.
 func (a *skippedTenants) why(elapsed time.Duration) error {
-	for tenant, until := range a.until {
-		if elapsed >= until+skipFor { // the tenant had its turn since
-			delete(a.until, tenant)
-		}
-	}
+	maps.DeleteFunc(a.until, func(_ timer.TenantID, until time.Duration) bool { return elapsed >= until+skipFor }) // these had their turn since
 	if len(a.until) == 0 {
 		return nil
 	}

@@ -31,6 +31,7 @@ package quota
 
 import (
 	"cmp"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,11 +156,9 @@ func (l *Limiter) usage(tenant timer.TenantID) *usage {
 // sweep deletes usages that equal a new one.
 func (l *Limiter) sweep() {
 	now, n := l.clock.Now(), l.instances()
-	for tenant, u := range l.usages {
+	maps.DeleteFunc(l.usages, func(tenant timer.TenantID, u *usage) bool {
 		limits := l.config.Of(tenant)
-		if u.live.pending == 0 && u.wait(now) == 0 && u.accept.full(now, limits.Accept.share(n)) && u.fire.full(now, limits.Fire.share(n)) {
-			delete(l.usages, tenant)
-		}
-	}
+		return u.live.pending == 0 && u.wait(now) == 0 && u.accept.full(now, limits.Accept.share(n)) && u.fire.full(now, limits.Fire.share(n))
+	})
 	l.sweepAt = max(minSweep, 2*len(l.usages))
 }
