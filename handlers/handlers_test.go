@@ -283,29 +283,6 @@ func (d *harness) deliver(body string, metadata ...string) (acked bool) {
 	}
 }
 
-func TestAppliesCommandsAndAcks(t *testing.T) {
-	t.Parallel()
-	d := newHarness()
-	d.run(t, routing)
-	cancel := timer.CancelTimer{Key: command.Key, Version: timer.Version{TimestampMS: noon.UnixMilli() + 2, CommandID: "c-2"}}
-	if !d.deliver(string(envelope.Schedule(command))) || !d.deliver(string(envelope.Cancel(cancel))) {
-		t.Fatal("not acked")
-	}
-	if diff := cmp.Diff([]any{command, cancel}, d.applied); diff != "" {
-		t.Errorf("applied (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]time.Time{command.DueAt}, d.wakes); diff != "" {
-		t.Errorf("notified the poller (-want +got):\n%s", diff)
-	}
-	want := []handlers.Result{{Type: "ScheduleTimer", Outcome: "scheduled"}, {Type: "CancelTimer", Outcome: "canceled"}}
-	if diff := cmp.Diff(want, d.results); diff != "" {
-		t.Errorf("counted (-want +got):\n%s", diff)
-	}
-	if len(d.dead) != 0 {
-		t.Errorf("published %v", d.dead)
-	}
-}
-
 func TestInvalidBecomesDeadLetter(t *testing.T) {
 	t.Parallel()
 	late := command

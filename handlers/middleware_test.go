@@ -12,7 +12,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
-	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -97,22 +96,6 @@ func TestTimersOfOneMessageAreRefusedTogether(t *testing.T) {
 		}
 		if want := []handlers.Result{{Type: "ScheduleTimers", Outcome: "invalid"}, {Type: "ScheduleTimers", Outcome: "invalid"}}; cmp.Diff(want, d.results) != "" {
 			t.Errorf("counted %v, want each message once", d.results)
-		}
-	})
-}
-
-func TestTimersOfOneMessageExceedAQuotaTogether(t *testing.T) {
-	underQuota(t, quota.Limits{Live: 3, Policy: quota.Delay}, func(t *testing.T, d *harness) {
-		d.run(t, routing)
-		d.deliver(order("acme", 0))
-		m := message.NewMessage("id", []byte(many("acme", 3)))
-		d.in <- m
-		<-m.Acked()
-		if len(d.applied) != 1 || d.counted("over_quota") != 1 || d.waits(t, "acme").overQuota != 1 {
-			t.Errorf("%d applied, counted %v", len(d.applied), d.results)
-		}
-		if !d.deliver(many("acme", 2)) {
-			t.Error("two that fit were not acked")
 		}
 	})
 }

@@ -152,26 +152,6 @@ func TestOutageOfTheStoreLosesNothing(t *testing.T) {
 	})
 }
 
-func TestReportedAsFailedFiresOnce(t *testing.T) {
-	inBubble(t, func(b *bench) {
-		b.schedule("1", 0)
-		failures := 1
-		b.decide = func(op string) fault.Kind {
-			if op == "update" && failures > 0 {
-				failures--
-				return fault.After
-			}
-			return fault.None
-		}
-		b.poll(poller.Options{})
-		b.after(time.Minute)
-		rows, err := b.store.Head(b.Context(), 0, 10)
-		if err != nil || len(rows) != 1 {
-			b.Errorf("%d events in the outbox, %v; want one", len(rows), err)
-		}
-	})
-}
-
 func TestIdlePollerOnlyReads(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.schedule("1", 24*time.Hour)
