@@ -76,7 +76,7 @@ func oneByOne(tx *sql.Tx) sendFunc {
 
 // run runs a statement in a transaction of database/sql.
 func (s step) run(ctx context.Context, tx *sql.Tx) error {
-	rows, err := tx.QueryContext(ctx, s.text, s.args...)
+	rows, err := tx.QueryContext(ctx, s.text, s.args...) //nolint:rowserrcheck // read does
 	if err != nil {
 		return err
 	}
