@@ -223,13 +223,18 @@ func TestStopEndsInTime(t *testing.T) {
 
 func TestFatalStoreEndsTheForwarder(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := &table{fail: func(string) error { return timer.ErrFatal }}
-		f := outbox.New(outbox.Outbox{Table: l}, new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.Options{})
-		if err := f.Run(t.Context()); !errors.Is(err, timer.ErrFatal) {
-			t.Errorf("Run: %v, want ErrFatal", err)
-		}
-	})
+	shards := newBoard(1)
+	shards.fail = fmt.Errorf("%w: replaced", timer.ErrFatal)
+	for name, o := range map[string]outbox.Outbox{
+		"a table": {Table: &table{fail: func(string) error { return timer.ErrFatal }}}, "shards": {Shards: shards},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := outbox.New(o, new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.Options{})
+			if err := f.Run(t.Context()); !errors.Is(err, timer.ErrFatal) {
+				t.Errorf("%s: %v, want ErrFatal", name, err)
+			}
+		})
+	}
 }
 
 // TestDrainWaitsForNothingInVain has a row that the broker refuses, one whose topic has

@@ -19,6 +19,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
@@ -420,6 +421,13 @@ func forward(t *testing.T, table outbox.Table, p broker.Publisher, opt outbox.Op
 // forwardUntil runs a forwarder until stop is called or the bubble ends.
 func forwardUntil(t *testing.T, table outbox.Table, p broker.Publisher, opt outbox.Options) (_ *outbox.Forwarder, stop func()) {
 	return newForwarderUntil(t, outbox.Outbox{Table: table}, p, opt)
+}
+
+// logged is forwardUntil with the log of the forwarder.
+func logged(t *testing.T, table outbox.Table, p broker.Publisher, opt outbox.Options) (f *outbox.Forwarder, log *logbuf.Buffer, stop func()) {
+	log = new(logbuf.Buffer)
+	f = outbox.New(outbox.Outbox{Table: table}, p, payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(log, nil)), opt)
+	return f, log, start(t, f)
 }
 
 func newForwarder(t *testing.T, o outbox.Outbox, p broker.Publisher, opt outbox.Options) *outbox.Forwarder {

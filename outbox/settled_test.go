@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -15,9 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/outbox"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // TestParkedEventsFloodNoLog has a broker that refuses a thousand events of a tenant.
@@ -25,9 +22,7 @@ func TestParkedEventsFloodNoLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), &model{publish: func(broker.Message) error { return broker.ErrRefused }}
-		var log logbuf.Buffer
-		f := outbox.New(outbox.Outbox{Table: l}, p, payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{})
-		stop := start(t, f)
+		f, log, stop := logged(t, l, p, outbox.Options{})
 		l.add(f, strings.Fields(strings.Repeat("refused ", 1000))...)
 		l.emptied()
 		stop()
@@ -53,8 +48,7 @@ func TestParkedEventsFloodNoLog(t *testing.T) {
 func TestAHandlerThatCannotBeginNamesItsEvent(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *table, _ *model) {
 		h := newHandled()
-		var log logbuf.Buffer
-		f := outbox.New(outbox.Outbox{Table: l}, new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{
+		f, log, stop := logged(t, l, new(model), outbox.Options{
 			Handlers: []outbox.Handler{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 				if h.note(row) < 3 {
 					return false, fmt.Errorf("%w: too many connections", outbox.ErrNotBegun)
@@ -62,7 +56,6 @@ func TestAHandlerThatCannotBeginNamesItsEvent(t *testing.T) {
 				return false, nil
 			}}},
 		})
-		stop := start(t, f)
 		l.add(f, "acme/order-1")
 		l.emptied()
 		stop()

@@ -284,18 +284,6 @@ func TestLogsWhatItCannotTakeOver(t *testing.T) {
 	})
 }
 
-func TestFatalErrorEndsTheForwarder(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(1)
-		b.fail = fmt.Errorf("%w: replaced", timer.ErrFatal)
-		f := outbox.New(outbox.Outbox{Shards: b}, new(model), payload, timer.ClockFunc(time.Now), b.log, outbox.Options{})
-		if err := f.Run(t.Context()); !errors.Is(err, timer.ErrFatal) {
-			t.Errorf("run: %v, want ErrFatal", err)
-		}
-	})
-}
-
 // TestDrainsItsOwnShard waits for the rows of its own shard, not of others.
 func TestDrainsItsOwnShard(t *testing.T) {
 	onShards(t, 2, func(t *testing.T, b *board, i *instance) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -119,7 +117,6 @@ func TestStatusSaysWhatATopicRefusesForLong(t *testing.T) {
 func TestTheLogNamesEachThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var log logbuf.Buffer
 		fails := func(err error) func(context.Context, outbox.Row) (bool, error) {
 			return func(context.Context, outbox.Row) (bool, error) { return false, err }
 		}
@@ -139,8 +136,7 @@ func TestTheLogNamesEachThatFails(t *testing.T) {
 			}
 		}
 		l.append("acme/x-1", "acme/x-2", "acme/y-1")
-		f := outbox.New(outbox.Outbox{Table: l}, new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{Handlers: handlers})
-		stop := start(t, f)
+		_, log, stop := logged(t, l, new(model), outbox.Options{Handlers: handlers})
 		time.Sleep(time.Second)
 		for _, want := range []string{
 			`prefix=a- count=1 tenant_id=acme service_call_id=a-`, `error="no such table"`,
@@ -175,15 +171,13 @@ func TestTheLogNamesEachThatFails(t *testing.T) {
 func TestTheLogNamesEachDestinationThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var log logbuf.Buffer
 		l, p := new(table), &model{publish: func(m broker.Message) error {
 			if m.Topic == "works" {
 				return nil
 			}
 			return errors.New("the queue of " + m.Topic + " is full")
 		}}
-		f := outbox.New(outbox.Outbox{Table: l}, p, payload, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(&log, nil)), outbox.Options{})
-		stop := start(t, f)
+		f, log, stop := logged(t, l, p, outbox.Options{})
 		l.add(f, "acme/1", "acme/1", "works", "beta/2", "globex/3")
 		time.Sleep(30 * time.Second)
 		stop()

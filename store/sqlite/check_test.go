@@ -23,18 +23,24 @@ import (
 func opened(t *testing.T) (_ *sqlite.Store, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m,mode=700"); err != nil {
+	mount(t, "tmpfs", dir, "tmpfs", 0, "size=8m,mode=700")
+	return openAt(t, filepath.Join(dir, "timers.db"), sqlite.Options{}), dir
+}
+
+// mount mounts a file system until the test ends.
+func mount(t *testing.T, source, target, kind string, flags uintptr, data string) {
+	t.Helper()
+	if err := unix.Mount(source, target, kind, flags, data); err != nil {
 		if os.Getenv("TIMER_TEST_REQUIRE") != "" {
-			t.Fatalf("mount a small file system: %v", err)
+			t.Fatalf("mount %s: %v", source, err)
 		}
-		t.Skipf("SKIPPED: mount a small file system: %v", err)
+		t.Skipf("SKIPPED: mount %s: %v", source, err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+		if err := unix.Unmount(target, unix.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})
-	return openAt(t, filepath.Join(dir, "timers.db"), sqlite.Options{}), dir
 }
 
 // TestCheckFindsWhatIsWrong breaks what the file stands on, and repairs it.
@@ -139,17 +145,7 @@ func TestFileThatIsMountedAloneIsRefused(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		must(t, os.WriteFile(path, nil, 0o600))
 	}
-	if err := unix.Mount(outside, inside, "", unix.MS_BIND, ""); err != nil {
-		if os.Getenv("TIMER_TEST_REQUIRE") != "" {
-			t.Fatalf("mount a file: %v", err)
-		}
-		t.Skipf("SKIPPED: mount a file: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(inside, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	mount(t, outside, inside, "", unix.MS_BIND, "")
 	link := filepath.Join(t.TempDir(), "link.db")
 	must(t, os.Symlink(inside, link))
 	for _, path := range []string{inside, link} {
