@@ -336,16 +336,6 @@ func TestWhatIsDeniedIsAnErrorAtOnce(t *testing.T) {
 	awaitNotReady(t, b, "$JS.API.STREAM.INFO.svc")
 	tenant.Client = true
 	c := ready(t, tenant)
-	for _, n := range []int{1, 100} {
-		batch := make([]*message.Message, n)
-		for i := range batch {
-			batch[i] = message.NewMessage("", nil)
-		}
-		err := try(c, "svc.beta.serviceCall", batch...)
-		if !errors.Is(err, broker.ErrDenied) || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), "svc.beta.serviceCall") {
-			t.Errorf("publish of %d: %v", n, err)
-		}
-	}
 	if err := c.VisitDeadLetters(t.Context(), "acme", "", broker.EachDeadLetter(t.Context(), func(*message.Message) (bool, error) { return false, nil })); !errors.Is(err, broker.ErrDenied) {
 		t.Errorf("dead letters: %v", err)
 	}
