@@ -27,7 +27,7 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 			return err
 		}
 		found.Oldest = oldest(logs, clock())
-		found.Owner, _, err = b.owner(ctx, client, role)
+		found.Owner, err = b.owner(ctx, client, role)
 		return err
 	})
 	return found, err

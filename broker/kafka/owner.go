@@ -32,17 +32,16 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	kept, found, err := b.owner(ctx, client, role)
+	kept, err := b.owner(ctx, client, role)
 	if err != nil {
 		return broker.Owner{}, err
 	}
-	ours := kept.Database == owner.Database
-	switch {
-	case found && ours && !b.outdated(role), found && !ours && !takeover:
+	switch ours := kept.Database == owner.Database; {
+	case ours && !b.outdated(role), kept.Database != "" && !ours && !takeover:
 		return kept, nil
-	case found && ours:
+	case ours:
 		owner = kept
-	case found:
+	case kept.Database != "":
 		owner.Broker = kept.Broker
 	}
 	if err := b.own(ctx, client, role, owner); err != nil {
@@ -51,8 +50,7 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 	if !pause.For(ctx, ownerPause) {
 		return broker.Owner{}, ctx.Err()
 	}
-	kept, _, err = b.owner(ctx, client, role)
-	return kept, err
+	return b.owner(ctx, client, role)
 }
 
 // ownerGroup returns the group whose offset keeps the owner of a role's commands.
@@ -76,18 +74,18 @@ func (b *Broker) outdated(role string) bool {
 	return clock().Sub(b.owned[role]) > ownerRefresh
 }
 
-// owner returns the owner of a role's commands, and whether there is one.
-func (b *Broker) owner(ctx context.Context, client *kgo.Client, role string) (owner broker.Owner, found bool, err error) {
+// owner returns the owner of a role's commands, or the zero Owner if there is none.
+func (b *Broker) owner(ctx context.Context, client *kgo.Client, role string) (owner broker.Owner, err error) {
 	offsets, err := committedBy(ctx, kadm.NewClient(client), b.ownerGroup(role))
 	if err != nil {
-		return owner, false, fmt.Errorf("find the owner of the commands: %w", err)
+		return owner, fmt.Errorf("find the owner of the commands: %w", err)
 	}
 	for _, offset := range offsets.Sorted() { // one; the library guesses its topic
-		if offset.Metadata != "" {
-			return broker.ParseOwner(offset.Metadata), true, nil
+		if owner = broker.ParseOwner(offset.Metadata); owner.Database != "" {
+			break
 		}
 	}
-	return owner, false, nil
+	return owner, nil
 }
 
 // own writes owner as the owner of a role's commands, and notes the time.

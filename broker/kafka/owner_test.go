@@ -58,3 +58,14 @@ func TestOwnerOnANewCluster(t *testing.T) {
 		}
 	})
 }
+
+// TestForeignMetadataAreNoOwner has an offset at the owner's place that another program committed.
+func TestForeignMetadataAreNoOwner(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	b := ready(t, c.options())
+	var foreign kadm.Offsets
+	foreign.Add(kadm.Offset{Topic: b.Routing().Commands, LeaderEpoch: -1, Metadata: "kgo-1f0c"})
+	must(t, kadm.NewClient(client(t, c)).CommitAllOffsets(t.Context(), "timer-service."+b.Routing().Commands+".owner", foreign))
+	owns(t, b)
+}
