@@ -126,33 +126,6 @@ func TestOldRetryQueueThatHangsHoldsUpNothingElse(t *testing.T) {
 	}
 }
 
-// A nacked message comes again without a second copy at the server, and with all it had.
-func TestRetryKeepsTheMessage(t *testing.T) {
-	t.Parallel()
-	r := open(t)
-	commands := subscribe(t, r.ready(r.opt), "timer-service", r.opt.Routing.Commands)
-	r.queue(r.opt.Routing.Commands+".copy", nil)
-	r.send(amqp.Publishing{
-		Headers:   amqp.Table{"a": "1", "traceparent": "t", "x-timer-deliveries": int64(7), "CC": []any{r.opt.Routing.Commands + ".copy"}},
-		MessageId: "id", CorrelationId: "corr", Type: "type", Expiration: "60000", Body: []byte("body"),
-	})
-	for want := range 3 {
-		msg := next(t, commands)
-		if broker.Deliveries(msg) != want+1 || string(msg.Payload) != "body" || msg.UUID != "id" || msg.Metadata["correlationId"] != "corr" ||
-			msg.Metadata["a"] != "1" || msg.Metadata["traceparent"] != "t" || len(msg.Metadata) != 6 {
-			t.Errorf("delivery %d: %v", want+1, msg)
-		}
-		if want < 2 {
-			msg.Nack()
-			continue
-		}
-		msg.Ack()
-	}
-	if n := r.count(r.opt.Routing.Commands + ".copy"); n != 1 { // which the producer asked for
-		t.Errorf("%d copies", n)
-	}
-}
-
 // count returns how many messages of a queue no consumer has.
 func (r *rabbit) count(queue string) int {
 	r.Helper()
