@@ -43,6 +43,9 @@ type queueConfirms struct {
 	awaited  int                 // messages that calls wait for
 }
 
+// owes reports whether the queue owes the confirm of a message that was abandoned.
+func (q *queueConfirms) owes() bool { return q.stuck != nil && !q.stuck.confirmed() }
+
 // An unconfirmedMessage is a message that was sent and not confirmed yet.
 type unconfirmedMessage struct {
 	topic   string
@@ -118,15 +121,14 @@ func (c *confirmChannel) send(ctx context.Context, m outgoingMessage) (*unconfir
 	if limit := c.conn.Config.FrameSize - 64; m.properties > limit {
 		return nil, fmt.Errorf("%w: properties larger than the %d bytes that the server takes", broker.ErrRefused, limit)
 	}
-	if c.owes(m.topic) {
-		return nil, fmt.Errorf("%w for earlier messages of the queue", errNoConfirm)
-	}
-	if err := c.conn.network.writable(ctx); err != nil {
+	err := c.conn.network.writable(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoConfirm, err)
 	}
 	s := &unconfirmedMessage{topic: m.topic, index: m.index, at: clock()}
-	c.await(s)
-	var err error
+	if !c.await(s) {
+		return nil, fmt.Errorf("%w for earlier messages of the queue", errNoConfirm)
+	}
 	s.confirm, err = c.channel.PublishWithDeferredConfirm(c.b.exchanges(m.topic)[0], m.topic, true, false, m.Publishing)
 	if err != nil {
 		c.settled(s)
@@ -156,16 +158,21 @@ func (c *confirmChannel) result(s *unconfirmedMessage) error {
 	return errNack
 }
 
-// await notes that a call waits for a message from now on, before it is sent.
-func (c *confirmChannel) await(s *unconfirmedMessage) {
+// await notes that a call waits for a message from now on, before it is sent. It returns false
+// if the queue owes a confirm.
+func (c *confirmChannel) await(s *unconfirmedMessage) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q, ok := c.queues[s.topic]
-	if !ok {
+	q := c.queues[s.topic]
+	if q == nil {
 		q = new(queueConfirms)
 		c.queues[s.topic] = q
 	}
+	if q.owes() {
+		return false
+	}
 	q.awaited++
+	return true
 }
 
 // settled notes that a call no longer waits for a message. With the last one it forgets the
@@ -174,7 +181,7 @@ func (c *confirmChannel) settled(s *unconfirmedMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.queues[s.topic]
-	if q.awaited--; q.awaited == 0 && (q.stuck == nil || q.stuck.confirmed()) {
+	if q.awaited--; q.awaited == 0 && !q.owes() {
 		delete(c.queues, s.topic)
 	}
 }
@@ -183,29 +190,16 @@ func (c *confirmChannel) settled(s *unconfirmedMessage) {
 // for a while. That while is short if the server has confirmed messages that were sent
 // later to other queues.
 func (c *confirmChannel) late(s *unconfirmedMessage) bool {
-	if c.owes(s.topic) {
-		return true
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q, now, longest := c.queues[s.topic], clock(), confirmTimeout
 	if c.newest.After(s.at) {
 		longest = quiet
 	}
-	late := now.Sub(s.at) >= longest && now.Sub(q.latest) >= longest
-	if late {
+	if !q.owes() && now.Sub(s.at) >= longest && now.Sub(q.latest) >= longest {
 		q.stuck = s
 	}
-	return late
-}
-
-// owes reports whether the queue of a topic owes the confirm of a message that was
-// abandoned.
-func (c *confirmChannel) owes(topic string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	q := c.queues[topic]
-	return q != nil && q.stuck != nil && !q.stuck.confirmed()
+	return q.owes()
 }
 
 // clock returns the time for measuring delays of confirms and retries.
