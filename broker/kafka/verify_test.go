@@ -96,8 +96,10 @@ func TestAddresses(t *testing.T) {
 func TestRecordsOfVersion010AreOrdinaryCommands(t *testing.T) {
 	t.Parallel()
 	msg := unmarshal(&kgo.Record{Topic: "timer.commands", Value: []byte("body"), Headers: []kgo.RecordHeader{
-		{Key: "traceparent", Value: []byte("00-trace")}, {Key: "messageId", Value: []byte("id")},
-		{Key: headerRetryAt, Value: []byte("1900000000000")}, {Key: headerDeliveries, Value: []byte("7")},
+		{Key: "traceparent", Value: []byte("00-trace")},
+		{Key: "messageId", Value: []byte("id")},
+		{Key: headerRetryAt, Value: []byte("1900000000000")},
+		{Key: headerDeliveries, Value: []byte("7")},
 	}})
 	want := message.Metadata{"traceparent": "00-trace", "messageId": "id", broker.MetaTopic: "timer.commands", broker.MetaPosition: "0/0"}
 	if diff := cmp.Diff(want, msg.Metadata); diff != "" {
