@@ -58,7 +58,7 @@ var timerTable = []string{"tenant=tenantId", "service call=serviceCallId", "stat
 
 var countFields = []string{"scheduled=scheduled", "reached=reached", "expired=expired", "canceled=canceled"}
 
-var overdueFields = []string{"overdue=overdue", "since=oldestOverdue|when", "held by pause=paused|some", "held by rate=held|some"}
+var overdueFields = []string{"overdue=overdue|capped", "since=oldestOverdue|when", "held by pause=paused|some", "held by rate=held|some"}
 
 var waitingFields = []string{"over quota=waiting.overQuota|some", "failing=waiting.failed|some", "waiting since=waiting.oldest|when"}
 
@@ -129,7 +129,7 @@ Examples:
 		Cases: []Case{
 			{
 				ID: "list-tenants", If: "tenants", As: AsTable, List: "tenants", Empty: "no timers", Each: "get-tenant",
-				Columns: join([]string{"tenant=tenantId"}, countFields, []string{"overdue=overdue", "oldest due=oldestOverdue|ago", "pause=pause.since|ago"}),
+				Columns: join([]string{"tenant=tenantId"}, countFields, []string{"overdue=overdue|capped", "oldest due=oldestOverdue|ago", "pause=pause.since|ago"}),
 			},
 			{
 				ID: "get-tenant", If: "tenant", As: AsFields, Absent: "timers of tenant {tenant}|stats --tenants", Exists: []string{"scheduled", "reached", "expired", "canceled", "pause", "waiting"},

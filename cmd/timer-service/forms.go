@@ -22,6 +22,7 @@ var forms = map[string]func(value string) string{
 	"when":   when,
 	"ago":    fromNow,
 	"late":   func(v string) string { ms, _ := strconv.ParseInt(v, 10, 64); return lateness(ms) },
+	"capped": capped,
 	"some":   some,
 	"short":  func(v string) string { return short(v, detailWidth) },
 	"bytes":  func(v string) string { return v + " bytes" },
@@ -55,6 +56,14 @@ func form[T any](text func(T) string) func(string) string {
 		_ = json.Unmarshal([]byte(value), &v) // the fields that fit are shown
 		return text(v)
 	}
+}
+
+// capped formats a count of overdue timers, which stops at a limit.
+func capped(n string) string {
+	if limit := strconv.Itoa(timer.MaxOverdue); n == limit {
+		return limit + "+"
+	}
+	return n
 }
 
 // some formats a number, or nothing if it is zero.

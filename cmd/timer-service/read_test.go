@@ -224,6 +224,16 @@ func TestStats(t *testing.T) {
 	do(t, nil, "stats", "--tenants", "--limit", "1", "--db-path", path).wants(t, exitOK).says(t, "--after acme")
 }
 
+// TestACountThatStopsAtALimitSaysSo, so that nobody takes it for the number.
+func TestACountThatStopsAtALimitSaysSo(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[string]string{"9999": "9999", "10000": "10000+"} {
+		if got := forms["capped"](n); got != want {
+			t.Errorf("%s overdue timers are shown as %s, want %s", n, got, want)
+		}
+	}
+}
+
 // TestMigrate lists its steps, makes them once, and refuses a reference to no table.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
