@@ -88,6 +88,14 @@ func submit(s http.Handler, path string, form url.Values, header ...string) (int
 	return w.Code, w.Body.String()
 }
 
+// parsed returns the fields of a form.
+func parsed(t testing.TB, text string) url.Values {
+	t.Helper()
+	form, err := url.ParseQuery(text)
+	must(t, err)
+	return form
+}
+
 // ofTenants returns tokens of tenants.
 func ofTenants(tokens map[timer.TenantID][]string) (all []config.Token) {
 	for tenant, texts := range tokens {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -157,11 +156,7 @@ func TestEventsEndWithTheirToken(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		listen := func(name, value string) *deadlineRecorder {
-			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/v1/events?only=published", nil)
-			r.Header.Set(name, value)
-			w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
-			go s.ServeHTTP(w, r)
-			return w
+			return follow(ctx, s, "/v1/events?only=published", name, value)
 		}
 		login := func() (cookie string) {
 			return "timer_session=" + post(s, "/login", url.Values{"token": {"full"}}).Result().Cookies()[0].Value

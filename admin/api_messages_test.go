@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -141,28 +140,15 @@ func TestMessagesEndWithTheirToken(t *testing.T) {
 		synctest.Wait()
 		s := admin.New(quiet, admin.Options{Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unreadableTimers{}, Broker: b})
 		useTokens(t, s, map[timer.TenantID][]string{"acme": {"removed", "kept"}})
-		tails := make(map[string]*deadlineRecorder)
-		ended := make(chan string, 2)
-		for _, token := range []string{"removed", "kept"} {
-			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/v1/messages/events", nil)
-			r.Header.Set("Authorization", "Bearer "+token)
-			w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
-			tails[token] = w
-			go func() {
-				s.ServeHTTP(w, r)
-				ended <- token
-			}()
-		}
+		removed, kept := follow(ctx, s, "/v1/messages/events", with("removed")...), follow(ctx, s, "/v1/messages/events", with("kept")...)
 		time.Sleep(16 * time.Second)
 		useTokens(t, s, map[timer.TenantID][]string{"acme": {"kept"}})
-		if token := <-ended; token != "removed" {
-			t.Errorf("%s ended", token)
-		}
-		time.Sleep(16 * time.Second)
-		if text := tails["removed"].text(); text != "\n" {
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if text := removed.text(); text != "\n" {
 			t.Errorf("with the token that was removed: %q", text)
 		}
-		if text := tails["kept"].text(); text != "\n\n\n" {
+		if text := kept.text(); text != "\n\n\n" {
 			t.Errorf("with the other one: %q", text)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -294,9 +293,7 @@ func TestRefireIsForThoseWhoSeeAll(t *testing.T) {
 		{"refire", "since=1000000h", "1 event published again. Timers that fired or expired before 2025-12-31T23:00:00.000Z may be deleted."},
 		{"refire", "since=1000000h&tenant=slow", "2 events published again, not all"},
 	} {
-		form, err := url.ParseQuery(test[1])
-		must(t, err)
-		if _, text := submit(s, "/do/"+test[0], form, with("full")...); !strings.Contains(text, test[2]) {
+		if _, text := submit(s, "/do/"+test[0], parsed(t, test[1]), with("full")...); !strings.Contains(text, test[2]) {
 			t.Errorf("%s with %s shows\n%s\nwant %q", test[0], test[1], text, test[2])
 		}
 	}

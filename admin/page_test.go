@@ -58,9 +58,7 @@ func TestPagesDoWhatTheyOffer(t *testing.T) {
 		{"discard-parked", fmt.Sprint("filter=id%3D", parked[1].Seq), "Not done:</b> there is no such parked event"},
 		{"discard-parked", "filter=id%3Dnone", "Not done:</b> there is no such parked event"},
 	} {
-		form, err := url.ParseQuery(test.form)
-		must(t, err)
-		if _, body := submit(s, "/do/"+test.deed, form, with("full")...); !strings.Contains(body, test.says) {
+		if _, body := submit(s, "/do/"+test.deed, parsed(t, test.form), with("full")...); !strings.Contains(body, test.says) {
 			t.Errorf("%s with %q: no %q in\n%s", test.deed, test.form, test.says, body)
 		}
 	}
@@ -83,9 +81,7 @@ func TestPagesChangeOneTenantWithItsToken(t *testing.T) {
 		{"/do/pause", "", 403},
 		{"/do/cancel", "tenant=acme&call=order-3", 200},
 	} {
-		form, err := url.ParseQuery(test.form)
-		must(t, err)
-		if code, body := submit(s, test.path, form, with("acme")...); code != test.code {
+		if code, body := submit(s, test.path, parsed(t, test.form), with("acme")...); code != test.code {
 			t.Errorf("%s with %s: %d %s", test.path, test.form, code, body)
 		}
 	}

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -39,15 +40,11 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 		})
 		useTokens(t, s, tenantTokens)
 		ctx, stop := context.WithCancel(t.Context())
-		begin := func(target, token string) *httptest.ResponseRecorder {
-			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost"+target, nil)
-			r.Header.Set("Authorization", "Bearer "+token)
-			w := httptest.NewRecorder()
-			go s.ServeHTTP(&deadlineRecorder{ResponseRecorder: w}, r)
-			synctest.Wait()
-			return w
+		begin := func(target, token string) *deadlineRecorder {
+			defer synctest.Wait()
+			return follow(ctx, s, target, with(token)...)
 		}
-		refused := func(w *httptest.ResponseRecorder, code int, what, says string) {
+		refused := func(w *deadlineRecorder, code int, what, says string) {
 			t.Helper()
 			if w.Code != code || w.Header().Get("Content-Type") != "application/problem+json" || !strings.Contains(w.Body.String(), says) {
 				t.Errorf("%s: %d %v %s", what, w.Code, w.Header(), w.Body)
@@ -97,6 +94,17 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 type deadlineRecorder struct {
 	*httptest.ResponseRecorder
 	mu sync.Mutex
+}
+
+// follow sends a request whose answer does not end, with headers in pairs of a name and a value.
+func follow(ctx context.Context, s http.Handler, target string, header ...string) *deadlineRecorder {
+	r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost"+target, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
+	go s.ServeHTTP(w, r)
+	return w
 }
 
 // Write keeps the bytes.

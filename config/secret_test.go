@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -125,18 +123,10 @@ func TestSecretsAreNoFlags(t *testing.T) {
 	}
 }
 
-// tokensFile writes a file of tokens.
-func tokensFile(t *testing.T, text string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "tokens.yaml")
-	must(t, os.WriteFile(name, []byte(text), 0o600))
-	return name
-}
-
 func TestTokensOfTenants(t *testing.T) {
 	t.Parallel()
 	const hashed = "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"
-	got, err := config.LoadTokens(tokensFile(t, `acme: secret-of-acme-1234
+	got, err := config.LoadTokens(file(t, `acme: secret-of-acme-1234
 globex: # two, to change them
   - secret-of-globex-1
   - 1234567890123456
@@ -181,7 +171,7 @@ func TestMistakesInTenantTokens(t *testing.T) {
 		"acme: secret-of-1234567\nb: secret-of-1234567":    "has a token of acme",
 		"acme: secret-of-1234567\nacme: secret-of-1234568": "is given in line 1 already",
 	} {
-		_, err := config.LoadTokens(tokensFile(t, text))
+		_, err := config.LoadTokens(file(t, text))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
