@@ -157,7 +157,7 @@ func (a *actions) command(ctx context.Context, m *message.Message) error {
 func (a *actions) publish(ctx context.Context, timeout time.Duration, commands ...*message.Message) []error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	results, problem := make([]error, len(commands)), brokerProblem
+	results, silent := make([]error, len(commands)), errNoAnswer
 	switch {
 	case a.Broker != nil:
 		var messages []broker.Message
@@ -175,7 +175,7 @@ func (a *actions) publish(ctx context.Context, timeout time.Duration, commands .
 			results[of[i]] = err
 		}
 	case a.Apply != nil:
-		problem = applyProblem
+		silent = errNotApplied
 		for i, m := range commands {
 			results[i] = a.Apply(ctx, m)
 		}
@@ -186,7 +186,13 @@ func (a *actions) publish(ctx context.Context, timeout time.Duration, commands .
 		a.log.WarnContext(ctx, "a command of a request was not published", "error", results[i])
 	}
 	for i, err := range results {
-		results[i] = problem(err)
+		switch {
+		case err == nil || explain(err) != nil:
+		case errors.Is(err, broker.ErrRefused):
+			results[i] = errRefused
+		default:
+			results[i] = silent
+		}
 	}
 	return results
 }
@@ -195,36 +201,6 @@ func (a *actions) publish(ctx context.Context, timeout time.Duration, commands .
 func isInvalid(err error) bool {
 	_, is := errors.AsType[*timer.InvalidError](err)
 	return is
-}
-
-// applyProblem returns the problem for a command that was not applied.
-func applyProblem(err error) error {
-	switch {
-	case err == nil, errors.Is(err, timer.ErrInvalid):
-		return err
-	case errors.Is(err, timer.ErrOverQuota):
-		return huma.Error429TooManyRequests(err.Error())
-	case errors.Is(err, timer.ErrStale):
-		return conflict(http.StatusConflict, timer.WasStale.String(), err.Error())
-	case errors.Is(err, timer.ErrReached):
-		return conflict(http.StatusConflict, timer.WasReached.String(), err.Error())
-	case errors.Is(err, timer.ErrExpired):
-		return conflict(http.StatusConflict, timer.WasExpired.String(), err.Error())
-	}
-	return huma.Error503ServiceUnavailable("the database did not answer, but it may have the command: see /readyz?verbose, and try again")
-}
-
-// brokerProblem returns the problem for a command that the broker did not accept.
-func brokerProblem(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, broker.ErrRefused):
-		return huma.Error422UnprocessableEntity("the broker refuses it: see the log of the service")
-	case errors.Is(err, broker.ErrDenied), isInvalid(err):
-		return err
-	}
-	return huma.Error503ServiceUnavailable("the broker did not answer, but it may have the command: see /readyz?verbose, and try again")
 }
 
 // noDeadLetter says that there is no dead letter with an id.
@@ -239,6 +215,9 @@ var (
 	errMetricsToken    = huma.Error403Forbidden("your token is for /metrics alone: it has the role metrics")
 	errNoBroker        = huma.Error503ServiceUnavailable("this needs a broker, and there is none")
 	errBrokerSilent    = huma.Error503ServiceUnavailable("the broker did not answer in time: see /readyz?verbose, and try again")
+	errNoAnswer        = huma.Error503ServiceUnavailable("the broker did not answer, but it may have the command: see /readyz?verbose, and try again")
+	errNotApplied      = huma.Error503ServiceUnavailable("the database did not answer, but it may have the command: see /readyz?verbose, and try again")
+	errRefused         = huma.Error422UnprocessableEntity("the broker refuses it: see the log of the service")
 	errNoReceipts      = huma.Error422UnprocessableEntity("there are no receipts: set receipts (TIMER_RECEIPTS=true) for the service")
 	errManyDeadLetters = huma.Error503ServiceUnavailable("too many dead letters to read up to this page: replay or discard the oldest first")
 	errTenantVisits    = huma.Error429TooManyRequests("another request of your tenant reads dead letters already: try again when it has ended")

@@ -115,6 +115,14 @@ func explain(err error) huma.StatusError {
 		return problem
 	case errors.As(err, &invalid):
 		return conflict(http.StatusUnprocessableEntity, string(invalid.Reason), invalid.Detail)
+	case errors.Is(err, timer.ErrStale):
+		return conflict(http.StatusConflict, timer.WasStale.String(), err.Error())
+	case errors.Is(err, timer.ErrReached):
+		return conflict(http.StatusConflict, timer.WasReached.String(), err.Error())
+	case errors.Is(err, timer.ErrExpired):
+		return conflict(http.StatusConflict, timer.WasExpired.String(), err.Error())
+	case errors.Is(err, timer.ErrOverQuota):
+		return huma.Error429TooManyRequests(err.Error())
 	case errors.Is(err, timer.ErrNotFound):
 		return huma.Error404NotFound("there is no such timer")
 	case errors.Is(err, broker.ErrNameTenant):

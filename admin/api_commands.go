@@ -173,7 +173,7 @@ func (a *api) publish(ctx context.Context, s pendingCommand, wait string) (*comm
 	if timeout > 0 && a.Broker != nil {
 		messages, closeTail, err := a.tail(ctx, a.Broker.Routing().DeadLettersOf(s.TenantID))
 		if err != nil {
-			return nil, brokerProblem(err)
+			return nil, err
 		}
 		defer closeTail()
 		refused = messages

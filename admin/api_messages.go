@@ -83,13 +83,10 @@ func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResp
 	messages, closeTail, err := a.tail(ctx, topic)
 	if err != nil {
 		end()
-		switch {
-		case errors.Is(err, broker.ErrRefused) && tenant == "" && !shared: // the service may not subscribe to a wildcard
-			return nil, broker.ErrNameTenant
-		case explain(err) != nil:
-			return nil, err
+		if errors.Is(err, broker.ErrRefused) && tenant == "" && !shared { // the service may not subscribe to a wildcard
+			err = broker.ErrNameTenant
 		}
-		return nil, errBrokerSilent
+		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer end()
@@ -117,6 +114,9 @@ func (a *api) tail(ctx context.Context, topic string) (messages <-chan *message.
 	if messages, err = t.Subscribe(ctx, topic); err != nil {
 		closeTail()
 		a.log.WarnContext(ctx, "the messages of a topic can't be read", "topic", topic, "error", err)
+		if explain(err) == nil {
+			err = errors.Join(errBrokerSilent, err)
+		}
 	}
 	return messages, closeTail, err
 }
