@@ -143,8 +143,13 @@ func (a *api) tenants(ctx context.Context, in *tenantsInput) (*reply[Tenants], e
 	return &reply[Tenants]{Tenants{all(page, func(t timer.TenantCounts) Tenant { return showTenant(t.TenantID, t.Counts, pauses, now) }), next}}, err
 }
 
-// tenantsAfter returns a page of tenants after one, and where the next page begins.
+// tenantsAfter returns a page of tenants after one, and where the next page begins. If the
+// request may see one tenant only, that is the page.
 func (a *actions) tenantsAfter(ctx context.Context, after timer.TenantID, limit int) (page []timer.TenantCounts, next string, err error) {
+	if one := accessOf(ctx).tenant; one != "" {
+		stats, err := a.Timers.Stats(ctx, one)
+		return []timer.TenantCounts{{TenantID: one, Counts: stats.Counts}}, "", err
+	}
 	page, err = a.Timers.Tenants(ctx, after, limit)
 	if len(page) == limit {
 		next = string(page[limit-1].TenantID)

@@ -57,15 +57,8 @@ func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
 	if err := after.Validate(); err != nil && after != "" {
 		return found, err
 	}
-	rows, next, err := []timer.TenantCounts(nil), "", error(nil)
-	if one := accessOf(ctx).tenant; one != "" {
-		var stats timer.Stats
-		stats, err = p.Timers.Stats(ctx, one)
-		rows = []timer.TenantCounts{{TenantID: one, Counts: stats.Counts}}
-	} else {
-		rows, next, err = p.tenantsAfter(ctx, after, tenantsPerPage)
-		l.pager = p.pager(r, next)
-	}
+	rows, next, err := p.tenantsAfter(ctx, after, tenantsPerPage)
+	l.pager = p.pager(r, next)
 	for i := 0; i < len(rows) && err == nil; i++ {
 		row := tenantRow{TenantCounts: rows[i]}
 		row.Waits, err = p.waitingOf(ctx, row.TenantID)

@@ -46,15 +46,8 @@ type overview struct {
 	Among   string // the set that the tenants were taken from, if it is not all
 }
 
-// A pace says how many items were done in the last minute.
-type pace struct {
-	What, Explained string
-	N               int64
-	Took            time.Duration
-}
-
-// PerSecond returns the rate for people.
-func (p pace) PerSecond() string { return perSecond(p.N, p.Took) }
+// A pace says how many items were done in a second of the last minute.
+type pace struct{ What, Explained, PerSecond string }
 
 // A backlog is the waiting work of a tenant.
 type backlog struct {
@@ -154,9 +147,9 @@ func (o *overview) measure(h *History, now time.Time, failed error) {
 	minute := within(samples, time.Minute)
 	took := last.at.Sub(minute[0].at)
 	o.Rates = []pace{
-		{"accepted", "commands that were stored", last.accepted - minute[0].accepted, took},
-		{"fired", "timers that reached their due time", last.fired - minute[0].fired, took},
-		{"published", "events that the broker has acknowledged", last.late.Events - minute[0].late.Events, took},
+		{"accepted", "commands that were stored", perSecond(last.accepted-minute[0].accepted, took)},
+		{"fired", "timers that reached their due time", perSecond(last.fired-minute[0].fired, took)},
+		{"published", "events that the broker has acknowledged", perSecond(last.late.Events-minute[0].late.Events, took)},
 	}
 }
 
