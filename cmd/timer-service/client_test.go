@@ -7,21 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
-	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
-	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -37,36 +34,13 @@ func serving(t *testing.T, environ ...string) []string {
 // serve runs the service until stop is called, or the test ends.
 func serve(t *testing.T, environ []string) (stop func()) {
 	t.Helper()
-	cfg, err := config.Load(nil, environ, "")
-	must(t, err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	printed, out := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		err := service.Run(ctx, cfg, out, slog.New(slog.DiscardHandler))
-		out.Close()
-		ended <- err
-	}()
-	ready := make(chan bool, 1)
-	go func() {
-		defer close(ready)
-		for lines := bufio.NewScanner(printed); lines.Scan(); {
-			if strings.HasPrefix(lines.Text(), "ready") {
-				ready <- true
-			}
-		}
-	}()
-	if !<-ready {
-		t.Fatal(<-ended)
+	p := startIn(t, environ, "main", "serve")
+	p.prints(t, "ready")
+	return func() {
+		t.Helper()
+		p.signal(t, os.Interrupt)
+		p.ends(t).wants(t, exitOK)
 	}
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
 }
 
 // decode reads the one object that a verb printed.

@@ -73,6 +73,7 @@ func startIn(t *testing.T, environ []string, which string, args ...string) *proc
 	t.Helper()
 	p := prepare(t, environ, which, args...)
 	must(t, p.Start())
+	t.Cleanup(func() { _ = p.Wait() }) // before its folders are removed
 	return p
 }
 
