@@ -94,12 +94,6 @@ func TestImportOfAChangedFileImportsNothing(t *testing.T) {
 	}
 }
 
-// TestBackupWritesNoStdout, where export does.
-func TestBackupWritesNoStdout(t *testing.T) {
-	t.Parallel()
-	do(t, nil, "backup", "-", "--db-path", populated(t)).wants(t, exitUsage).says(t, "name a file")
-}
-
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	from, copied, other := populated(t), tempPath(t, "copy.db"), tempPath(t, "other.db")
@@ -113,6 +107,7 @@ func TestBackup(t *testing.T) {
 	has(t, decode(t, do(t, nil, "backup", other, "--db-path", from, "-o", "json").wants(t, exitOK).stdout), map[string]any{
 		"result": "backed up", "file": other, "bytes": float64(bytes), "scheduled": 2.0, "reached": 1.0, "expired": 0.0, "canceled": 2.0, "outbox": 0.0, "parked": 0.0,
 	})
+	do(t, nil, "backup", "-", "--db-path", from).wants(t, exitUsage).says(t, "name a file") // export writes to stdout
 	do(t, nil, "backup", tempPath(t, "x"), "--db-path", tempPath(t, "absent.db")).wants(t, exitFailure).says(t, "absent.db: has the service run here?")
 	got := do(t, []string{"TIMER_DB_URL=postgres://user:hunter2@localhost/timers"}, "backup", tempPath(t, "x")).wants(t, exitUsage).says(t, "pg_dump", "point-in-time recovery")
 	if strings.Contains(got.stderr, "hunter2") {
