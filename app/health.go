@@ -158,10 +158,7 @@ func (a *App) checkInbox() Check {
 		return found(symptom.InboxTotal, bytes>>20, tenant)
 	}
 	stuck := a.handlers.StuckTenants()
-	others := ""
-	if n := len(stuck) - 1; n > 0 {
-		others = fmt.Sprintf(", and of %d more tenants", n)
-	}
+	others := sayMore(", and of %d more tenants", len(stuck)-1)
 	for _, s := range stuck {
 		if s.Paused {
 			return found(symptom.InboxPaused, s.TenantID, s.Messages)
@@ -203,15 +200,19 @@ func checkFiring(pauses timer.Pauses, now time.Time) Check {
 	if p := pauses.Of("", now); p.Paused() {
 		return found(symptom.FiringPaused, p)
 	}
-	tenants, others := slices.Sorted(maps.Keys(pauses)), ""
-	tenants = slices.DeleteFunc(tenants, func(t timer.TenantID) bool { return !pauses[t].InForce(now) })
+	tenants := slices.DeleteFunc(slices.Sorted(maps.Keys(pauses)), func(t timer.TenantID) bool { return !pauses[t].InForce(now) })
 	if len(tenants) == 0 {
 		return foundIf(false, symptom.TenantPaused)
 	}
-	if n := len(tenants) - 1; n > 0 {
-		others = fmt.Sprintf(", and of %d more tenants", n)
+	return found(symptom.TenantPaused, tenants[0], pauses[tenants[0]], sayMore(", and of %d more tenants", len(tenants)-1))
+}
+
+// sayMore says how many more there are than the one that a check names; it is empty if there are none.
+func sayMore(format string, n int) string {
+	if n <= 0 {
+		return ""
 	}
-	return found(symptom.TenantPaused, tenants[0], pauses[tenants[0]], others)
+	return fmt.Sprintf(format, n)
 }
 
 func (a *App) checkClock() Check {
@@ -255,10 +256,7 @@ const longFailing = 10 * time.Second
 // CheckDestinations returns the check of destinations that fail. It names the one whose events
 // have waited longest.
 func CheckDestinations(all []timer.FailingDestination) Check {
-	worst, others := timer.LongestFailing(all), ""
-	if n := len(all) - 1; n > 0 {
-		others = fmt.Sprintf("; so do %d more destinations", n)
-	}
+	worst, others := timer.LongestFailing(all), sayMore("; so do %d more destinations", len(all)-1)
 	return found(symptom.DestinationFails, worst.Destination, worst.Waiting(), worst.Oldest.UTC().Format(time.RFC3339), others, worst.Reason)
 }
 

@@ -261,13 +261,7 @@ func (s *inboxState) mayNack(bytes int) bool {
 }
 
 // size returns how many bytes of a message count.
-func size(m timer.InboxMessage) int64 {
-	n := len(m.Body)
-	for header, value := range m.Headers {
-		n += len(header) + len(value)
-	}
-	return int64(n)
-}
+func size(m timer.InboxMessage) int64 { return int64(len(m.Body)) + headerBytes(m.Headers) }
 
 // added counts a message that was put into the inbox, and has it taken when its time has come. A
 // search that began before may not have found it.

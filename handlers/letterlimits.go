@@ -79,7 +79,7 @@ func (l *letterLimiter) ask(now time.Time, tenant timer.TenantID, dead *message.
 		return l.of(tenant).spent(now, l.limits.Bytes)+float64(bytes) <= float64(l.limits.Bytes/4*parts) &&
 			l.total.spent(now, l.limits.TotalBytes)+float64(bytes) <= float64(l.limits.TotalBytes/4*parts)
 	}
-	switch headers := headerBytes(dead); {
+	switch headers := headerBytes(dead.Metadata); {
 	case fits(headers+int64(len(dead.Payload)), 3):
 		return KeptWhole
 	case fits(headers, 4):
@@ -98,7 +98,7 @@ func (l *letterLimiter) done(now time.Time, tenant timer.TenantID, dead *message
 		s.missed++
 	}
 	if kept != KeptNothing {
-		bytes := float64(headerBytes(dead) + int64(len(dead.Payload)))
+		bytes := float64(headerBytes(dead.Metadata) + int64(len(dead.Payload)))
 		s.bytes, l.total.bytes = s.bytes+bytes, l.total.bytes+bytes
 	}
 }
@@ -116,8 +116,8 @@ func (l *letterLimiter) worst(now time.Time) (tenant timer.TenantID, missed int6
 	return tenant, missed
 }
 
-func headerBytes(m *message.Message) (n int64) {
-	for name, value := range m.Metadata {
+func headerBytes(headers map[string]string) (n int64) {
+	for name, value := range headers {
 		n += int64(len(name) + len(value))
 	}
 	return n
