@@ -307,6 +307,7 @@ func (q *queue) remove(e *entry) {
 type model struct {
 	publish func(m broker.Message) error         // nil: all is well
 	takes   func(m broker.Message) time.Duration // nil: no time; a message that takes longer than its context has no result
+	asking  sync.Mutex                           // the two are asked for one message at a time, though publishes overlap
 
 	mu     sync.Mutex
 	ids    map[string][]string // by topic, in the order of the acks
@@ -328,6 +329,7 @@ func failIf(err error, fails func(broker.Message) bool) func(broker.Message) err
 
 func (p *model) Publish(ctx context.Context, messages ...broker.Message) []error {
 	errs, taken, longest := make([]error, len(messages)), make([]time.Duration, len(messages)), time.Duration(0)
+	p.asking.Lock()
 	for i, m := range messages {
 		if p.publish != nil {
 			errs[i] = p.publish(m)
@@ -337,6 +339,7 @@ func (p *model) Publish(ctx context.Context, messages ...broker.Message) []error
 			longest = max(longest, taken[i])
 		}
 	}
+	p.asking.Unlock()
 	began := time.Now()
 	p.settle(messages, errs, func(i int) bool { return taken[i] == 0 })
 	if longest > 0 {
