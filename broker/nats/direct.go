@@ -29,8 +29,6 @@ var (
 // for each (NATS 2.11). Any replica may answer it, so the newest messages may be missing at
 // the end. None is missing before them: the replies name their predecessors.
 func (r *streamReader) getDirect(ctx context.Context, s *session) (batch []broker.Stored, err error) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
 	subject := r.api("DIRECT.GET." + r.opt.Stream)
 	ctx, stop := r.requesting(ctx, subject)
 	defer stop()
@@ -47,7 +45,9 @@ func (r *streamReader) getDirect(ctx context.Context, s *session) (batch []broke
 		return nil, err
 	}
 	for last := uint64(0); ; {
-		reply, err := replies.NextMsgWithContext(ctx)
+		waiting, cancel := context.WithTimeout(ctx, apiTimeout) // of each, since a slow link takes long for all
+		reply, err := replies.NextMsgWithContext(waiting)
+		cancel()
 		if err = cause(ctx, err); errors.Is(err, broker.ErrDenied) || errors.Is(err, natsgo.ErrNoResponders) {
 			err = fmt.Errorf("%w: %w", errIndirect, err)
 		}

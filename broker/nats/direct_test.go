@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats-server/v2/server"
@@ -133,20 +134,25 @@ func TestMirrorThatAnswersHidesNothing(t *testing.T) {
 	}
 }
 
+// directly returns the headers of a message in the answer to a direct get, behind the last one.
+func directly(sequence, last int) natsgo.Header {
+	return natsgo.Header{
+		"Nats-Stream": {"svc"}, "Nats-Subject": {topic}, "Nats-Sequence": {strconv.Itoa(sequence)}, "Nats-Time-Stamp": {"2026-01-02T03:04:05Z"},
+		"Nats-Num-Pending": {"1"}, "Nats-Last-Sequence": {strconv.Itoa(last)},
+	}
+}
+
+// directEnd returns the headers of the end of such an answer.
+func directEnd(last int) natsgo.Header {
+	return natsgo.Header{"Status": {"204"}, "Nats-Num-Pending": {"0"}, "Nats-Last-Sequence": {strconv.Itoa(last)}}
+}
+
 // TestAnswerThatLacksMessagesIsNotTheLast answers direct gets as a server does whose messages
 // are lost on their way, and as one that is behind.
 func TestAnswerThatLacksMessagesIsNotTheLast(t *testing.T) {
 	t.Parallel()
 	const subject = "$JS.API.DIRECT.GET.svc"
-	message := func(sequence, last int) natsgo.Header {
-		return natsgo.Header{
-			"Nats-Stream": {"svc"}, "Nats-Subject": {topic}, "Nats-Sequence": {strconv.Itoa(sequence)}, "Nats-Time-Stamp": {"2026-01-02T03:04:05Z"},
-			"Nats-Num-Pending": {"1"}, "Nats-Last-Sequence": {strconv.Itoa(last)},
-		}
-	}
-	end := func(last int) natsgo.Header {
-		return natsgo.Header{"Status": {"204"}, "Nats-Num-Pending": {"0"}, "Nats-Last-Sequence": {strconv.Itoa(last)}}
-	}
+	message, end := directly, directEnd
 	none := []natsgo.Header{{"Status": {"404"}}}
 	for name, replies := range map[string][][]natsgo.Header{
 		"behind":         {none},
@@ -181,6 +187,31 @@ func TestAnswerThatLacksMessagesIsNotTheLast(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMessagesOfAnAnswerMayComeSlowly has each message of an answer take three seconds, as over a
+// link of some Mbit/s: all of them take longer than a request may.
+func TestMessagesOfAnAnswerMayComeSlowly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := guarded(t, &server.Options{DontListen: true})
+		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(s)}})
+		publish(t, b, "1", "2", "3")
+		conn, _ := dial(t, "", natsgo.InProcessServer(s))
+		if _, err := conn.Subscribe("slow", func(m *natsgo.Msg) {
+			for _, header := range []natsgo.Header{directly(1, 0), directly(2, 1), directly(3, 2), directEnd(3)} {
+				<-time.After(3 * time.Second)
+				_ = conn.PublishMsg(&natsgo.Msg{Subject: m.Reply, Header: header})
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		must(t, conn.Flush())
+		must(t, s.GlobalAccount().AddMapping("$JS.API.DIRECT.GET.svc", "slow"))
+		began := time.Now()
+		if n := replayed(t, b, broker.Events); n != 3 || time.Since(began) > 13*time.Second {
+			t.Errorf("%d of 3 messages after %v", n, time.Since(began))
+		}
+	})
 }
 
 // TestReadingWithoutThePermissionForDirectGets reads one by one.
