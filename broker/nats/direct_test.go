@@ -2,6 +2,7 @@ package nats_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strconv"
@@ -211,6 +212,38 @@ func TestMessagesOfAnAnswerMayComeSlowly(t *testing.T) {
 		if n := replayed(t, b, broker.Events); n != 3 || time.Since(began) > 13*time.Second {
 			t.Errorf("%d of 3 messages after %v", n, time.Since(began))
 		}
+	})
+}
+
+// TestManyMessagesMayComeSlowly has each message that is asked for alone, as dead letters are,
+// take a second.
+func TestManyMessagesMayComeSlowly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := guarded(t, &server.Options{DontListen: true})
+		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(s)}})
+		const n = 40
+		for range n {
+			send(t, b, "svc.acme.dlq", "letter")
+		}
+		conn, _ := dial(t, "", natsgo.InProcessServer(s))
+		if _, err := conn.Subscribe("slow", func(m *natsgo.Msg) {
+			var request struct{ Seq int }
+			must(t, json.Unmarshal(m.Data, &request))
+			answer := `{"error":{"code":404,"err_code":10037}}`
+			if request.Seq <= n {
+				answer = fmt.Sprintf(`{"message":{"subject":"svc.acme.dlq","seq":%d,"time":"2026-01-02T03:04:05Z"}}`, request.Seq)
+			}
+			<-time.After(time.Second)
+			_ = m.Respond([]byte(answer))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		must(t, conn.Flush())
+		must(t, s.GlobalAccount().AddMapping("$JS.API.STREAM.MSG.GET.svc", "slow"))
+		if got := visits(t, b, false); got != n {
+			t.Errorf("%d of %d dead letters", got, n)
+		}
+		<-time.After(time.Minute) // until it has answered all
 	})
 }
 

@@ -173,7 +173,7 @@ func (r *streamReader) batch(ctx context.Context) (batch []broker.Stored, err er
 					err = r.verify(ctx, s)
 				}
 				if err != nil {
-					r.next = before
+					r.next, r.width = before, r.width/2 // over a slow link fewer come in time
 				}
 				return err
 			})
