@@ -2,24 +2,17 @@ package kafka
 
 import (
 	"context"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // commitOften commits handled messages at short intervals, until ctx is done.
 func (g *group) commitOften(ctx context.Context, member *kgo.Client) {
-	t := time.NewTicker(commitInterval)
-	defer t.Stop()
 	var errs errorFilter
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
+	for pause.For(ctx, commitInterval) {
 		g.committing.Lock()
 		err := g.commit(ctx, member)
 		g.committing.Unlock()

@@ -31,9 +31,10 @@ func marshal(topic string, k broker.Kind, msg *message.Message) *kgo.Record {
 		id = uuid.NewString()
 	}
 	r := &kgo.Record{
-		Topic:   topic,
-		Value:   msg.Payload,
-		Headers: make([]kgo.RecordHeader, 0, len(msg.Metadata)+1),
+		Topic:     topic,
+		Partition: unknownPartition,
+		Value:     msg.Payload,
+		Headers:   make([]kgo.RecordHeader, 0, len(msg.Metadata)+1),
 	}
 	if r.Value == nil {
 		r.Value = []byte{} // a record without a value would be a tombstone

@@ -145,14 +145,12 @@ func (p publisher) open(ctx context.Context, client *kgo.Client, messages []brok
 	for i, m := range messages {
 		t := topics[m.Topic]
 		if t == nil {
-			kind := kindOf(p.opt.Routing, m.Topic)
-			t = &destination{kind: kind}
+			t = &destination{kind: kindOf(p.opt.Routing, m.Topic)}
 			t.topicState, t.unusable = p.ensure(ctx, client, m.Topic)
 			topics[m.Topic] = t
 		}
 		if all[i] = (&outgoingMessage{topic: t, err: t.unusable}); t.unusable == nil {
 			all[i].record = marshal(m.Topic, t.kind, m.Message)
-			all[i].record.Partition = unknownPartition
 		}
 	}
 	return all
