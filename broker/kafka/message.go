@@ -16,13 +16,6 @@ import (
 // watermill-kafka read and write it, too.
 const headerUUID = "_watermill_message_uuid"
 
-// Version 0.1.0 published messages again for their retry, with these headers. They have no
-// effect any more.
-const (
-	headerRetryAt    = "timer-service-retry-at"
-	headerDeliveries = "timer-service-deliveries"
-)
-
 // marshal makes a record. Its key is [broker.Key], so that all messages of a timer are in
 // one partition. The key of a dead letter is its own id, so that it can be removed.
 func marshal(topic string, k broker.Kind, msg *message.Message) *kgo.Record {
@@ -85,7 +78,7 @@ func header(r *kgo.Record, name string) string {
 
 // reserved reports whether a header is not metadata, but a header of this driver.
 func reserved(name string) bool {
-	return name == headerUUID || name == headerRetryAt || name == headerDeliveries || broker.IsMeta(name)
+	return name == headerUUID || broker.IsMeta(name)
 }
 
 // headerBytes is about how much memory a header takes in addition to its text.

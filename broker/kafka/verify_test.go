@@ -6,9 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
 )
@@ -88,22 +86,6 @@ func TestAddresses(t *testing.T) {
 		if _, err := parse(urls); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v, want an error without the password", urls, err)
 		}
-	}
-}
-
-// TestRecordsOfVersion010AreOrdinaryCommands reads a record that version 0.1.0 published again, to
-// be delivered in an hour.
-func TestRecordsOfVersion010AreOrdinaryCommands(t *testing.T) {
-	t.Parallel()
-	msg := unmarshal(&kgo.Record{Topic: "timer.commands", Value: []byte("body"), Headers: []kgo.RecordHeader{
-		{Key: "traceparent", Value: []byte("00-trace")},
-		{Key: "messageId", Value: []byte("id")},
-		{Key: headerRetryAt, Value: []byte("1900000000000")},
-		{Key: headerDeliveries, Value: []byte("7")},
-	}})
-	want := message.Metadata{"traceparent": "00-trace", "messageId": "id", broker.MetaTopic: "timer.commands", broker.MetaPosition: "0/0"}
-	if diff := cmp.Diff(want, msg.Metadata); diff != "" {
-		t.Errorf("metadata (-want +got):\n%s", diff)
 	}
 }
 
