@@ -50,18 +50,12 @@ func TestLint(t *testing.T) {
 func TestPackage(t *testing.T) {
 	t.Parallel()
 	file, err := chartutil.Save(load(t), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	packed, err := loader.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	values := allValues(t)["postgres-full"]
 	want, err := render(load(t), values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, err := render(packed, values); err != nil || got != want {
 		t.Errorf("the archive makes other objects: %v\n%s", err, cmp.Diff(want, got))
 	}
@@ -77,12 +71,8 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(folder, "values.schema.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(text, &schema))
 	listed := schema.Properties.Settings.PropertyNames.Enum
 	made := map[string]bool{"TIMER_NATS_PORT": true, "TIMER_SERVER": true} // in nats_listen; for clients
 	for name, values := range allValues(t) {
@@ -153,12 +143,17 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-func load(t *testing.T) *chart.Chart {
+func must(t *testing.T, err error) {
 	t.Helper()
-	c, err := loader.Load(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func load(t *testing.T) *chart.Chart {
+	t.Helper()
+	c, err := loader.Load(folder)
+	must(t, err)
 	return c
 }
 
@@ -172,9 +167,7 @@ func allValues(t *testing.T) map[string]map[string]any {
 	all := make(map[string]map[string]any)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[strings.TrimSuffix(filepath.Base(file), ".yaml")] = parse(t, string(text))
 	}
 	return all
@@ -183,9 +176,7 @@ func allValues(t *testing.T) map[string]map[string]any {
 func parse(t *testing.T, text string) map[string]any {
 	t.Helper()
 	values, err := loader.LoadValues(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return values
 }
 

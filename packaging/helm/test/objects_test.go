@@ -138,13 +138,9 @@ func TestPrometheusMayHaveATokenForMetrics(t *testing.T) {
 func TestAlertRules(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/alerts/rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var want monitoring.PrometheusRuleSpec
-	if err := yaml.UnmarshalStrict(text, &want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict(text, &want))
 	got := decoded(t, "postgres-full", allValues(t)["postgres-full"])["PrometheusRule"].(*monitoring.PrometheusRule).Spec
 	if diff := cmp.Diff(want, got); diff != "" || len(want.Groups) == 0 {
 		t.Errorf("alert rules (-docs +chart):\n%s", diff)
@@ -178,9 +174,7 @@ func checkPod(t *testing.T, name string, values map[string]any) {
 		}
 		if e.Name == "TIMER_QUOTAS_FILE" {
 			file := filepath.Join(t.TempDir(), "quotas.yaml")
-			if err := os.WriteFile(file, []byte(all["ConfigMap"].(*core.ConfigMap).Data[path.Base(value)]), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(all["ConfigMap"].(*core.ConfigMap).Data[path.Base(value)]), 0o600))
 			if _, err := config.LoadQuotas(file); err != nil {
 				t.Error(err)
 			}
@@ -188,9 +182,7 @@ func checkPod(t *testing.T, name string, values map[string]any) {
 		environ = append(environ, e.Name+"="+value)
 	}
 	cfg, err := config.Load(nil, environ, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mode, broker, _ := strings.Cut(name, "-")
 	if cfg.DBURL.Empty() != (mode == "sqlite") || cfg.Embedded() != (broker == "embedded") || cfg.HTTPToken.Empty() {
 		t.Errorf("the service has the settings %+v", cfg.Values())
