@@ -26,7 +26,7 @@ func (r *run) killAtSteps(ctx context.Context, some []step) error {
 			}
 			r.faults++
 		}
-		report := StepReport{Step: s.name, Died: s.died, Kills: r.faults - before, Seconds: time.Now().Sub(began).Seconds()}
+		report := StepReport{Step: s.name, Died: s.died, Kills: r.faults - before, Seconds: time.Since(began).Seconds()}
 		r.steps = append(r.steps, report)
 		fmt.Fprintf(r.opt.Progress, "%s: %d kills in %.1f s\n", s.name, report.Kills, report.Seconds)
 	}

@@ -112,7 +112,7 @@ func (r *run) until(ctx context.Context, limit time.Duration, happened func() bo
 		if happened() {
 			return true, nil
 		}
-		left := late.Sub(time.Now())
+		left := time.Until(late)
 		if left <= 0 {
 			return false, nil
 		}

@@ -69,7 +69,7 @@ func (p *producer) produce(ctx context.Context, stop <-chan struct{}, commands c
 			return
 		case <-tick.C:
 		}
-		for want := int(time.Now().Sub(began).Seconds() * float64(p.rate)); made < want; made++ {
+		for want := int(time.Since(began).Seconds() * float64(p.rate)); made < want; made++ {
 			select {
 			case commands <- p.make.Next(time.Now()):
 			case <-ctx.Done():

@@ -84,7 +84,7 @@ func Run(ctx context.Context, opt Options) (report Report, err error) {
 	}
 	began := time.Now()
 	err = r.do(ctx)
-	report = r.report(time.Now().Sub(began))
+	report = r.report(time.Since(began))
 	if err != nil {
 		report.Error = err.Error()
 	}
