@@ -149,7 +149,10 @@ func (a *api) resume(ctx context.Context, in *TenantQuery) (*reply[Firing], erro
 // firingOf is firing, with a hint if a tenant was named that has no timers.
 func (a *api) firingOf(ctx context.Context, tenant timer.TenantID, more string) (*reply[Firing], error) {
 	out, err := a.firing(ctx, nil)
-	if counts, _ := a.Timers.Stats(ctx, tenant); tenant != "" && counts.Total() == 0 {
+	if tenant == "" {
+		return out, err
+	}
+	if counts, unknown := a.Timers.Stats(ctx, tenant); unknown == nil && counts.Total() == 0 {
 		out.Body.Hint = "the tenant " + string(tenant) + " has no timers: is that its name?" + more
 	}
 	return out, err
