@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -112,7 +113,8 @@ func (a *actions) waitingOf(ctx context.Context, tenant timer.TenantID) (*Waitin
 	if err != nil || len(counts) == 0 {
 		return nil, err
 	}
-	w, oldest := &Waiting{}, counts[0].Oldest
+	first := slices.MinFunc(counts, func(x, y timer.InboxCount) int { return x.Oldest.Compare(y.Oldest) })
+	w := &Waiting{Oldest: stamp(first.Oldest)}
 	for _, c := range counts {
 		if c.Reason == timer.WaitQuota {
 			w.OverQuota += c.Messages
@@ -120,11 +122,7 @@ func (a *actions) waitingOf(ctx context.Context, tenant timer.TenantID) (*Waitin
 			w.Failed += c.Messages
 		}
 		w.Bytes += c.Bytes
-		if c.Oldest.Before(oldest) {
-			oldest = c.Oldest
-		}
 	}
-	w.Oldest = stamp(oldest)
 	return w, nil
 }
 
