@@ -14,6 +14,11 @@ type mutant struct {
 	test    test     // has to fail
 }
 
+// breaks is a line of the lists.
+func breaks(promise, name string, fails test, changes ...change) mutant {
+	return mutant{promise, name, changes, fails}
+}
+
 func (m mutant) String() string { return m.promise + " " + m.name }
 
 // try applies the mutant to the module in dir, runs its test, and undoes it.
