@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -43,9 +42,7 @@ func TestTopicsByTenantOfThePage(t *testing.T) {
 	}
 	next := func(tenant, call string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		records := events[tenant].PollFetches(ctx).Records()
+		records := fetch(t, events[tenant])
 		if len(records) != 1 {
 			t.Fatalf("%s got %d events, want that of %s", tenant, len(records), call)
 		}
