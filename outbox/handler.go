@@ -186,8 +186,6 @@ func (s *sender) claim(ctx context.Context) {
 // handle calls the function with a row, and then begins the next call.
 func (c handlerCall) handle() {
 	p, h, row := c.pipeline, c.Handler, c.row
-	c.since = p.clock.Now()
-	h.queue.begin(c)
 	ctx, cancel := context.WithTimeout(timer.WithTrace(p.publishing, envelope.TraceFrom(row.Message.Metadata.Get)), h.Timeout)
 	defer cancel()
 	deleted, err := false, errExit
@@ -198,10 +196,10 @@ func (c handlerCall) handle() {
 				p.log.ErrorContext(ctx, "the handler of an event panicked", about(row.Message, "seq", row.Seq, "panic", r, "stack", stack)...)
 			}
 		}
-		if next, waits := h.queue.release(c); waits {
+		now, o := p.clock.Now(), outcome{handled: true}
+		if next, waits := h.queue.release(now, c); waits {
 			go next.handle()
 		}
-		now, o := p.clock.Now(), outcome{handled: true}
 		if err != nil && later(err) == nil && p.stopping.Err() != nil && (p.publishing.Err() != nil || errors.Is(err, context.Canceled)) {
 			o.unsent = []Place{row.Place} // the next start hands it over again
 		} else {

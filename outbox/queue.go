@@ -54,7 +54,7 @@ func (q *queue) enter(c handlerCall) (begins, waits bool) {
 	switch {
 	case q.free > 0: // so no call waits
 		q.free--
-		q.held[c.destination]++
+		q.begin(c)
 		return true, false
 	case q.queued >= q.bound && len(calls) >= max(q.bound/(len(q.turns)+1), 1):
 		return false, false
@@ -66,10 +66,9 @@ func (q *queue) enter(c handlerCall) (begins, waits bool) {
 	return false, true
 }
 
-// begin notes that a call is at work.
+// begin notes that a call is at work from now on.
 func (q *queue) begin(c handlerCall) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.held[c.destination]++
 	q.begun[c.row.Place] = c
 }
 
@@ -80,8 +79,8 @@ func (q *queue) atWork() []handlerCall {
 	return slices.Collect(maps.Values(q.begun))
 }
 
-// release ends a call, and returns the next one if one waits.
-func (q *queue) release(ended handlerCall) (c handlerCall, waits bool) {
+// release ends a call, and returns the next one if one waits, which begins now.
+func (q *queue) release(now time.Time, ended handlerCall) (c handlerCall, waits bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.begun, ended.row.Place)
@@ -107,9 +106,11 @@ func (q *queue) release(ended handlerCall) (c handlerCall, waits bool) {
 	if q.wait(d, calls[1:]); len(calls) > 1 {
 		q.turns = append(q.turns, d)
 	}
-	q.held[d]++
 	q.queued--
-	return calls[0], true
+	c = calls[0]
+	c.since = now
+	q.begin(c)
+	return c, true
 }
 
 // leave returns the calls of a sender, which wait no more.

@@ -154,9 +154,7 @@ func (s *sender) sendHead(ctx context.Context, p *pipeline) {
 			case <-ctx.Done():
 			case <-more:
 			case <-wake:
-				if late.woken(s.clock.Now()) {
-					after = late.from(s.clock.Now(), after)
-				}
+				after = late.woken(s.clock.Now(), after)
 			case <-late.timer.C:
 				after = late.from(s.clock.Now(), after)
 			case <-poll.C:
@@ -370,17 +368,18 @@ func newRereads(on bool) *rereadState {
 	return r
 }
 
-// woken is called when the sender was woken, and reports whether it should reread now.
-func (r *rereadState) woken(now time.Time) bool {
+// woken returns the row behind which the sender reads after it was woken: an earlier one than the
+// last row read if it rereads now.
+func (r *rereadState) woken(now time.Time, after int64) int64 {
 	if !r.on {
-		return false
+		return after
 	}
 	wait := rereadInterval - now.Sub(r.last)
 	if wait <= 0 || wait > rereadInterval { // the clock may be set back
-		return true
+		return r.from(now, after)
 	}
 	r.timer.Reset(wait)
-	return false
+	return after
 }
 
 // from returns the row behind which a reread begins; after is the last row read.
