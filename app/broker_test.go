@@ -24,6 +24,23 @@ import (
 	"github.com/event-service-agent/timer-service/timertest"
 )
 
+func TestHoursOfTimersWithoutLateness(t *testing.T) {
+	onBrokers(t, func(b *bench) {
+		b.serve(app.Options{PollingInterval: time.Hour})
+		began := time.Now()
+		dues := []time.Duration{0, time.Millisecond, 1500 * time.Millisecond, time.Second, time.Minute, time.Hour, 10 * time.Hour, 20 * time.Hour}
+		for _, after := range dues {
+			b.schedule(fmt.Sprint("call-", after.Milliseconds()), began.Add(after))
+		}
+		for range dues {
+			if e := b.next(); e.Lateness() != 0 || !time.Now().Equal(e.DueAt) {
+				b.Errorf("%s, due at %v, fired %v late and arrived at %v", e.Key, e.DueAt, e.Lateness(), time.Now())
+			}
+		}
+		b.quietFor(time.Hour)
+	})
+}
+
 // TestCleanStopDeliversNothingTwice stops in the middle of a hundred timers, again and again.
 func TestCleanStopDeliversNothingTwice(t *testing.T) {
 	onBrokers(t, func(b *bench) {

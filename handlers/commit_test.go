@@ -125,6 +125,25 @@ func TestOneThatFailsFailsAlone(t *testing.T) {
 	}
 }
 
+func TestNothingIsAckedBeforeTheCommit(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *harness) {
+		commit := make(chan struct{})
+		d.apply = func(any) error { <-commit; return nil }
+		d.run(t, routing)
+		m := d.send(envelope.Schedule(command))
+		synctest.Wait()
+		select {
+		case <-m.Acked():
+			t.Error("acked before the commit")
+		case <-m.Nacked():
+			t.Error("nacked before the commit")
+		default:
+		}
+		close(commit)
+		<-m.Acked()
+	})
+}
+
 // failures are the ways in which a store fails.
 var failures = map[string]func() error{
 	"refused": func() error { return timer.Invalid(timer.ReasonRefused, "no such service call") },

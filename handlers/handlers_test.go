@@ -345,6 +345,16 @@ func TestInvalidBecomesDeadLetter(t *testing.T) {
 	}
 }
 
+func TestDeadLetterIsPublishedBeforeTheAck(t *testing.T) {
+	t.Parallel()
+	d := newHarness()
+	d.publish = func(context.Context, string, *message.Message) error { return errors.New("broker is down") }
+	d.run(t, routing)
+	if acked, waits := d.deliver("hello"), d.waits(t, timer.NoTenant); !acked || waits != (waitCounts{failed: 1}) {
+		t.Errorf("acked %t, %+v: want it to wait, since its dead letter was not published", acked, waits)
+	}
+}
+
 func TestDeadLetterOfTheSameMessageHasTheSameID(t *testing.T) {
 	t.Parallel()
 	d := newHarness()
