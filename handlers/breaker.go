@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -60,8 +60,8 @@ type breaker struct {
 	probe chan struct{} // of capacity 1: has a value while a caller tries, or pauses before
 
 	mu       sync.Mutex
-	failures int  // since it was closed; 0: it is closed
-	paused   bool // since the last failure: the next caller tries at once
+	failures int              // since it was closed; 0: it is closed
+	paused   <-chan time.Time // has a value at the end of the pause after the last failure; nil: a caller has seen that
 }
 
 func newBreaker() breaker { return breaker{probe: make(chan struct{}, 1)} }
@@ -85,18 +85,23 @@ func (b *breaker) acquire(stop context.Context) (probing, ok bool) {
 		return false, false
 	}
 	b.mu.Lock()
-	failures, paused := b.failures, b.paused
-	b.paused = true
+	closed, paused := b.failures == 0, b.paused
+	b.paused = nil
 	b.mu.Unlock()
-	switch {
-	case failures == 0: // the caller before has closed it
+	if closed { // by the caller before
 		b.release()
 		return false, true
-	case !paused && !pause.For(stop, retry.Intake.After(failures)):
+	}
+	if paused == nil { // the caller before has learned nothing of the store
+		return true, true
+	}
+	select {
+	case <-paused:
+		return true, true
+	case <-stop.Done():
 		b.release()
 		return false, false
 	}
-	return true, true
 }
 
 // release lets another caller probe.
@@ -111,7 +116,7 @@ func (b *breaker) failure(probing bool) (opened bool) {
 		return false
 	}
 	b.failures++
-	b.paused = false
+	b.paused = time.After(retry.Intake.After(b.failures))
 	return b.failures == 1
 }
 
