@@ -62,7 +62,7 @@ func TestSameAnswerFromServiceAndDatabase(t *testing.T) {
 			}
 		}
 	}
-	do(t, []string{"TIMER_SERVER=http://127.0.0.1:1"}, "stats").wants(t, exitFailure).says(t, "does not answer over HTTP").says(t, "health --server")
+	do(t, []string{"TIMER_SERVER=http://127.0.0.1:1"}, "stats").wants(t, exitFailure).says(t, `does not answer over HTTP: Get "http://127.0.0.1:1/v1/stats"`).says(t, "health --server")
 }
 
 // TestVerbsOnPostgresAskTheServiceFirst: the database of these verbs does not answer, but the service

@@ -250,5 +250,5 @@ func (v *verb) path(op admin.Operation, c admin.Case, e *env, given map[string]s
 			query[p.Name] = values
 		}
 	}
-	return path + "?" + query.Encode()
+	return strings.TrimSuffix(path+"?"+query.Encode(), "?")
 }

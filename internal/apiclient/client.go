@@ -171,7 +171,8 @@ func TimerPath(key timer.Key) string {
 	return Path("tenants", string(key.TenantID), "timers", string(key.ServiceCallID))
 }
 
-// Query returns the query of pairs of a name and a value, without pairs of an empty value.
+// Query returns the query of pairs of a name and a value, without pairs of an empty value; empty if
+// there are no others.
 func Query(pairs ...string) string {
 	v := make(url.Values)
 	for i := 0; i < len(pairs); i += 2 {
@@ -179,7 +180,7 @@ func Query(pairs ...string) string {
 			v.Set(pairs[i], pairs[i+1])
 		}
 	}
-	return "?" + v.Encode()
+	return strings.TrimSuffix("?"+v.Encode(), "?")
 }
 
 // Get returns the answer to a GET.
