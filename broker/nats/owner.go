@@ -79,7 +79,7 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 		}
 		switch api, _ := errors.AsType[*jetstream.APIError](err); {
 		case api == nil:
-		case api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence: // another process was faster
+		case api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence, api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant: // another process was faster
 			continue
 		case seq > 0 && strings.HasPrefix(api.Description, "maximum messages per subject"):
 			if err = b.removeOne(ctx, s, b.ownerStream(), seq); err == nil {

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -50,4 +52,27 @@ func TestOwnerAcrossALeafNode(t *testing.T) {
 	claims(t, far, mine, false, mine)
 	claims(t, near, mine, false, mine)
 	claims(t, near, broker.Owner{Database: "other"}, false, mine)
+}
+
+// TestAFasterClaimOnAReplicatedStreamIsRead has another service claim the commands between the
+// look-up and the claim. A server whose stream has replicas says so by a code of its own.
+func TestAFasterClaimOnAReplicatedStreamIsRead(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, &server.Options{})
+	conn, js := connected(t, s)
+	fast, slow := ready(t, nats.Options{URL: s.ClientURL()}), ready(t, nats.Options{URL: s.ClientURL()})
+	claims(t, fast, mine, false, mine)
+	owners := streamNamed(t, js, "svc-owner")
+	must(t, owners.Purge(t.Context()))
+	subject, faster := owners.CachedInfo().Config.Subjects[0], broker.Owner{Database: "faster", Broker: "here", Name: "sqlite faster.db"}
+	if _, err := conn.Subscribe("contended", func(m *natsgo.Msg) {
+		s.GlobalAccount().RemoveMapping(subject)
+		claims(t, fast, faster, false, faster)
+		must(t, m.Respond([]byte(`{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"},"stream":"svc-owner","seq":0}`)))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	must(t, conn.Flush())
+	must(t, s.GlobalAccount().AddMapping(subject, "contended"))
+	claims(t, slow, mine, false, faster)
 }
