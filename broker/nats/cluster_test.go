@@ -79,7 +79,18 @@ func (c *cluster) stream() jetstream.JetStream {
 		_, err := nats.New(nats.Options{URL: c.URL()}, quiet).Provision(c.Context(), false)
 		return err == nil
 	})
+	leads(c, js, "svc")
 	return js
+}
+
+// leads waits until an empty stream has a leader, which answers.
+func leads(t testing.TB, js jetstream.JetStream, stream string) {
+	t.Helper()
+	until(t, "an answer of the stream", func() bool {
+		_, err := js.Publish(t.Context(), stream+".probe", nil, jetstream.WithExpectLastSequence(1))
+		api, is := errors.AsType[*jetstream.APIError](err)
+		return is && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+	})
 }
 
 // healed waits until all replicas of the stream and its consumer are current.
@@ -128,11 +139,7 @@ func openReplicated(t testing.TB, c *cluster) brokertest.Server {
 				Name: opt.Stream, Subjects: []string{opt.Stream + ".>"}, Replicas: natsd.Size, Discard: jetstream.DiscardNew, MaxBytes: opt.MaxBytes,
 			})
 		}
-		until(t, "an answer of the stream", func() bool {
-			_, err := js.Publish(t.Context(), opt.Stream+".probe", nil, jetstream.WithExpectLastSequence(1)) // it is empty
-			api, is := errors.AsType[*jetstream.APIError](err)
-			return is && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
-		})
+		leads(t, js, opt.Stream)
 	}
 	if _, err := nats.New(opt, quiet).Provision(t.Context(), false); err != nil {
 		t.Fatal(err)
