@@ -30,6 +30,7 @@ type Generator struct {
 	made     int
 	poisoned int                   // poison messages made
 	timers   ring[*timer]          // newest last
+	keys     map[history.Key]bool  // of all timers
 	commands ring[history.Command] // valid ones
 }
 
@@ -42,7 +43,7 @@ type timer struct {
 
 // New returns a Generator of commands for a number of tenants.
 func New(seed uint64, tenants int) *Generator {
-	g := &Generator{rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
+	g := &Generator{rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), keys: make(map[history.Key]bool)}
 	for i := range max(tenants, 1) {
 		g.tenants = append(g.tenants, tenantName(i))
 	}

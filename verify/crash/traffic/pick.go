@@ -39,11 +39,12 @@ func (g *Generator) newTimer() *timer {
 	case 0:
 		call = fmt.Sprintf("Order:%d.a_b-%s", g.made, g.word(100))
 	case 1:
-		if other, ok := g.timers.any(g.rand); ok && other.Tenant != tenant {
+		if other, ok := g.timers.any(g.rand); ok && !g.keys[history.Key{Tenant: tenant, Call: other.Call}] {
 			call = other.Call
 		}
 	}
 	t := &timer{Key: history.Key{Tenant: tenant, Call: call}}
+	g.keys[t.Key] = true
 	g.timers.add(t)
 	return t
 }

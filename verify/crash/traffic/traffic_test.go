@@ -37,6 +37,21 @@ func TestSameSeedMakesSameCommands(t *testing.T) {
 	}
 }
 
+// TestLastTimersAreNew has no timer that a run waits for be one that may have fired before.
+func TestLastTimersAreNew(t *testing.T) {
+	t.Parallel()
+	g, known := New(1, 20), make(map[history.Key]bool)
+	for i := range 20_000 {
+		c := g.Next(noon)
+		if i%10 == 0 {
+			if c = g.Last(noon, noon, i); known[c.Key] {
+				t.Errorf("the key %v of the last command %d is known", c.Key, i)
+			}
+		}
+		known[c.Key] = true
+	}
+}
+
 func TestMixesAllKinds(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]int)
