@@ -72,21 +72,23 @@ func (w *numberWriter) writeUntilStop(ctx context.Context) (settled bool, _ erro
 		settled bool
 		err     error
 	}
+	late, cancel := pause.Outlive(ctx, 0, lastWriteTimeout)
+	defer cancel()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ctx, cancel := pause.Outlive(ctx, writeTimeout, lastWriteTimeout)
+		ctx, cancel := context.WithTimeout(late, writeTimeout)
 		defer cancel()
 		did.settled, did.err = w.write(ctx)
 	}()
-	late, cancel := pause.Outlive(ctx, 0, lastWriteTimeout)
-	defer cancel()
 	select {
 	case <-done:
-		return did.settled, did.err
 	case <-late.Done(): // the goroutine ends with the connection
+	}
+	if late.Err() != nil { // also if the client gave up at that moment: a second write would take as long
 		return false, errHangs
 	}
+	return did.settled, did.err
 }
 
 // errHangs says that a write did not end before the stop.

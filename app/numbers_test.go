@@ -25,10 +25,21 @@ type logs struct {
 	broker.Broker
 	all  atomic.Pointer[[]broker.Log]
 	read map[string]string // from where to where, by name of a log of commands
+
+	hanging atomic.Bool // a question has no answer
+}
+
+// Logs returns all, or hangs if there are none.
+func (l *logs) Logs(ctx context.Context, _ string) ([]broker.Log, error) {
+	if all := l.all.Load(); all != nil {
+		return *all, nil
+	}
+	l.hanging.Store(true)
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 func (l *logs) History() (broker.History, string)                        { return l, "" }
-func (l *logs) Logs(context.Context, string) ([]broker.Log, error)       { return *l.all.Load(), nil }
 func (l *logs) Used(context.Context, string) (bool, error)               { return false, nil }
 func (l *logs) Place(string, string) (log string, number int64, ok bool) { return "", 0, false }
 func (l *logs) Keep([]timer.Number)                                      {}
@@ -54,6 +65,26 @@ func (b *server) withLogs() *logs {
 		return l
 	}
 	return l
+}
+
+// TestAStopAsksNoBrokerTwiceThatHangs stops an app while it writes numbers. The write is given up, and
+// there is no last one, for which the stop would have no time.
+func TestAStopAsksNoBrokerTwiceThatHangs(t *testing.T) {
+	onServer(t, func(b *server) {
+		l := b.withLogs()
+		l.all.Store(&[]broker.Log{topic("commands/0@1", 1, 70, 70)})
+		stop := b.run(b.app(b.store, app.Options{}))
+		l.all.Store(nil)
+		b.schedule("call", time.Now().Add(time.Hour))
+		for !l.hanging.Load() {
+			b.wait(100 * time.Millisecond)
+		}
+		l.hanging.Store(false)
+		stop()
+		if l.hanging.Load() {
+			b.Error("asked again during the stop")
+		}
+	})
 }
 
 // TestWhereAStartBegins has a database that was used with some logs of commands start with
