@@ -2,6 +2,7 @@ package nats
 
 import (
 	"fmt"
+	"maps"
 	"net/textproto"
 	"strings"
 
@@ -18,9 +19,11 @@ import (
 // bytes.
 const maxMessageID = 512
 
-// marshal makes a message for the wire, as users of watermill-nats read and write it, or
-// returns a [broker.ErrRefused]. It leaves out metadata that can't be a header, or that the
-// server would take for a command.
+// marshaler makes the messages that users of watermill-nats read and write.
+var marshaler wmnats.NATSMarshaler
+
+// marshal makes a message for the wire, or returns a [broker.ErrRefused]. It leaves out
+// metadata that can't be a header, or that the server would take for a command.
 func marshal(subject string, msg *message.Message) (*natsgo.Msg, error) {
 	if err := checkSubject(subject); err != nil {
 		return nil, err
@@ -28,20 +31,30 @@ func marshal(subject string, msg *message.Message) (*natsgo.Msg, error) {
 	if len(msg.UUID) > maxMessageID || !validValue(msg.UUID) {
 		return nil, fmt.Errorf("%w: message id %s can't be a header", broker.ErrRefused, timer.Quote(msg.UUID))
 	}
-	out := natsgo.NewMsg(subject)
-	out.Data = msg.Payload
-	for name, value := range msg.Metadata {
-		if broker.IsHeader(name) && validValue(value) && !reserved(name) {
-			out.Header.Set(name, value)
-		}
+	out, err := marshaler.Marshal(subject, sendable(msg))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", broker.ErrRefused, err)
 	}
-	if msg.Metadata[envelope.HeaderMessageID] != msg.UUID { // any client can read that header
-		out.Header.Set(wmnats.WatermillUUIDHdr, msg.UUID)
+	if msg.Metadata[envelope.HeaderMessageID] == msg.UUID { // any client can read that header
+		out.Header.Del(wmnats.WatermillUUIDHdr)
 	}
 	if msg.UUID != "" {
 		out.Header.Set(natsgo.MsgIdHdr, msg.UUID)
 	}
 	return out, nil
+}
+
+// sendable returns the message, without the metadata that can't be sent.
+func sendable(msg *message.Message) *message.Message {
+	ok := func(name, value string) bool { return broker.IsHeader(name) && validValue(value) && !reserved(name) }
+	for name, value := range msg.Metadata {
+		if !ok(name, value) {
+			clean := &message.Message{UUID: msg.UUID, Payload: msg.Payload, Metadata: maps.Clone(msg.Metadata)}
+			maps.DeleteFunc(clean.Metadata, func(name, value string) bool { return !ok(name, value) })
+			return clean
+		}
+	}
+	return msg
 }
 
 // unmarshal makes a message of anything that came on a subject. It never fails, since a
