@@ -18,7 +18,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/kafka"
 )
 
-// load publishes messages, and those that fail again.
+// load publishes messages, and publishes again the ones that fail.
 func load(b *kafka.Broker, messages []broker.Message) {
 	for len(messages) > 0 {
 		var failed []broker.Message

@@ -23,7 +23,7 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// Opened returns what was opened, and closes it when the test ends.
+// Opened returns a value that was opened, and closes it when the test ends.
 func Opened[T interface{ Close() error }](t testing.TB, opened T, err error) T {
 	t.Helper()
 	Must(t, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/event-service-agent/timer-service/verify/internal/harness"
 )
 
-// judge holds messages of the service against those that were sent: by the rules of package
+// judge holds messages of the service against the ones that were sent: by the rules of package
 // history, and by the headers that each must have.
 func (w *world) judge(shots []*shot, messages []history.Message) history.Verdict {
 	w.Helper()

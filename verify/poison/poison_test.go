@@ -159,8 +159,8 @@ func (w *world) attack(headers []kind, dial func(user, name string) sender) (sho
 	return shots
 }
 
-// settle waits until the service has acked all commands and published the events of those that the
-// broker must take, and until the due times of the others are over.
+// settle waits until the service has acked all commands and published the events of the ones that
+// the broker must take, and until the due times of the others are over.
 func (w *world) settle(shots []*shot) {
 	w.Helper()
 	events, last := 0, time.Time{}

@@ -147,7 +147,7 @@ func TestPoisonHarmsNobodyOnRabbitMQ(t *testing.T) {
 	if again := len(messages) - want; again > 0 && !strings.Contains(others, "they come again") && !strings.Contains(others, "will retry") {
 		t.Errorf("%d messages came again, and the service says nothing of a failure", again)
 	}
-	t.Logf("%d messages came in %v; the service says, but for refusals:\n%s", len(messages), time.Since(began).Round(time.Millisecond), others)
+	t.Logf("%d messages came in %v; the service says, apart from refusals:\n%s", len(messages), time.Since(began).Round(time.Millisecond), others)
 }
 
 // fromRabbitMQ returns the nth message of the service as package history has it: with the topics of NATS.
