@@ -57,7 +57,7 @@ func (c *Client) Schedule(ctx context.Context, t Timer) (timer.Version, error) {
 	if err != nil {
 		return timer.Version{}, err
 	}
-	return command.Version, c.send(ctx, command.TenantID, command)
+	return c.send(ctx, command.TenantID, command.Version, command)
 }
 
 // Cancel cancels the timer of a key, if it has not fired, and returns the version of
@@ -77,7 +77,7 @@ func (c *Client) CancelTimer(ctx context.Context, command timer.CancelTimer) (ti
 	if err := timer.ValidateTimestamp(command.TimestampMS, now, maxAhead); err != nil {
 		return timer.Version{}, err
 	}
-	return command.Version, c.send(ctx, command.TenantID, command)
+	return c.send(ctx, command.TenantID, command.Version, command)
 }
 
 // CancelMany cancels many timers of a tenant that have not fired: by a prefix of their
@@ -85,7 +85,7 @@ func (c *Client) CancelTimer(ctx context.Context, command timer.CancelTimer) (ti
 // cancels the timers that exist when the service handles it. It returns as [Client.Schedule] does.
 func (c *Client) CancelMany(ctx context.Context, tenant timer.TenantID, of timer.Selection) (timer.Version, error) {
 	version := c.versions.Complete(timer.Version{}, c.opt.Clock.Now())
-	return version, c.send(ctx, tenant, timer.CancelTimers{TenantID: tenant, Version: version, Of: of, Trace: c.opt.Trace(ctx)})
+	return c.send(ctx, tenant, version, timer.CancelTimers{TenantID: tenant, Version: version, Of: of, Trace: c.opt.Trace(ctx)})
 }
 
 // RescheduleMany moves many timers of a tenant that wait to a due time: the timers that
@@ -93,7 +93,7 @@ func (c *Client) CancelMany(ctx context.Context, tenant timer.TenantID, of timer
 // would be due after it expires stays as it is. It returns as [Client.Schedule] does.
 func (c *Client) RescheduleMany(ctx context.Context, tenant timer.TenantID, of timer.Selection, dueAt time.Time) (timer.Version, error) {
 	version := c.versions.Complete(timer.Version{}, c.opt.Clock.Now())
-	return version, c.send(ctx, tenant, timer.RescheduleTimers{TenantID: tenant, Version: version, Of: of, DueAt: dueAt, Trace: c.opt.Trace(ctx)})
+	return c.send(ctx, tenant, version, timer.RescheduleTimers{TenantID: tenant, Version: version, Of: of, DueAt: dueAt, Trace: c.opt.Trace(ctx)})
 }
 
 // command returns the command of a timer.
@@ -111,13 +111,13 @@ func (c *Client) command(ctx context.Context, t Timer, now time.Time) (timer.Sch
 // otherwise.
 const maxAhead = 24 * time.Hour
 
-// send publishes a command.
-func (c *Client) send(ctx context.Context, tenant timer.TenantID, command Command) error {
+// send publishes a command with a version, and returns the version unless the command is invalid.
+func (c *Client) send(ctx context.Context, tenant timer.TenantID, version timer.Version, command Command) (timer.Version, error) {
 	msg, err := Message(command)
 	if err != nil {
-		return err
+		return timer.Version{}, err
 	}
-	return c.publish(ctx, tenant, msg)
+	return version, c.publish(ctx, tenant, msg)
 }
 
 // publish publishes a message of a tenant, with the context for publishers that look at

@@ -179,12 +179,12 @@ func TestManyTimersHaveOneCommand(t *testing.T) {
 		if diff := cmp.Diff(tt.want(version), p.payloads(t)[1]); diff != "" || err != nil || version.Compare(scheduled) <= 0 {
 			t.Errorf("version %v after %v, error %v: %s", version, scheduled, err, diff)
 		}
-		if _, err := tt.send(timer.Selection{}); !errors.Is(err, timer.ErrInvalid) || len(p.messages) != 2 {
-			t.Errorf("without a selection: %v, %d messages", err, len(p.messages))
+		if v, err := tt.send(timer.Selection{}); !errors.Is(err, timer.ErrInvalid) || v != (timer.Version{}) || len(p.messages) != 2 {
+			t.Errorf("without a selection: version %v, %v, %d messages", v, err, len(p.messages))
 		}
 	}
-	if _, err := c.RescheduleMany(t.Context(), "acme", of, time.Time{}); !errors.Is(err, timer.ErrInvalid) {
-		t.Errorf("without a due time: %v", err)
+	if v, err := c.RescheduleMany(t.Context(), "acme", of, time.Time{}); !errors.Is(err, timer.ErrInvalid) || v != (timer.Version{}) {
+		t.Errorf("without a due time: version %v, %v", v, err)
 	}
 }
 

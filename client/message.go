@@ -21,7 +21,7 @@ func Message(command Command) (*message.Message, error) {
 	var body []byte // of another type there is none, and it does not decode
 	switch c := command.(type) {
 	case timer.ScheduleTimer:
-		if err := validate(c); err != nil {
+		if err := validateData(c.Data); err != nil {
 			return nil, err
 		}
 		body = envelope.Schedule(c)
